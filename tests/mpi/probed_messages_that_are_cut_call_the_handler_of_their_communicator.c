@@ -79,10 +79,11 @@ int main(int argc, char** argv) {
         send(LARGE, TAG + 2, comm);
       } else if (rank == 1) {
         const int expected = receive(way, rooms[room], TAG, comm);
-        receive(way, 8, TAG + 1, comm);
-        const int seen = receive(way, rooms[room], TAG + 2, comm);
-        CHECK(seen == expected, "way %d, room %d: %d calls instead of %d", way, rooms[room], seen,
-              expected);
+        const int of_rts_size = receive(way, 8, TAG + 1, comm);
+        const int of_long = receive(way, rooms[room], TAG + 2, comm);
+        CHECK(of_rts_size == expected && of_long == expected,
+              "way %d, room %d: %d and %d calls instead of %d", way, rooms[room], of_rts_size,
+              of_long, expected);
       }
       MPI_Barrier(comm);
     }

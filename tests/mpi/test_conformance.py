@@ -83,8 +83,10 @@ def read_way(program: str, text: str) -> Way:
 def read_ways() -> list[Way]:
     ways = []
     for source in sorted(HERE.glob("*.c")):
-        lines = re.findall(r"^// run: (.*)$", source.read_text(), re.MULTILINE)
+        text = source.read_text()
+        lines = re.findall(r"^// run: (.*)$", text, re.MULTILINE)
         assert lines, f"{source.name} does not say how to run it"
+        assert len(lines) == text.count(" run: "), f"{source.name}: a way to run it has no own line"
         of_program = [read_way(source.stem, line) for line in lines if not line.startswith("by ")]
         first = next((way for way in of_program if not way.sets_ours), None)
         ways += [replace(way, first=way is first) for way in of_program]

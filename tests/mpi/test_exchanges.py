@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, Arm, compiled, run, with_heap
+from harness.launch import QUICK, Arm, compiled, run, with_heap, without_heap
 from manyhands.machine import try_cma
 from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
@@ -24,6 +24,12 @@ DESCRIBED = {
     "persistent": 0,
     "two-of-all": 0,
 }
+
+
+@pytest.fixture
+def helped(helped: Arm) -> Arm:
+    """Returns the arm without the heap: with it, exchanges go by rendezvous."""
+    return without_heap(helped)
 
 
 def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> int:

@@ -7,10 +7,16 @@ import os
 from pathlib import Path
 
 import pytest
-from harness.launch import QUICK, Arm, compiled, run
+from harness.launch import QUICK, Arm, compiled, run, without_heap
 from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_belts.c"
+
+
+@pytest.fixture
+def helped(helped: Arm) -> Arm:
+    """Returns the arm without the heap: with it, scattered messages need no cells."""
+    return without_heap(helped)
 
 
 @pytest.mark.under(*QUICK)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from harness.launch import QUICK, Arm, longer_and_longer, with_heap
+from harness.launch import QUICK, Arm, longer_and_longer, with_heap, without_heap
 from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
 SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
@@ -25,6 +25,12 @@ pytestmark = [
     pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores"),
     pytest.mark.under(*QUICK),
 ]
+
+
+@pytest.fixture
+def helped(helped: Arm) -> Arm:
+    """Returns the arm without the heap: with it, scattered messages need no cells."""
+    return without_heap(helped)
 
 
 class Seen:

@@ -362,12 +362,14 @@ std::uint64_t ShortCall::end(std::uint32_t visits) {
   return now - begin_;
 }
 
-TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts) : call_(call), facts_(facts) {}
+TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
+    : call_(call), facts_(facts), begin_(ticks()) {}
 
 TimedPoll::~TimedPoll() {
+  const std::uint64_t one = ticks() - begin_;
   ThreadState& state = own_state();
   const std::uint32_t weight = state.poll_weight;
-  const std::uint64_t one = timed_.end(weight);
+  visit_.end(weight);
   const std::uint64_t all = one * weight;
   observe::CallSums& sums = state.profile.sums(call_, facts_.data);
   sums.calls += weight;

@@ -102,7 +102,8 @@ class TimedPoll {
  private:
   std::size_t call_;
   const CallFacts& facts_;
-  ShortCall timed_;
+  ShortCall visit_;
+  std::uint64_t begin_;  // later than the visit's, whose cost is not the poll's
 };
 // The polls of this thread that are not timed before the next one that is.
 extern constinit thread_local std::uint32_t polls_to_skip;

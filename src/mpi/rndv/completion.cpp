@@ -89,7 +89,7 @@ int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   await_pin(request);
   if (request.is_held_message) {
     set_envelope(status, request.envelope);
-    code = error_handlers::raise_for_held_message(request.buffer.comm, code);
+    code = error_handlers::raise_for_held_message(request.kept_comm.get(), code);
   }
   end_request(claim);
   return code;

@@ -60,7 +60,8 @@ struct ReceiveRequest {
   bool blocking = false;             // the thread in the blocking call fetches the message itself
   bool status_says_nothing = false;  // the library's status has no size
   p2p::PostedReceive* posted = nullptr;  // while the sender may push
-  std::shared_ptr<Comm> kept_comm{};     // the communicator, once the program has freed it
+  // The communicator: of a held message, and of others once the program has freed it.
+  std::shared_ptr<Comm> kept_comm{};
 
   // Written by the thread that has pinned the request.
   std::optional<IncomingMessage> incoming{};  // from another node, begun
