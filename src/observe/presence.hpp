@@ -21,13 +21,13 @@ class alignas(kCacheLine) Presence {
     if (threads_.fetch_add(1, std::memory_order_relaxed) == 0)
       since_.store(now, std::memory_order_relaxed);
   }
-  // `visits`: the number of equal visits that this one stands for.
-  void leave(std::uint64_t now, std::uint32_t visits = 1) {
+  // `more`: ticks of earlier visits that were not announced.
+  void leave(std::uint64_t now, std::uint64_t more = 0) {
     if (threads_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::uint64_t begin = since_.load(std::memory_order_relaxed);
     since_.store(kChanging, std::memory_order_relaxed);
     // release: a reader that sees the new total sees kChanging or a later value.
-    total_.store(total_.load(std::memory_order_relaxed) + (now > begin ? now - begin : 0) * visits,
+    total_.store(total_.load(std::memory_order_relaxed) + (now > begin ? now - begin : 0) + more,
                  std::memory_order_release);
     since_.store(kOutside, std::memory_order_release);
   }

@@ -59,8 +59,9 @@ struct ThreadState {
       : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
   ThreadProfile profile;
   std::uint32_t polls_timed = 0;
-  std::uint32_t poll_weight = 1;  // polls for which the next timed one stands
-  std::vector<PeerLook> looks;    // by rank of the node
+  std::uint32_t polls_counted = 0;  // skipped before the next timed one
+  std::uint64_t last_timed_poll_end = 0;
+  std::vector<PeerLook> looks;                           // by rank of the node
   std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI
 };
 
@@ -355,9 +356,9 @@ ShortCall::ShortCall() : begin_(ticks()) {
   g_profile.own->enter(begin_);
 }
 
-std::uint64_t ShortCall::end(std::uint32_t visits) {
+std::uint64_t ShortCall::end(std::uint64_t more) {
   const std::uint64_t now = ticks();
-  g_profile.own->leave(now, visits);
+  g_profile.own->leave(now, more);
   inside = false;
   return now - begin_;
 }
@@ -365,25 +366,29 @@ std::uint64_t ShortCall::end(std::uint32_t visits) {
 TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
     : call_(call), facts_(facts), begin_(ticks()) {}
 
+// A thread may lose its core in a timed poll, so the polls that this one stands for took at most
+// the time since the last timed poll.
 TimedPoll::~TimedPoll() {
-  const std::uint64_t one = ticks() - begin_;
+  const std::uint64_t end = ticks();
+  const std::uint64_t own = end - begin_;
   ThreadState& state = own_state();
-  const std::uint32_t weight = state.poll_weight;
-  visit_.end(weight);
-  const std::uint64_t all = one * weight;
+  const std::uint32_t polls = state.polls_counted + 1;
+  const std::uint64_t all =
+      polls == 1 ? own : std::min(own * polls, end - state.last_timed_poll_end);
+  visit_.end(all - own);
   observe::CallSums& sums = state.profile.sums(call_, facts_.data);
-  sums.calls += weight;
+  sums.calls += polls;
   sums.ticks += all;
-  const std::int32_t late = late_peer(state, facts_.peers, ticks());
+  const std::int32_t late = late_peer(state, facts_.peers, end);
   if (late == Peers::kNone)
     sums.transfer_ticks += all;
   else
     state.profile.late_ticks(static_cast<std::size_t>(late)) += all;
-  const bool sparse = state.polls_timed >= kPollsTimedFirst &&
-                      static_cast<double>(one) < kShortPollNs * ticks_per_ns();
-  if (!sparse) ++state.polls_timed;
-  polls_to_skip = sparse ? kPollsPerSample - 1 : 0;
-  state.poll_weight = polls_to_skip + 1;
+  const bool is_short = static_cast<double>(own) < kShortPollNs * ticks_per_ns();
+  const bool skips = is_short && state.polls_timed >= kPollsTimedFirst;
+  if (!skips) ++state.polls_timed;
+  polls_to_skip = state.polls_counted = skips ? kPollsPerSample - 1 : 0;
+  state.last_timed_poll_end = ticks();
 }
 
 void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks) {

@@ -83,8 +83,8 @@ class WaitingCall {
 class ShortCall {
  public:
   ShortCall();
-  // Ends the visit of MPI, which stands for `visits` equal ones; returns its ticks.
-  std::uint64_t end(std::uint32_t visits = 1);
+  // Ends the visit of MPI; returns its ticks. `more`: ticks of calls that were not timed.
+  std::uint64_t end(std::uint64_t more = 0);
 
  private:
   std::uint64_t begin_;
