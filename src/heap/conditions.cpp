@@ -22,8 +22,8 @@ constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
 // Indexed by Verdict.
 constexpr const char* kReasons[] = {
     "large allocations are shared",
-    "blocks up to 4 MB are shared, since private memory has huge pages here and shared memory has "
-    "none; for larger ones write 'advise' to /sys/kernel/mm/transparent_hugepage/shmem_enabled",
+    ("blocks up to 4 MB are shared, since private memory has huge pages here and shared memory has "
+     "none; for larger ones write 'advise' to /sys/kernel/mm/transparent_hugepage/shmem_enabled"),
     "MH_HEAP=off keeps it off",
     "the program has an allocator of its own; run it with the C library's malloc",
     "a sanitizer or Valgrind watches this program's memory",

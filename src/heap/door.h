@@ -34,7 +34,8 @@ struct mh_heap_door {
    * addresses. Takes some nanoseconds. */
   int (*reaches)(uint64_t address, uint64_t bytes);
   void (*stats)(struct mh_heap_stats* stats);
-  /* "large allocations are shared", or why there is no heap. */
+  /* "large allocations are shared", or why there is no heap. Starts the heap if it has not started.
+   */
   const char* (*why)(void);
 };
 

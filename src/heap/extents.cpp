@@ -95,8 +95,7 @@ void Extents::insert_merged(Page first, Page pages, ExtentState state) {
   insert(first, pages, state);
 }
 
-void Extents::add(Tag* tags, Page pages) {
-  tags_ = tags;
+void Extents::add(Page pages) {
   const Page first = size_;
   size_ += pages;
   insert_merged(first, pages, ExtentState::empty);

@@ -2,7 +2,7 @@
 // Tracks which pages of the heap are in use: runs of pages, their neighbours, and the free runs by
 // length.
 //
-// Owns numbers only: it makes no system call and knows no address, so tests need no heap.
+// Owns numbers and their table (tag_table.hpp) only, and knows no address, so tests need no heap.
 //
 //   page    the unit of allocation; pages are numbered from 0.
 //   extent  a run of pages that belong together. It is *used*, *kept* (free; its pages may hold
@@ -15,30 +15,16 @@
 //
 // Boundary tags lie in a table beside the heap, so a write past the end of a block cannot damage
 // them. All operations but check() take constant time. Not thread-safe: the caller has a lock.
-// Limit: 2^32 - 2 pages (16 TiB).
+// Limit: 2^30 pages (4 TiB).
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/tag_table.hpp"
+
 namespace mh::heap {
-
-using Page = std::uint32_t;
-inline constexpr Page kNoPage = UINT32_MAX;
-
-enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
-
-// A tag for each page, zero at first. The tag of an extent's first page has all fields, that of its
-// last page has `pages` and `state`; the tags between are stale.
-struct Tag {
-  Page pages;
-  Page next, previous;  // in the bin; of used extents the number of note()
-  Page younger, older;  // by age, of kept extents; `older` of used extents is the list of chain()
-  ExtentState state;
-  std::uint8_t first;  // 1: the first page of an extent
-};
-static_assert(sizeof(Tag) == 24);
 
 struct Taken {
   Page first = kNoPage;
@@ -55,9 +41,10 @@ struct Run {
 
 class Extents {
  public:
-  // Appends `pages` empty pages. `tags` has room for `size() + pages` tags and holds the old tags
-  // at its beginning.
-  void add(Tag* tags, Page pages);
+  // Makes room for the tags of so many pages. False if there is no memory.
+  bool reach(std::size_t pages) { return tags_.reach(pages); }
+  // Appends `pages` empty pages, whose tags have room.
+  void add(Page pages);
   [[nodiscard]] Page size() const { return size_; }
 
   // Takes a used extent of `pages` pages whose first page is a multiple of `alignment` (a power of
@@ -131,7 +118,7 @@ class Extents {
   [[nodiscard]] Page place(Page first, Page pages, Page alignment, Page origin) const;
   [[nodiscard]] const char* check_free(Page first) const;
 
-  Tag* tags_ = nullptr;
+  TagTable tags_;
   Page size_ = 0;
   Page oldest_ = kNoPage;
   Page youngest_ = kNoPage;

@@ -72,29 +72,13 @@ void Heap::start(const Options& options) {
 
 // --- growth -----------------------------------------------------------------------------------
 
-// The tags never move: threads read those of their own blocks without the lock.
-bool Heap::make_room_for_tags(std::size_t pages) {
-  if (tags_ == nullptr) {
-    const std::size_t all = kMaxHeapBytes / page_bytes_ * sizeof(Tag);
-    void* room =
-        ::mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (room == MAP_FAILED) return false;
-    tags_ = static_cast<Tag*>(room);
-  }
-  const std::size_t needed = round_up(pages * sizeof(Tag), page_bytes_);
-  if (needed <= tag_bytes_) return true;
-  if (::mprotect(tags_, needed, PROT_READ | PROT_WRITE) != 0) return false;
-  tag_bytes_ = needed;
-  return true;
-}
-
 bool Heap::open_locked() {
   if (file_.state() != File::State::none) return true;
   if (refused_ || !started()) return false;
   const NoSignals quiet;
   const std::size_t pages = kFirstStep / page_bytes_;
-  refused_ = !make_room_for_tags(pages) || !file_.open(kFirstStep);
-  if (!refused_) extents_.add(tags_, static_cast<Page>(pages));
+  refused_ = !extents_.reach(pages) || !file_.open(kFirstStep);
+  if (!refused_) extents_.add(static_cast<Page>(pages));
   return !refused_;
 }
 
@@ -103,10 +87,8 @@ bool Heap::grow_locked(std::size_t bytes) {
   const std::size_t now = file_.bytes();
   const std::size_t step = round_up(std::max({bytes, kFirstStep, now / 8}), kHugePage);
   const std::size_t pages = (now + step) / page_bytes_;
-  if (pages >= kNoPage || limited() || !make_room_for_tags(pages) || !file_.grow(step)) {
-    return false;
-  }
-  extents_.add(tags_, static_cast<Page>(step / page_bytes_));
+  if (pages >= kNoPage || limited() || !extents_.reach(pages) || !file_.grow(step)) return false;
+  extents_.add(static_cast<Page>(step / page_bytes_));
   return true;
 }
 

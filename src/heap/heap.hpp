@@ -102,7 +102,6 @@ class Heap {
 
   [[nodiscard]] bool open_locked();
   [[nodiscard]] bool grow_locked(std::size_t bytes);
-  [[nodiscard]] bool make_room_for_tags(std::size_t pages);
   Taken take_locked(const Wish& wish);
   Taken take(const Wish& wish);
   [[nodiscard]] bool affordable_locked(Page pages) const;
@@ -142,9 +141,7 @@ class Heap {
   Extents extents_;
   Promotion promotion_;
   Budget budget_;
-  Tag* tags_ = nullptr;
-  std::size_t tag_bytes_ = 0;  // writable; the address space of all tags is reserved
-  bool refused_ = false;       // no file; not tried again
+  bool refused_ = false;  // no file; not tried again
   std::uint64_t looked_at_ms_ = 0;
   // Head of the list of blocks that this thread freed while it held the lock. Relaxed: one thread.
   std::atomic<Page> deferred_{kNoPage};

@@ -171,7 +171,10 @@ int reaches(std::uint64_t address, std::uint64_t bytes) {
 
 void stats(mh_heap_stats* to) { *to = heap.stats(); }
 
-const char* why() { return mh::heap::explain(verdict.load(std::memory_order_relaxed)); }
+const char* why() {
+  (void)start_heap();
+  return mh::heap::explain(verdict.load(std::memory_order_relaxed));
+}
 
 constexpr mh_heap_door kDoor = {
     MH_HEAP_DOOR_LAYOUT, sizeof(mh_heap_door), descriptor, reaches, stats, why};

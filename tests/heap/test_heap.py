@@ -80,9 +80,9 @@ def test_every_function_of_the_family_answers_as_the_c_library(built, mode: str 
     assert (said[0] == GOOD) == (mode == "on")
 
 
-def test_off_is_the_default_and_said(built) -> None:
-    said = lines(run([built("family.c")], "off", MH_HEAP=""))
-    assert said[0] == "heap: MH_HEAP is off, which is the default"
+def test_auto_is_the_default_and_off_is_said(built) -> None:
+    assert lines(run([built("family.c")], "", MH_HEAP=""))[0] == GOOD
+    assert lines(run([built("family.c")], "off"))[0] == "heap: MH_HEAP=off keeps it off"
 
 
 def test_eight_threads_allocate_fork_exec_and_end(built) -> None:

@@ -16,10 +16,9 @@ namespace {
 struct Stage {
   explicit Stage(Page pages) { add(pages); }
   void add(Page pages) {
-    tags.resize(tags.size() + pages);
-    extents.add(tags.data(), pages);
+    ASSERT_TRUE(extents.reach(std::size_t{extents.size()} + pages));
+    extents.add(pages);
   }
-  std::vector<Tag> tags;
   Extents extents;
 };
 
