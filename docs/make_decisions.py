@@ -40,6 +40,7 @@ ROOMS = {
     "layout": "flattened datatypes, packing loops",
     "collective": "arrival barriers and blocking collectives",
     "wait": "the wait loop",
+    "profile": "time in MPI, by call and cause",
     "threads": "many waiting threads in one rank",
     "lend": "lending a core",
     "openmp": "shared loops",

@@ -36,7 +36,7 @@ SimulatedNode::SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, Victi
                       .numa = i * numa_nodes / ranks,
                       .end = costs[i].size(),
                       .rate = costs[i].empty() ? 0 : costs[i].front(),
-                      .choice = lend::VictimChoice(policy, seed * ranks + i)});
+                      .choice = lend::VictimPicker(policy, seed * ranks + i)});
     at(0, i);
   }
 }

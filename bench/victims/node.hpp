@@ -39,7 +39,7 @@ class SimulatedNode {
     double offer_ends = 0;  // 0: nothing is offered
     std::uint32_t helpers = 0;
     bool done = false;
-    lend::VictimChoice choice;
+    lend::VictimPicker choice;
     // The lender's state.
     std::uint32_t victim = kNobody;
     std::uint32_t last_victim = kNobody;

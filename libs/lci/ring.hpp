@@ -31,7 +31,7 @@ class Ring {
   // At least `capacity` cells.
   explicit Ring(std::size_t capacity)
       : mask_(std::bit_ceil(capacity < 2 ? std::size_t{2} : capacity) - 1),
-        cells_(std::make_unique<Cell[]>(mask_ + 1)) {
+        cells_(std::make_unique<RingCell[]>(mask_ + 1)) {
     for (std::size_t i = 0; i <= mask_; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
   }
 
@@ -39,7 +39,7 @@ class Ring {
   bool push(const T& value) {
     std::size_t position = tail_.load(std::memory_order_relaxed);
     for (;;) {
-      Cell& cell = cells_[position & mask_];
+      RingCell& cell = cells_[position & mask_];
       // acquire: partner is the release of the previous round's consumer.
       const std::size_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<std::ptrdiff_t>(turn - position);
@@ -61,7 +61,7 @@ class Ring {
   bool pop(T& value) {
     std::size_t position = head_.load(std::memory_order_relaxed);
     for (;;) {
-      Cell& cell = cells_[position & mask_];
+      RingCell& cell = cells_[position & mask_];
       // acquire: partner is the release of the producer.
       const std::size_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<std::ptrdiff_t>(turn - (position + 1));
@@ -81,13 +81,13 @@ class Ring {
   [[nodiscard]] std::size_t capacity() const { return mask_ + 1; }
 
  private:
-  struct alignas(kCacheLine) Cell {
+  struct alignas(kCacheLine) RingCell {
     std::atomic<std::size_t> turn{0};
     T value;
   };
 
   const std::size_t mask_;
-  const std::unique_ptr<Cell[]> cells_;
+  const std::unique_ptr<RingCell[]> cells_;
   alignas(kCacheLine) std::atomic<std::size_t> tail_{0};  // producers
   alignas(kCacheLine) std::atomic<std::size_t> head_{0};  // consumers
 };

@@ -85,7 +85,7 @@ std::uint64_t number_in(const char* folder, const char* group, const char* file,
   return read ? number_behind(system_text, key) : UINT64_MAX;
 }
 
-struct Group {
+struct ControlGroup {
   std::uint64_t limit = UINT64_MAX;
   std::uint64_t used = 0;
 };
@@ -93,7 +93,7 @@ struct Group {
 // Inside a container the group's files lie at the root of the visible file system. Cached file
 // contents that no process uses (inactive_file) count as used by the group, but the kernel drops
 // them first when memory is short.
-Group group_at(const char* group, bool second_version) {
+ControlGroup group_at(const char* group, bool second_version) {
   const char* folder = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
   const char* limit = second_version ? "memory.max" : "memory.limit_in_bytes";
   const char* used = second_version ? "memory.current" : "memory.usage_in_bytes";
@@ -108,7 +108,7 @@ Group group_at(const char* group, bool second_version) {
   return {};
 }
 
-Group group() {
+ControlGroup group() {
   bool second_version = false;
   if (!memory_group(group_path, sizeof group_path, &second_version)) return {};
   return group_at(group_path, second_version);
@@ -161,7 +161,7 @@ Memory memory() {
     memory.total = kibibytes(number_behind(system_text, "MemTotal:"));
     memory.available = kibibytes(number_behind(system_text, "MemAvailable:"));
   }
-  const Group group = heap::group();
+  const ControlGroup group = heap::group();
   memory.total = std::min(memory.total, group.limit);
   if (group.limit != UINT64_MAX) {
     const std::uint64_t left = group.limit - std::min(group.limit, group.used);

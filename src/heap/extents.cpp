@@ -27,7 +27,7 @@ bool Extents::is_free(Page first) const {
 Page Extents::before(Page first) const { return first - tags_[first - 1].pages; }
 
 void Extents::mark(Page first, Page pages, ExtentState state) {
-  Tag& last = tags_[first + pages - 1];
+  BoundaryTag& last = tags_[first + pages - 1];
   last.pages = pages;
   last.state = state;
   last.first = 0;
@@ -44,7 +44,7 @@ void Extents::link_youngest(Page first) {
 }
 
 void Extents::unlink_age(Page first) {
-  const Tag& tag = tags_[first];
+  const BoundaryTag& tag = tags_[first];
   (tag.older == kNoPage ? oldest_ : tags_[tag.older].younger) = tag.younger;
   (tag.younger == kNoPage ? youngest_ : tags_[tag.younger].older) = tag.older;
 }
@@ -65,7 +65,7 @@ void Extents::insert(Page first, Page pages, ExtentState state) {
 }
 
 void Extents::erase(Page first) {
-  Tag& tag = tags_[first];
+  BoundaryTag& tag = tags_[first];
   Bins& bins = bins_of(tag.state);
   const unsigned bin = bin_of(tag.pages);
   (tag.previous == kNoPage ? bins.heads[bin] : tags_[tag.previous].next) = tag.next;
@@ -214,7 +214,7 @@ Run Extents::leave(Page pages) {
 void Extents::left(Page first) { insert_merged(first, tags_[first].pages, ExtentState::empty); }
 
 const char* Extents::check_free(Page first) const {
-  const Tag& tag = tags_[first];
+  const BoundaryTag& tag = tags_[first];
   const Bins& bins = tag.state == ExtentState::kept ? kept_bins_ : empty_bins_;
   const unsigned bin = bin_of(tag.pages);
   if ((bins.occupied[bin / 64] >> (bin % 64) & 1U) == 0)
@@ -231,10 +231,10 @@ const char* Extents::check() const {
   std::uint64_t kept = 0;
   Page page = 0;
   while (page < size_) {
-    const Tag& tag = tags_[page];
+    const BoundaryTag& tag = tags_[page];
     if (tag.first != 1 || tag.pages == 0) return "an extent does not begin where one ended";
     if (tag.pages > size_ - page) return "an extent reaches past the end";
-    const Tag& last = tags_[page + tag.pages - 1];
+    const BoundaryTag& last = tags_[page + tag.pages - 1];
     if (last.pages != tag.pages || last.state != tag.state) return "the two tags differ";
     if (is_free(page)) {
       if (const char* fault = check_free(page)) return fault;

@@ -22,14 +22,14 @@ enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
 
 // A tag for each page, zero at first. The tag of an extent's first page has all fields, that of its
 // last page has `pages` and `state`; the tags between are stale.
-struct Tag {
+struct BoundaryTag {
   Page pages;
   Page next, previous;  // in the bin; of used extents the number of note()
   Page younger, older;  // by age, of kept extents; `older` of used extents is the list of chain()
   ExtentState state;
   std::uint8_t first;  // 1: the first page of an extent
 };
-static_assert(sizeof(Tag) == 24);
+static_assert(sizeof(BoundaryTag) == 24);
 
 class TagTable {
  public:
@@ -37,22 +37,24 @@ class TagTable {
   bool reach(std::size_t pages) {
     for (; chunks_made_ * kChunkPages < pages; ++chunks_made_) {
       if (chunks_made_ == kChunks) return false;
-      void* room = ::mmap(nullptr, kChunkPages * sizeof(Tag), PROT_READ | PROT_WRITE,
+      void* room = ::mmap(nullptr, kChunkPages * sizeof(BoundaryTag), PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
       if (room == MAP_FAILED) return false;
-      chunks_[chunks_made_] = static_cast<Tag*>(room);
+      chunks_[chunks_made_] = static_cast<BoundaryTag*>(room);
     }
     return true;
   }
 
-  Tag& operator[](Page page) { return chunks_[page / kChunkPages][page % kChunkPages]; }
-  const Tag& operator[](Page page) const { return chunks_[page / kChunkPages][page % kChunkPages]; }
+  BoundaryTag& operator[](Page page) { return chunks_[page / kChunkPages][page % kChunkPages]; }
+  const BoundaryTag& operator[](Page page) const {
+    return chunks_[page / kChunkPages][page % kChunkPages];
+  }
 
  private:
   static constexpr std::size_t kChunkPages = 16384;  // 64 MB of heap, with pages of 4 KB
   static constexpr std::size_t kChunks = 65536;
 
-  std::array<Tag*, kChunks> chunks_{};
+  std::array<BoundaryTag*, kChunks> chunks_{};
   std::size_t chunks_made_ = 0;
 };
 

@@ -31,7 +31,7 @@ class Counter {
   std::atomic<std::uint64_t> value_{0};
 };
 
-struct alignas(kCacheLine) Counters {
+struct alignas(kCacheLine) RankCounters {
   // Per message, written by the sending or the receiving side.
   Counter messages_by_rendezvous;
   Counter bytes_by_rendezvous;
@@ -70,11 +70,11 @@ struct alignas(kCacheLine) Counters {
   Counter windows_left;          // windows left to the library
   Counter one_sided_operations;  // on windows that are ours
 };
-static_assert(std::is_standard_layout_v<Counters>);
-static_assert(sizeof(Counters) == 5 * kCacheLine);
+static_assert(std::is_standard_layout_v<RankCounters>);
+static_assert(sizeof(RankCounters) == 5 * kCacheLine);
 
 // helped[victim]: bytes that this rank copied as a thief in jobs of that rank. The writers are
-// those of Counters.
+// those of RankCounters.
 using HelpedRow = std::span<Counter>;
 constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
   return (ranks * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine;

@@ -38,7 +38,8 @@ void add_to(Loops& sum, const Loops& loops) {
 
 }  // namespace
 
-RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, double ticks_per_s) {
+RankReport read_counters(const RankCounters& counters, std::uint64_t now_ticks,
+                         double ticks_per_s) {
   const auto seconds = [&](std::uint64_t t) { return static_cast<double>(t) / ticks_per_s; };
   const std::uint64_t start = counters.start_tick.get();
   RankReport report{};

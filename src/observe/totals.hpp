@@ -56,29 +56,31 @@ struct RankCounts {
 struct CountRow {
   const char* key;
   std::uint64_t RankCounts::*count;
-  Counter Counters::*counter;
+  Counter RankCounters::*counter;
 };
 inline constexpr CountRow kCounts[] = {
     {"messages_by_rendezvous", &RankCounts::messages_by_rendezvous,
-     &Counters::messages_by_rendezvous},
-    {"bytes_by_rendezvous", &RankCounts::bytes_by_rendezvous, &Counters::bytes_by_rendezvous},
-    {"resends", &RankCounts::resends, &Counters::resends},
-    {"messages_without_slot", &RankCounts::messages_without_slot, &Counters::messages_without_slot},
-    {"messages_ended", &RankCounts::messages_ended, &Counters::messages_ended},
+     &RankCounters::messages_by_rendezvous},
+    {"bytes_by_rendezvous", &RankCounts::bytes_by_rendezvous, &RankCounters::bytes_by_rendezvous},
+    {"resends", &RankCounts::resends, &RankCounters::resends},
+    {"messages_without_slot", &RankCounts::messages_without_slot,
+     &RankCounters::messages_without_slot},
+    {"messages_ended", &RankCounts::messages_ended, &RankCounters::messages_ended},
     {"own_chunks", &RankCounts::own_chunks, nullptr},
     {"own_bytes", &RankCounts::own_bytes, nullptr},
-    {"others_chunks", &RankCounts::others_chunks, &Counters::others_chunks},
-    {"others_bytes", &RankCounts::others_bytes, &Counters::others_bytes},
-    {"lent_chunks", &RankCounts::lent_chunks, &Counters::lent_chunks},
-    {"lent_bytes", &RankCounts::lent_bytes, &Counters::lent_bytes},
-    {"messages_exchanged", &RankCounts::messages_exchanged, &Counters::messages_exchanged},
-    {"bytes_packed", &RankCounts::bytes_packed, &Counters::bytes_packed},
-    {"waits", &RankCounts::waits, &Counters::waits},
+    {"others_chunks", &RankCounts::others_chunks, &RankCounters::others_chunks},
+    {"others_bytes", &RankCounts::others_bytes, &RankCounters::others_bytes},
+    {"lent_chunks", &RankCounts::lent_chunks, &RankCounters::lent_chunks},
+    {"lent_bytes", &RankCounts::lent_bytes, &RankCounters::lent_bytes},
+    {"messages_exchanged", &RankCounts::messages_exchanged, &RankCounters::messages_exchanged},
+    {"bytes_packed", &RankCounts::bytes_packed, &RankCounters::bytes_packed},
+    {"waits", &RankCounts::waits, &RankCounters::waits},
     {"collectives_with_arrival_barrier", &RankCounts::collectives_with_arrival_barrier,
-     &Counters::collectives_with_arrival_barrier},
-    {"windows_ours", &RankCounts::windows_ours, &Counters::windows_ours},
-    {"windows_left", &RankCounts::windows_left, &Counters::windows_left},
-    {"one_sided_operations", &RankCounts::one_sided_operations, &Counters::one_sided_operations},
+     &RankCounters::collectives_with_arrival_barrier},
+    {"windows_ours", &RankCounts::windows_ours, &RankCounters::windows_ours},
+    {"windows_left", &RankCounts::windows_left, &RankCounters::windows_left},
+    {"one_sided_operations", &RankCounts::one_sided_operations,
+     &RankCounters::one_sided_operations},
     {"heap_peak_bytes", &RankCounts::heap_peak, nullptr},
     {"heap_kept_bytes", &RankCounts::heap_kept, nullptr},
 };
@@ -96,7 +98,7 @@ struct RankReport : RankCounts {
 };
 
 // Reads one rank's counters; the caller fills in world_rank, node and helping.
-RankReport read_counters(const Counters& counters, std::uint64_t now_ticks, double ticks_per_s);
+RankReport read_counters(const RankCounters& counters, std::uint64_t now_ticks, double ticks_per_s);
 
 struct Efficiency {
   double parallel;

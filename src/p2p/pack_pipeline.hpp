@@ -94,7 +94,7 @@ class PackPipelines final : public lend::LendableWork {
   static constexpr std::uint32_t kPackPipelines = 4;
 
   // `pool` is null where no cores are lent.
-  PackPipelines(const node::Node& node, observe::Counters& counters, lend::Pool* pool)
+  PackPipelines(const node::Node& node, observe::RankCounters& counters, lend::Pool* pool)
       : node_(node), counters_(counters), pool_(pool) {}
 
   // A pack pipeline for one message of `bytes` bytes, open to helpers. One thread at a time uses
@@ -129,7 +129,7 @@ class PackPipelines final : public lend::LendableWork {
   bool work_one();
 
   const node::Node& node_;
-  observe::Counters& counters_;
+  observe::RankCounters& counters_;
   lend::Pool* pool_;
   std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
   SlotSet<kPackPipelines> taken_;

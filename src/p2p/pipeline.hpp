@@ -80,7 +80,7 @@ class alignas(kCacheLine) Pipeline {
   friend struct PipelineTestAccess;  // pauses between look and claim
 
   using Ticket = std::atomic<std::uint64_t>;
-  struct alignas(kCacheLine) Cell {
+  struct alignas(kCacheLine) PipelineCell {
     // Release on every change, acquire on every read (B3): a thread sees the work of the previous
     // turn.
     std::atomic<std::uint32_t> turn{0};
@@ -119,7 +119,7 @@ class alignas(kCacheLine) Pipeline {
   alignas(kCacheLine) Ticket fills_{0};
   alignas(kCacheLine) Ticket drains_{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};
-  Cell cells_[kMostCells];
+  PipelineCell cells_[kMostCells];
 };
 static_assert(std::is_standard_layout_v<Pipeline>);
 

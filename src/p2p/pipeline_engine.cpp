@@ -26,7 +26,7 @@ constexpr double kBytesPerNs = 8;
 }  // namespace
 
 PipelineEngine::PipelineEngine(const node::Node& node, const Offsets& offsets,
-                               observe::Counters& counters, lend::Pool& pool,
+                               observe::RankCounters& counters, lend::Pool& pool,
                                const memory::Reach& reach)
     : node_(node),
       offsets_(offsets),

@@ -58,7 +58,7 @@ class PipelineEngine final : public lend::LendableWork {
     std::size_t cells;
   };
 
-  PipelineEngine(const node::Node& node, const Offsets& offsets, observe::Counters& counters,
+  PipelineEngine(const node::Node& node, const Offsets& offsets, observe::RankCounters& counters,
                  lend::Pool& pool, const memory::Reach& reach);
   PipelineEngine(const PipelineEngine&) = delete;
   PipelineEngine& operator=(const PipelineEngine&) = delete;
@@ -122,7 +122,7 @@ class PipelineEngine final : public lend::LendableWork {
 
   const node::Node& node_;
   Offsets offsets_;
-  observe::Counters& counters_;
+  observe::RankCounters& counters_;
   lend::Pool& pool_;
   const memory::Reach& reach_;
   // Helpers may move chunks. Set once, for the first message.

@@ -38,7 +38,7 @@ Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strate
       offsets_(offsets),
       strategy_(strategy),
       saturate_ranks_(saturate_ranks),
-      counters_(&in_area<observe::Counters>(node, node.me(), offsets.counters)),
+      counters_(&in_area<observe::RankCounters>(node, node.me(), offsets.counters)),
       helped_(&in_area<observe::Counter>(node, node.me(), offsets.helped), node.ranks()),
       words_((node.ranks() + 63) / 64),
       seed_(node.me() * 2654435761U + 1),
@@ -119,7 +119,7 @@ Status Thief::copy_chunk(const CopySpec& work, const Shapes* shapes, const Chunk
 
 void Thief::count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
                   std::uint64_t spent_ticks) {
-  observe::Counters& mine = *counters_;
+  observe::RankCounters& mine = *counters_;
   if (reach_->is_own(work.to)) {
     mine.own_chunks_received.add(1);
     mine.own_bytes_received.add(chunk.bytes);

@@ -25,7 +25,7 @@ namespace mh::steal {
 // Offsets of a rank's structures inside its area of the node segment.
 struct AreaOffsets {
   std::size_t slots;     // JobSlots
-  std::size_t counters;  // observe::Counters
+  std::size_t counters;  // observe::RankCounters
   std::size_t helped;    // observe::HelpedRow, a cell per rank of the node
 };
 
@@ -80,7 +80,7 @@ class Thief {
   AreaOffsets offsets_;
   Strategy strategy_;
   std::uint64_t saturate_ranks_;
-  observe::Counters* counters_;
+  observe::RankCounters* counters_;
   observe::HelpedRow helped_;
   Mask local_{};
   Mask remote_{};

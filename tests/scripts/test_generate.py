@@ -67,3 +67,59 @@ def test_an_entry_that_cannot_be_meant_is_refused(
 ) -> None:
     with pytest.raises(generate.TableError, match=words):
         generate.call_of("Put", entry, {})
+
+
+@pytest.mark.parametrize(
+    ("name", "facts"),
+    [
+        ("Send", "facts(count, datatype, peer(dest, comm))"),
+        ("Recv_c", "facts(count, datatype, peer(source, comm))"),
+        ("Sendrecv", "facts(sendcount, sendtype, peer(dest, comm))"),
+        ("Probe", "no_data(peer(source, comm))"),
+        ("Wait", "facts_of(*request)"),
+        ("Waitsome", "facts_of(incount, array_of_requests)"),
+        ("Testall", "facts_of(count, array_of_requests)"),
+        ("Barrier", "no_data(members(comm))"),
+        ("Bcast", "facts(count, datatype, members(comm))"),
+        ("Put", "facts(origin_count, origin_datatype, Peers{})"),
+        ("Win_fence", "no_data(everyone())"),
+        ("Reduce_scatter", "mean_facts(recvcounts, datatype, comm)"),
+        (
+            "Alltoallv",
+            "sendbuf == MPI_IN_PLACE ? mean_facts(recvcounts, recvtype, comm)"
+            " : mean_facts(sendcounts, sendtype, comm)",
+        ),
+        (
+            "Scatter",
+            "recvbuf == MPI_IN_PLACE ? no_data(members(comm))"
+            " : facts(recvcount, recvtype, members(comm))",
+        ),
+        (
+            "Gatherv",
+            "sendbuf == MPI_IN_PLACE ? no_data(members(comm))"
+            " : facts(sendcount, sendtype, members(comm))",
+        ),
+        ("Neighbor_alltoallv", "no_data(members(comm))"),
+    ],
+)
+def test_a_profile_reads_only_arguments_that_are_significant(
+    generate: ModuleType, name: str, facts: str
+) -> None:
+    assert generate.facts_in(generate.prototype_of(name)) == facts
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("Send", "waiting("),
+        ("Isend", "starting("),
+        ("Send_init", "starting("),
+        ("Start", "immediate("),
+        ("Test", "polling("),
+        ("Iprobe", "polling("),
+        ("Finalize", "begin_finalize();"),
+    ],
+)
+def test_a_profile_knows_calls_that_wait(generate: ModuleType, name: str, kind: str) -> None:
+    call = generate.call_of(name, "pass", {})
+    assert kind in generate.profiled_call(0, call)

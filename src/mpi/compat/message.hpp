@@ -32,12 +32,12 @@ class StatusOrOwn {
 };
 
 // The source and tag of a message, or of a receive (then with wildcards).
-struct Envelope {
+struct MessageEnvelope {
   int source;
   int tag;
 };
 
-inline void set_envelope(MPI_Status* status, const Envelope& envelope) {
+inline void set_envelope(MPI_Status* status, const MessageEnvelope& envelope) {
   status->MPI_SOURCE = envelope.source;
   status->MPI_TAG = envelope.tag;
 }

@@ -23,7 +23,7 @@
 namespace mh::mpi {
 
 struct alignas(kCacheLine) RankArea {
-  observe::Counters counters;
+  observe::RankCounters counters;
   observe::Presence presence;  // only with MH_PROFILE
   steal::JobSlots jobs;
   p2p::SharedSendTable send_table;

@@ -18,7 +18,7 @@ namespace mh::mpi {
 // nothing.
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
-struct Config {
+struct JobConfig {
   // Messages on this node may go by rendezvous: one of the next three is true.
   bool rendezvous = false;
   bool single_copy = false;   // the kernel copies between any two ranks of the node
@@ -55,9 +55,9 @@ struct Config {
 };
 
 namespace detail {
-[[gnu::visibility("hidden")]] extern Config config;  // for the writers
+[[gnu::visibility("hidden")]] extern JobConfig config;  // for the writers
 }
-inline constexpr const Config& config = detail::config;
+inline constexpr const JobConfig& config = detail::config;
 
 // True if third ranks help with a message of that length which the kernel copies.
 inline bool is_for_third_ranks(std::uint64_t bytes) {

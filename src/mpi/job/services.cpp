@@ -11,7 +11,7 @@
 
 namespace mh::mpi {
 
-Config detail::config;
+JobConfig detail::config;
 Switches switches;
 Services services;
 

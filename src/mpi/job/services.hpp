@@ -45,7 +45,7 @@ struct Services {
     return *reinterpret_cast<RankArea*>(node->area(rank));
   }
   [[nodiscard]] RankArea& own_area() const { return area(node->me()); }
-  [[nodiscard]] observe::Counters& counters() const { return own_area().counters; }
+  [[nodiscard]] observe::RankCounters& counters() const { return own_area().counters; }
 };
 
 [[gnu::visibility("hidden")]] extern Services services;

@@ -54,8 +54,8 @@ struct PeerLook {
 };
 
 // The state of one thread, made at its first timed call. The thread alone uses it until the report.
-struct ThreadState {
-  ThreadState()
+struct ProfiledThread {
+  ProfiledThread()
       : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
   ThreadProfile profile;
   std::uint32_t polls_timed = 0;
@@ -74,7 +74,7 @@ struct ProcessProfile {
   std::uint64_t finalize_begin = 0;
 
   std::mutex mutex;  // guards the members below
-  std::vector<std::unique_ptr<ThreadState>> threads;
+  std::vector<std::unique_ptr<ProfiledThread>> threads;
   std::unordered_map<std::uint64_t, std::unique_ptr<CommMembers>> comms;  // by handle
   std::set<RankList> lists;                                               // never erased
 };
@@ -84,11 +84,11 @@ HandleCache<4096> g_requests;  // facts, packed
 HandleCache<256> g_comms;      // CommMembers*
 
 // A pointer: a variant has little room for thread-local data.
-constinit thread_local ThreadState* t_state = nullptr;
+constinit thread_local ProfiledThread* t_state = nullptr;
 
-ThreadState& own_state() {
+ProfiledThread& own_state() {
   if (t_state == nullptr) {
-    auto fresh = std::make_unique<ThreadState>();
+    auto fresh = std::make_unique<ProfiledThread>();
     const std::lock_guard<std::mutex> hold(g_profile.mutex);
     t_state = g_profile.threads.emplace_back(std::move(fresh)).get();
   }
@@ -237,7 +237,7 @@ bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
 }
 
 // A peer that a poll has waited for, or Peers::kNone.
-std::int32_t late_peer(ThreadState& state, const Peers& peers, std::uint64_t now) {
+std::int32_t late_peer(ProfiledThread& state, const Peers& peers, std::uint64_t now) {
   std::uint32_t one = 0;
   std::int32_t late = Peers::kNone;
   for (const std::uint32_t rank : ranks_of(peers, one)) {
@@ -371,7 +371,7 @@ TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
 TimedPoll::~TimedPoll() {
   const std::uint64_t end = ticks();
   const std::uint64_t own = end - begin_;
-  ThreadState& state = own_state();
+  ProfiledThread& state = own_state();
   const std::uint32_t polls = state.polls_counted + 1;
   const std::uint64_t all =
       polls == 1 ? own : std::min(own * polls, end - state.last_timed_poll_end);

@@ -238,7 +238,7 @@ void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base
   std::optional<WindowParts> made;
   if (may_be_ours(*known)) made = make_window(comm, *known, mine, flavor);
   if (known->rank == 0 && known->size > 1) {
-    observe::Counters& counters = services.counters();
+    observe::RankCounters& counters = services.counters();
     (made ? counters.windows_ours : counters.windows_left).add(1);
   }
   if (!made) return;
@@ -337,7 +337,7 @@ bool help_operation() {
     return known.second->window.help(thread_context(), may_help, helped);
   });
   if (!worked) return false;
-  observe::Counters& mine = services.counters();
+  observe::RankCounters& mine = services.counters();
   mine.others_chunks.add(1);
   mine.others_bytes.add(helped.bytes);
   mine.help_ticks.add(ticks() - begin);

@@ -121,7 +121,8 @@ int complete(ReceiveClaim claim, int code, MPI_Status* status) {
   return is_awaited ? raise_on(comm, code) : code;
 }
 
-int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI_Status* status) {
+int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelope,
+                      MPI_Status* status) {
   if (!buffer) return MPI_SUCCESS;
   ReceiveRequest request;
   request.buffer = buffer;

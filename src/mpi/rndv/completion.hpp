@@ -16,7 +16,8 @@ namespace mh::mpi::rndv {
 int complete(ReceiveClaim claim, int code, MPI_Status* status);
 
 // The library's blocking call has received into `buffer` with `status`. No table knows the receive.
-int complete_blocking(const ReceiveBuffer& buffer, const Envelope& envelope, MPI_Status* status);
+int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelope,
+                      MPI_Status* status);
 
 // MPI_Request_get_status of a complete request: fetches the message and corrects `status`. The
 // request stays.

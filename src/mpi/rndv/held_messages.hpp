@@ -55,7 +55,7 @@ struct HeldMessage {
   bool is_renewed;                       // `message` is on this rank's private communicator
   std::optional<p2p::RtsHeader> header;  // if the message is a rendezvous message of this node
 
-  [[nodiscard]] Envelope envelope() const {
+  [[nodiscard]] MessageEnvelope envelope() const {
     return {.source = status.MPI_SOURCE, .tag = status.MPI_TAG};
   }
 };

@@ -72,7 +72,7 @@ bool is_cancelled(const MPI_Status& status) {
 }
 
 // The envelope of the message if `status` has it, otherwise the envelope of the receive.
-Envelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
+MessageEnvelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
   if (status == nullptr || request.is_held_message) return request.envelope;
   return {.source = status->MPI_SOURCE, .tag = status->MPI_TAG};
 }
@@ -82,7 +82,7 @@ Envelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
 std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MPI_Status* status) {
   const auto header = read_rts(request.buffer);
   if (!header || header->from_world != 0) return header;
-  const Envelope envelope = envelope_of(request, status);
+  const MessageEnvelope envelope = envelope_of(request, status);
   const std::int32_t sender = request.buffer.comm->on_node(envelope.source);
   if (envelope.source != MPI_ANY_SOURCE && sender != static_cast<std::int32_t>(header->sender))
     return std::nullopt;
@@ -168,7 +168,7 @@ std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t co
 // an ordinary message of a header's size, or a header whose message is buffered, or a header that
 // another message was written over.
 std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
-                                             const Envelope& envelope,
+                                             const MessageEnvelope& envelope,
                                              const std::optional<p2p::RtsHeader>& header) {
   const ReceiveBuffer& buffer = request.buffer;
   if (header) {
@@ -258,7 +258,7 @@ void post_receive(ReceiveRequest& request) {
       !(config.heaps_mapped && heaps::contain(buffer.address, buffer.capacity))) {
     return;
   }
-  const Envelope& envelope = request.envelope;
+  const MessageEnvelope& envelope = request.envelope;
   const p2p::PostedEnvelope accepted{
       .communicator = buffer.comm->key,
       .sender = envelope.source == MPI_ANY_SOURCE ? p2p::PostedEnvelope::kAny

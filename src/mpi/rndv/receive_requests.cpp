@@ -40,7 +40,7 @@ bool needs_type(const ReceiveRequest& request, MPI_Datatype type) {
 
 }  // namespace
 
-ReceiveRequest& ReceiveTable::make(const ReceiveBuffer& buffer, const Envelope& envelope) {
+ReceiveRequest& ReceiveTable::make(const ReceiveBuffer& buffer, const MessageEnvelope& envelope) {
   const ThreadLock hold(mutex_);
   ReceiveRequest& request =
       unused_ == nullptr ? *new ReceiveRequest : *std::exchange(unused_, unused_->next_in_bucket_);

@@ -52,7 +52,7 @@ struct ReceiveRequest {
   ReceiveBuffer buffer{};
   // The envelope of the receive; of the message, if a probe has held the message
   // (held_messages.hpp): the library then reports an envelope of ours.
-  Envelope envelope{};
+  MessageEnvelope envelope{};
   bool is_held_message = false;
   bool persistent = false;
   bool started = false;
@@ -127,7 +127,7 @@ class ReceiveTable {
   }
 
   // A request for that message, to be either entered or discarded.
-  [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const Envelope& envelope);
+  [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const MessageEnvelope& envelope);
   void discard(ReceiveRequest& request);
   // Enters a request that the library has made or started.
   void enter(ReceiveRequest& request, MPI_Request handle);

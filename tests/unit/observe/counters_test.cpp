@@ -10,14 +10,14 @@
 namespace mh::observe {
 namespace {
 
-TEST(Counters, zeroed_memory_is_a_set_of_counters_at_zero) {
-  alignas(Counters) std::byte memory[sizeof(Counters)] = {};
-  const auto& counters = *std::launder(reinterpret_cast<const Counters*>(memory));
+TEST(RankCounters, zeroed_memory_is_a_set_of_counters_at_zero) {
+  alignas(RankCounters) std::byte memory[sizeof(RankCounters)] = {};
+  const auto& counters = *std::launder(reinterpret_cast<const RankCounters*>(memory));
   EXPECT_EQ(counters.messages_by_rendezvous.get(), 0U);
   EXPECT_EQ(counters.collectives_with_arrival_barrier.get(), 0U);
 }
 
-TEST(Counters, a_reader_sees_a_writer_grow_and_never_shrink) {
+TEST(RankCounters, a_reader_sees_a_writer_grow_and_never_shrink) {
   Counter count;
   constexpr std::uint64_t kLast = 200'000;
   std::thread writer([&] {

@@ -74,7 +74,7 @@ TEST(Pop, a_run_of_no_time_divides_by_nothing) {
 }
 
 TEST(Summary, counters_become_a_report) {
-  Counters counters;
+  RankCounters counters;
   counters.start_tick.set(1000);
   counters.wait_ticks.add(2000);
   counters.help_ticks.add(500);
@@ -93,7 +93,7 @@ TEST(Summary, counters_become_a_report) {
 }
 
 TEST(Summary, a_rank_that_never_started_has_no_time) {
-  EXPECT_EQ(read_counters(Counters{}, 11'000, 1000).elapsed_s, 0);
+  EXPECT_EQ(read_counters(RankCounters{}, 11'000, 1000).elapsed_s, 0);
 }
 
 TEST(Summary, names_the_helpers_that_did_most) {

@@ -14,7 +14,7 @@ namespace mh::p2p {
 namespace {
 
 struct Area {
-  observe::Counters counters;
+  observe::RankCounters counters;
   lend::Lendings lendings;
   SharedSendTable send_table;
   Pipelines pipelines;
