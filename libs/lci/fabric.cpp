@@ -305,8 +305,8 @@ class Fabric final : public Transport {
 
 namespace {
 
-// libfabric's name of the provider `name`. `direct`: the common name of TCP without a layer above
-// it; empty: the ranks have no common name.
+// libfabric's name of the provider `name`. `direct`: the name under which libfabric has
+// TCP without a layer above it on all ranks; empty: the names differ, or a rank has none.
 std::string provider_name(const std::string& name, const std::string& direct) {
   if (name == "tcp") return direct.empty() ? "tcp;ofi_rxm" : direct;
   return name == "verbs" ? "verbs;ofi_rxm" : name;

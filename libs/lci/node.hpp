@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The transport between ranks of one node, through rings in shared memory (inbox.hpp,
-// byte_ring.hpp). It passes all operations on other ranks to a second transport.
+// byte_ring.hpp). It passes operations on ranks of other nodes to a second transport.
 //
 //   message   into the ring; the receiver's poll() copies the message into a posted packet. A full
 //             ring answers `full`, so the size of the ring bounds the messages under way.

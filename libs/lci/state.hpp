@@ -276,8 +276,8 @@ struct DeviceState {
 
   MatchingTable table;
   PacketPool<Packet> packets;
-  // Two pools: a send waits for a record of its receiver, so sends may not use up the records of
-  // arrivals.
+  // Separate pools: a large send waits until its receiver has a free record. Ranks that send to
+  // each other would wait for ever if sends used up the records of arrivals.
   PacketPool<LargeMessage> free_sends;
   PacketPool<LargeMessage> free_arrivals;
   PacketPool<PooledReceive> free_receives;

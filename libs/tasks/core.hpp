@@ -2,9 +2,10 @@
 // A task collection on one rank. CollectionCore implements manyhands/tasks/collection.hpp with the
 // deque, the state machine of process.hpp, its transport and the balancers.
 //
-// Outside of process() the deque is held: ranks that are still, or already, in process() cannot
-// steal the tasks that are added then. process() releases the deque after a barrier of all ranks.
-// With several nodes, another barrier at the end ensures that no request is under way.
+// Outside of process() the deque is held, and no rank can steal from it. Ranks that are still, or
+// already, in process() therefore do not take tasks that are added meanwhile. process() releases
+// the deque after a barrier of all ranks. With several nodes, another barrier at the end ensures
+// that no request is under way.
 //
 // While a task waits in an MPI call, other tasks may run on its stack (in_wait.cpp): only tasks of
 // the rank's own deque, and one at a time.

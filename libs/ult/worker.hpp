@@ -43,8 +43,8 @@ class alignas(kCacheLine) Worker {
   // --- any thread ---
   TaskRecord* draft_shared();
   void publish_shared(TaskRecord* record, std::uint32_t slot, const Worker* caller);
-  // Sets the bit of one of this worker's tasks and wakes the worker if it sleeps. `caller`: the
-  // calling worker, or nullptr.
+  // Sets the bit of that slot in this worker's signals, and wakes the worker if it sleeps.
+  // `caller`: the worker that calls; nullptr from any other thread.
   void signal(std::uint32_t slot, const Worker* caller);
   // This worker only. Signals one of its own tasks through the task's state.
   void signal_own(TaskRecord* record, Location location);

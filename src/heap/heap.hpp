@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
 //
-// A request that the heap does not serve (small, larger than the machine's memory, no memory, a
-// limit of the process) gets nullptr. The caller then asks the next allocator, so the program gets
-// the answer that it would get without the heap.
+// A request that the heap does not serve gets nullptr. The heap may be off. The block may be small,
+// or larger than Options::largest or than the budget allows. There may be no memory, or a limit of
+// the process. This thread may hold the lock. The caller then asks the next allocator, so the
+// program gets the answer that it would get without the heap.
 //
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of

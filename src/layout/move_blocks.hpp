@@ -172,8 +172,8 @@ template <WideParts kParts>
   copy_wide<kParts == WideParts::by_32 ? 32 : 64>(to, from, bytes);
 }
 
-// The arguments are single values so that they stay in registers: a row of two blocks is over at
-// once.
+// The arguments are single values, not a BlockRow, so that they stay in registers: a row of two
+// blocks is too short to repay their loads from memory.
 template <bool kPack, WideParts kParts>
 [[gnu::target("avx2")]] void move_wide(Address at, std::int64_t stride, std::uint64_t length,
                                        std::byte* stream, std::uint64_t stream_stride,

@@ -226,8 +226,8 @@ class TreePlace {
     std::uint64_t count;
   };
 
-  // Descends from the current child of the lowest level to the leaf that contains its byte
-  // `within`.
+  // Descends from the current child of the deepest level to the leaf that holds byte `within` of
+  // that child.
   void descend(std::uint64_t within) {
     for (;;) {
       const Level& level = levels_[levels_used_ - 1];

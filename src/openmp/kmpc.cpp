@@ -303,8 +303,9 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 // Reductions are permitted; the other calls keep a region from being shared. calls.hpp has the
 // calls without a function here.
 
-// The run time would reduce among its own team only. In a shared region, threads therefore reduce
-// under this lock: the result 1 tells a thread to combine and then call the end function.
+// A reduction of the run time knows its own team only, not the helpers. In a shared region every
+// thread therefore combines under this lock: the call returns 1, which tells the thread to combine
+// and then to call the end function.
 std::mutex g_reducing;
 
 template <bool kWaits>  // with a barrier

@@ -118,8 +118,8 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
   if (current != nullptr) current->review_at = kNever;
 }
 
-// Called by the thread that opens the loop. A brief loop counts as brief until its turn for a
-// review.
+// Called by the thread that opens the loop. A loop that was brief at its last estimate, with the
+// same team and count, stays brief until its turn for a review.
 void SharedRegion::estimate_loop() {
   LoopEstimate& seen = site_->estimate;
   ++seen.executions;
@@ -212,8 +212,9 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   return std::max(seen, known);
 }
 
-// A loop open to helpers is reviewed often, so that lenders know what is left. A short loop is
-// reviewed seldom, and a loop of a few microseconds in few of its executions.
+// Returns the value of Participant::done at which the owner reviews the loop next; kNever: not in
+// this execution. A loop open to helpers is reviewed often, so that lenders know what is left. A
+// short loop is reviewed seldom, and a loop of a few microseconds in few of its executions.
 std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;

@@ -40,8 +40,8 @@ struct LoopChunkRule {
   std::uint64_t chunk = 1;
 };
 
-// Loads one word. Compilers copy a structure by wide loads; a wide load right after narrow stores
-// waits until the stores have left the core.
+// Returns `part`, and keeps the compiler from merging its load with that of a neighbour. A wide
+// load right after narrow stores waits until the stores have left the core.
 inline std::uint64_t load_word(std::uint64_t part) {
   asm("" : "+r"(part));
   return part;
@@ -167,7 +167,7 @@ class SharedRegion final : public lend::LendableWork {
             .marked = marked_,
             .number = number,
             .loops = loops_before_,
-            .review_at = looks_around(number) ? 0 : kNever};
+            .review_at = must_review_first(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
   // Call before leave(), with the part of thread 0.
@@ -228,9 +228,10 @@ class SharedRegion final : public lend::LendableWork {
   enum class Stage : std::uint32_t { closed, opening, open };
   static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
-  // True if a member of the team must review at its first chunk. A team of one has offered a brief
-  // loop when it opened the loop; in a larger team, another thread may be opening it now.
-  [[nodiscard]] bool looks_around(std::uint32_t number) const {
+  // True if this member of the team must review the loop at its first chunk: only thread 0 does. A
+  // thread without a team need not review a brief loop, which it has offered when it opened the
+  // loop. In a team, another thread may still be opening the loop.
+  [[nodiscard]] bool must_review_first(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }
   IterationRange next_of_owner(Participant& me) {

@@ -107,7 +107,7 @@ class alignas(kCacheLine) Pipeline {
   void move_on(std::uint64_t bytes, std::uint64_t room);
 
   // Line 0: written by the receiver while the pipeline is closed. The members that threads read
-  // before they claim are atomic; relaxed, by B2.
+  // before a claim are atomic. relaxed: a stale value makes the claim fail (B2).
   std::uint64_t bytes_ = 0;
   std::uint64_t begin_ = 0;  // of the use's cells, from the pipeline's beginning
   std::uint32_t chunk_bytes_ = 0;

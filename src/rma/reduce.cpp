@@ -126,6 +126,7 @@ inline T combine_bits(T target, T origin) {
   if constexpr (op == Op::bxor) return with_bits<T>(a ^ b);
   if constexpr (op == Op::land) return with_bits<T>(a != 0 && b != 0 ? 1 : 0);
   if constexpr (op == Op::lor) return with_bits<T>(a != 0 || b != 0 ? 1 : 0);
+  static_assert(op <= Op::bxor, "an operation without a kernel");
   return with_bits<T>((a != 0) != (b != 0) ? 1 : 0);
 }
 

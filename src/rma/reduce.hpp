@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reductions of accumulates: every predefined operation on every predefined type.
+// The reductions of accumulates: the predefined operations on the predefined types that the
+// standard allows for each.
 //
 // A *kernel* combines n elements of origin and target in place, target = origin op target, in loops
 // that compilers vectorise. The standard's table (MPI-4.1, 6.9.2) lists the pairs of operation and
@@ -29,7 +30,7 @@ enum class Op : std::uint8_t {
   replace,
   no_op,
 };
-inline constexpr std::size_t kOps = 14;
+inline constexpr std::size_t kOps = static_cast<std::size_t>(Op::no_op) + 1;
 
 // Basic types by representation, not by name: MPI_INT, MPI_INTEGER and MPI_INT32_T are int32.
 enum class Type : std::uint8_t {

@@ -6,7 +6,8 @@
 //   - progress of our own protocol (messages to send again);
 //   - a chunk of a job of its own that another rank waits for;
 //   - lending its core to the other end of such a message;
-//   - a chunk of another rank's job (steal::Thief: ranks of this NUMA node first);
+//   - help for another rank: a chunk of its job (steal::Thief: ranks of this NUMA node first) or of
+//     its one-sided operation, or this core for a unit;
 //   - a task that the waiting thread has offered (TaskOffer);
 //   - backing off.
 //
@@ -47,7 +48,7 @@ class WaitActions {
   // The same duties for a nested wait: the thread that performs this rank's actions waits within an
   // action. True: a chunk was moved or the core lent. Never blocks.
   virtual bool copy_own_chunk_nested() = 0;
-  // Copies at most one chunk of another rank's job. True: a chunk was moved.
+  // Helps another rank with one chunk or one unit. True: something was done.
   virtual bool help() = 0;
   // A long wait is over: ends what was started for other ranks.
   virtual void end() = 0;

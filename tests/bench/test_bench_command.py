@@ -24,6 +24,7 @@ from harness.launch import QUICK
 from manyhands import installation
 from manyhands.commands import bench
 from manyhands_bench import host, launch, mpis, nodes, programs
+from manyhands_bench.case import NO_HEAP
 from manyhands_bench.cases import HELPED, MAPPED, PLAIN, Arm, Case, select
 from typer.testing import CliRunner
 
@@ -376,7 +377,7 @@ def test_programs_run_and_print_what_is_read(build: mpis.MpiBuild, name: str):
 @pytest.mark.parametrize(("build", "name"), HELPED_RUNS)
 def test_helped_programs_run_and_the_library_reports(build: mpis.MpiBuild, name: str):
     case, kind = TINY[name]
-    result = launch.run(build, binary_of(build, case), case, HELPED, HERE, LIBRARY)
+    result = launch.run(build, binary_of(build, case), case, NO_HEAP, HERE, LIBRARY)
     has_what_is_read(result, kind)
     assert result.summary is not None
     assert result.summary["not_helping_because"] == ""

@@ -43,8 +43,8 @@ class Queue {
     return queue;
   }
 
-  // done: the buffer is free again. posted: the buffer is free when a receive_dequeue() of this
-  // rank has incremented `*sent`.
+  // done: the buffer is free at return. posted: the buffer is free later, once a receive_dequeue()
+  // of this rank has incremented `*sent`.
   Answer send_enqueue(int rank, std::uint32_t tag, std::span<const std::byte> data,
                       std::atomic<std::uint32_t>* sent) noexcept {
     return endpoint_.send(rank, tag, data, sent);

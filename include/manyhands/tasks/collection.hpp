@@ -136,8 +136,9 @@ class Collection {
   // Runs all tasks of all ranks, and the tasks that they add. Collective. `misuse`: called in a
   // task.
   Status process() { return detail::process(*core_); }
-  // Adds the tasks again that were added outside of process() before the last process().
-  // Collective. `misuse`: called in a task, before the first process(), twice, or after an add().
+  // Adds every task again that was added outside of process() before the last process().
+  // Collective. `misuse`: called in a task, before the first process(), a second time without a
+  // process() between, or after an add().
   Status restore() { return detail::restore(*core_); }
 
   // The number of tasks of this rank that wait to be run.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
 //
-// A blocking receive becomes a nonblocking receive and a wait, which costs the same in every
-// supported library, so that the rank can help meanwhile. A receive whose buffer has room for an
-// RTS header is entered in the table of receive requests (rndv/receive_requests.hpp), and completed
-// by rndv::complete().
+// A blocking receive becomes a nonblocking receive and a wait, so that the rank can help meanwhile.
+// In a tight loop of short messages it stays the library's call (shortcut.hpp). A receive whose
+// buffer has room for an RTS header is entered in the table of receive requests
+// (rndv/receive_requests.hpp), and completed by rndv::complete().
 #include "mpi/rndv/receive.hpp"
 
 #include "mpi/calls/shortcut.hpp"

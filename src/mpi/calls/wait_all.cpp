@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Waitall.
 //
-// In a tight loop of short messages this is the library's call. Otherwise one loop completes the
-// requests in the order of their completion, and fetches a long message once its header has come.
+// In a tight loop of short messages this is the library's call, if errors are fatal and no
+// operation of ours is under way (shortcut.hpp). Otherwise one loop completes the requests in the
+// order of their completion, and fetches a long message once its header has come.
 #include <algorithm>
 #include <utility>
 

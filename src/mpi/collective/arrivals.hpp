@@ -22,7 +22,8 @@
 //
 // A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN). That rank has counted
 // an arrival that no other rank counts. After a failure no rank waits at that arrival barrier any
-// more (arrival_table.hpp, G4). Barriers have their own count, which stays exact.
+// more (arrival_table.hpp, G4). Barriers have their own count, which stays exact: a rank
+// always waits in a barrier.
 //
 // Thread-safe as MPI allows: one thread at a time in the collectives of a communicator.
 #pragma once

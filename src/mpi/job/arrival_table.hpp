@@ -74,8 +74,9 @@ struct alignas(kCacheLine) ArrivalTable {
   // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank
   // whose message depends on it has learned of the failure by the program's own means.
   std::atomic<std::uint32_t> failed{0};
-  // No message goes by rendezvous from now on (G4, G5, truncations). Set once; for G5 before the
-  // communicator is used. relaxed: a rank in its collectives has made the communicator.
+  // No message of the node goes by rendezvous from now on (G4, G5, a truncated receive). Never
+  // cleared. For G5 it is set before the communicator is used. relaxed: a rank in a collective of
+  // that communicator took part in making it.
   std::atomic<std::uint32_t> rendezvous_ended{0};
   GroupEntry entries[kGroups];
 };

@@ -37,15 +37,14 @@ struct JobConfig {
   int world_rank = 0;
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
 
-  // Sizes in bytes from which messages go by rendezvous: the least of them, contiguous messages in
-  // memory that the peers map, all others, contiguous messages of an exchange.
-  std::uint64_t threshold = 0;
-  std::uint64_t mapped_threshold = 0;
-  std::uint64_t unmapped_threshold = 0;
-  std::uint64_t exchange_threshold = 0;
-  // Sizes in bytes from which third ranks help: by the kernel, and where all ranks map both ends.
-  std::uint64_t help_threshold = 0;
-  std::uint64_t mapped_help_threshold = 0;
+  // Sizes in bytes from which messages go by rendezvous.
+  std::uint64_t threshold = 0;           // the least of the next three
+  std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
+  std::uint64_t unmapped_threshold = 0;  // all others, but for:
+  std::uint64_t exchange_threshold = 0;  // contiguous messages of an exchange
+  // Sizes in bytes from which third ranks help.
+  std::uint64_t help_threshold = 0;         // by the kernel
+  std::uint64_t mapped_help_threshold = 0;  // where all ranks map both ends
   steal::CopyOrder order = steal::CopyOrder::both_ends;
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries FINs and resent data

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tells an owner that waits for the last chunks of a job whether their thieves have died.
 //
-// A process announces its visit before it claims a chunk (node::ClaimIntent). The watch reads the
+// A process announces its intent before it claims a chunk (node::ClaimIntent). The watch reads the
 // announcements and the process table at most once a second. Belongs to one wait.
 #pragma once
 

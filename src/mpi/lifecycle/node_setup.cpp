@@ -194,13 +194,16 @@ std::string try_memory(const std::vector<PeerInfo>& infos) {
 
 // ---- Start and stop -----------------------------------------------------------------------------
 
-// Maps the heaps of the ranks if every rank has one.
+// Maps the heaps of the ranks if every rank has one. Ranks in different pid namespaces cannot tell
+// whether a peer is alive. The library sends all their messages: UCX in MPICH 4 often hangs in
+// MPI_Finalize there if it has sent few.
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(
       config.me, config.ranks,
       config.single_copy ? memory::Reach::KernelCopies::yes : memory::Reach::KernelCopies::no);
-  const bool wanted = path == MemoryPath::automatic || path == MemoryPath::mapped;
+  const bool wanted = services.node->has_one_pid_namespace() &&
+                      (path == MemoryPath::automatic || path == MemoryPath::mapped);
   detail::config.heaps_mapped =
       heaps::share(wanted, g_node.door ? &*g_node.door : nullptr, g_node.door_name);
   if (!config.heaps_mapped) return;

@@ -168,7 +168,7 @@ bool has_peers() { return services.node && config.ranks > 1; }
 // Bits of a packed CallFacts: bytes << 18 | peer + 1 << 2 | has several << 1 | contiguous. Of
 // several peers all ranks of the node are remembered.
 std::uint64_t packed(const CallFacts& facts) {
-  const auto one = static_cast<std::uint64_t>(facts.peers.one + 1);
+  const std::uint64_t one = static_cast<std::uint32_t>(facts.peers.one) + 1U;
   return facts.data.bytes << 18U | (one & 0xffffU) << 2U |
          (facts.peers.several != nullptr ? 2U : 0U) | (facts.data.contiguous ? 1U : 0U);
 }

@@ -52,18 +52,19 @@ std::uint64_t bytes_buffered() {
 }
 
 // Copies the message of a posted send. The copy is entered before the sender is released: a thread
-// that finds the send over finds the copy.
+// that finds the send over finds the copy. The data of a message that cannot be fetched is lost:
+// its receive was truncated before, so the program knows of an error.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
   BufferedSend buffered{.send = send,
                         .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   p2p::SendSlot& slot = send.table_slot();
   if (buffered.data == nullptr || !slot.take(send.says.generation)) return;
-  copy_claimed({.sender = send.sender,
-                .slot = send.slot,
-                .to = end_at(buffered.data.get()),
-                .bytes = bytes,
-                .order = config.order});
+  static_cast<void>(copy_claimed({.sender = send.sender,
+                                  .slot = send.slot,
+                                  .to = end_at(buffered.data.get()),
+                                  .bytes = bytes,
+                                  .order = config.order}));
   {
     const std::lock_guard<std::mutex> hold(g_buffered.mutex);
     g_buffered.sends.push_back(std::move(buffered));

@@ -56,8 +56,8 @@ class PieceBuffer {
 };
 
 // Receives the message through the library after a failed copy. The sender's wait loop sends the
-// whole message, even if the receive is shorter.
-void receive_by_library(const ClaimedMessage& message) {
+// whole message, even if the receive is shorter. Returns the library's code.
+int receive_by_library(const ClaimedMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send();
   send.change(p2p::SlotState::resend);
@@ -70,15 +70,19 @@ void receive_by_library(const ClaimedMessage& message) {
     if (!straight && !buffer) buffer.emplace();
     void* into = straight ? p2p::place_in(to, offset) : buffer->data();
     MPI_Request request = MPI_REQUEST_NULL;
-    real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(message.sender),
-               tags::kResends[message.slot], config.node_comm, &request);
-    int flag = 0;
-    wait::until(
-        [&] { return real.Test(&request, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag; });
+    int code = real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(message.sender),
+                          tags::kResends[message.slot], config.node_comm, &request);
+    int flag = code == MPI_SUCCESS ? 0 : 1;
+    wait::until([&] {
+      if (flag == 0) code = real.Test(&request, &flag, MPI_STATUS_IGNORE);
+      return code != MPI_SUCCESS || flag != 0;
+    });
+    if (code != MPI_SUCCESS) return code;
     if (!straight && offset < message.bytes) {
       p2p::unpack(to, {offset, std::min(offset + piece, message.bytes)}, buffer->data());
     }
   }
+  return MPI_SUCCESS;
 }
 
 // This rank can read the message without the sender's help.
@@ -199,14 +203,14 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
 
-void copy_claimed(const ClaimedMessage& message) {
+int copy_claimed(const ClaimedMessage& message) {
   p2p::SendSlot& send = message.send();
   const bool readable = is_readable(send);
   const bool copied = readable && message.to.layout == nullptr
                           ? copy_shared(view_of(message.to.base, config.me), send.from,
                                         message.bytes, message.order, &send)
                           : copy_scattered(message, readable);
-  if (!copied) receive_by_library(message);
+  return copied ? MPI_SUCCESS : receive_by_library(message);
 }
 
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {

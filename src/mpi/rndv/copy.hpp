@@ -33,14 +33,15 @@ struct ClaimedMessage {
 
   [[nodiscard]] p2p::SendSlot& send() const { return services.area(sender).send_table.slots[slot]; }
 };
-// Copies the message. The sender is not released yet.
-void copy_claimed(const ClaimedMessage& message);
+// Copies the message. The sender is not released yet. Returns MPI_SUCCESS, or the library's code if
+// neither a copy nor a resend has worked.
+int copy_claimed(const ClaimedMessage& message);
 
 // Gives the send buffer back to the sender, and sends the FIN.
 void release_sender(p2p::SendSlot& send, std::uint32_t sender);
 
-// Sends a message through the library that the receiver could not read. The buffer stays in use
-// until the receiver releases the sender.
+// Sends, through the MPI library, a message of contiguous data that the receiver could not copy.
+// The buffer stays in use until the receiver releases the sender.
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send);
 
 // Copies between two layouts by a message from this rank to itself. Unlike MPI_Pack, a message

@@ -121,15 +121,17 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
 Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
   const Delivery delivery = delivery_of(header.bytes, buffer);
   const CopyTarget target(buffer, delivery.bytes);
+  int code = MPI_SUCCESS;
   if (!target.lacks_memory()) {
-    copy_claimed({.sender = header.sender,
-                  .slot = header.slot,
-                  .to = target.end(),
-                  .bytes = delivery.bytes,
-                  .order = buffer.comm->order});
+    code = copy_claimed({.sender = header.sender,
+                         .slot = header.slot,
+                         .to = target.end(),
+                         .bytes = delivery.bytes,
+                         .order = buffer.comm->order});
   }
   release_sender(slot_of(header), header.sender);
   target.unpack();
+  if (code != MPI_SUCCESS) return {.bytes = 0, .code = code};
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 

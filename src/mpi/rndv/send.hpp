@@ -23,7 +23,8 @@ using Slot = std::uint32_t;
 
 // Whether this send may go by rendezvous: helping is on, the receiver is another rank of this node,
 // the data is long enough, and contiguous or of a known layout. A contiguous message that is part
-// of an exchange must be longer, or third ranks must be able to help.
+// of an exchange must be longer, unless its buffer is in the shared heap or a third rank can help.
+// Sets the layout and the count of data with gaps.
 bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Posts the message in a free slot, if there is one. With p2p::kNoFin the sender looks at the slot
