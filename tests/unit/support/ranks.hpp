@@ -18,8 +18,8 @@
 
 namespace mh::test {
 
-inline constexpr steal::AreaOffsets kOffsets{0, sizeof(steal::JobSlots),
-                                             sizeof(steal::JobSlots) + sizeof(observe::Counters)};
+inline constexpr steal::AreaOffsets kOffsets{
+    0, sizeof(steal::JobSlots), sizeof(steal::JobSlots) + sizeof(observe::RankCounters)};
 
 constexpr std::size_t area_bytes(std::uint32_t ranks) {
   return kOffsets.helped + observe::helped_row_bytes(ranks);
@@ -30,8 +30,8 @@ struct Area {
   [[nodiscard]] steal::JobSlots& slots() const {
     return *reinterpret_cast<steal::JobSlots*>(bytes + kOffsets.slots);
   }
-  [[nodiscard]] observe::Counters& counters() const {
-    return *reinterpret_cast<observe::Counters*>(bytes + kOffsets.counters);
+  [[nodiscard]] observe::RankCounters& counters() const {
+    return *reinterpret_cast<observe::RankCounters*>(bytes + kOffsets.counters);
   }
   [[nodiscard]] observe::Counter& helped(std::uint32_t rank) const {
     return reinterpret_cast<observe::Counter*>(bytes + kOffsets.helped)[rank];
@@ -41,7 +41,7 @@ struct Area {
 
 inline void construct_area(std::byte* area) {
   new (area + kOffsets.slots) steal::JobSlots{};
-  new (area + kOffsets.counters) observe::Counters{};
+  new (area + kOffsets.counters) observe::RankCounters{};
 }
 
 // All ranks joined by this process, in blocks over `numa_nodes`. Forked children inherit them.
