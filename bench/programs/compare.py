@@ -205,14 +205,15 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     chosen = options()
+    wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
+    if not wanted:
+        sys.exit(f"no program is named like '{chosen.only}': {', '.join(p.name for p in PROGRAMS)}")
     out = Console(width=130)
     builds = find_builds(ROOT)
     shown = table()
     measured: dict[str, dict[str, list[Sample]]] = {}
     with Progress(console=out, transient=True) as bar:
-        for program in PROGRAMS:
-            if chosen.only and chosen.only.lower() not in program.name.lower():
-                continue
+        for program in wanted:
             missing = program.missing()
             if missing or program.mpi not in builds:
                 out.print(f"{program.name} is left out: {missing or program.mpi + ' is missing'}")

@@ -72,7 +72,7 @@ def wants_heap(mode: str) -> bool:
     """Whether this value of MH_HEAP, perhaps empty, lets the heap decide. Complains of others."""
     if mode not in ("", "off", "auto", "on"):
         note_once(
-            f"MH_HEAP={mode} is not accepted, ignored; "
+            f"MH_HEAP={mode} is not accepted, so the heap is off; "
             "MH_HEAP takes one of off, auto, on (default auto)"
         )
     return mode in ("", "auto", "on")

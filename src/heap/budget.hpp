@@ -19,6 +19,8 @@ class Budget {
  public:
   static constexpr std::uint64_t kAtOnce = 64U << 20U;     // bytes
   static constexpr std::uint64_t kPerSecond = 20U << 20U;  // bytes
+  static constexpr std::uint64_t kShare = 4;               // of what is left, for one block
+  static constexpr std::uint64_t kLargestAtOnce = kAtOnce / kShare;
 
   // Bounds fresh memory from now on. Without a call of this function nothing is bounded.
   void begin(std::uint64_t now_ms) {
@@ -30,7 +32,7 @@ class Budget {
   [[nodiscard]] bool allows(std::uint64_t bytes, std::uint64_t now_ms) const {
     if (!bounded_) return true;
     const std::uint64_t earned = kAtOnce + (now_ms - begun_ms_) * kPerSecond / 1000;
-    return bytes <= (earned - std::min(earned, spent_)) / 4;
+    return bytes <= (earned - std::min(earned, spent_)) / kShare;
   }
   void spend(std::uint64_t bytes) { spent_ += bytes; }
 

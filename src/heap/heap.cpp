@@ -120,7 +120,7 @@ void Heap::count_locked(Page first) {
 void Heap::discount_locked(Page first) { stats_.used -= bytes_of(first); }
 
 bool Heap::affordable_locked(Page pages) const {
-  return !options_.bounded || budget_.allows(std::uint64_t{pages} * page_bytes_, milliseconds());
+  return budget_.allows(std::uint64_t{pages} * page_bytes_, milliseconds());
 }
 
 Taken Heap::take_locked(const Wish& wish) {

@@ -72,7 +72,8 @@ constinit std::atomic<StartState> start_state{StartState::before_constructor};
 // Starts the heap, in the first thread that comes here after the constructor; other threads do
 // without the heap meanwhile. Whether the heap has started. Relaxed: the exchange decides.
 bool start_heap() {
-  StartState seen = StartState::waiting;
+  StartState seen = start_state.load(std::memory_order_relaxed);
+  if (seen != StartState::waiting) return heap.started();
   if (!start_state.compare_exchange_strong(seen, StartState::taken, std::memory_order_relaxed)) {
     return heap.started();
   }
@@ -93,7 +94,7 @@ bool make_file() { return start_heap() && heap.ensure_file(); }
   (void)forward();
   start_state.store(StartState::waiting, std::memory_order_relaxed);
   const bool bounded = mode == mh::heap::Mode::automatic;
-  const std::uint64_t most = bounded ? mh::heap::Budget::kAtOnce / 4 : UINT64_MAX;
+  const std::uint64_t most = bounded ? mh::heap::Budget::kLargestAtOnce : UINT64_MAX;
   mh::heap::move_statics(heap.file(), make_file, most);
 }
 

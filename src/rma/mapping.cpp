@@ -190,6 +190,7 @@ Mappings Mappings::read(MappingSource source) {
   auto found = source == MappingSource::kernel ? asked_for(maps) : std::nullopt;
   if (!found) found = read_all(maps);
   Mappings result;
+  result.are_all_ = true;
   for (const Mapping& mapping : *found) result.add(mapping);
   return result;
 }

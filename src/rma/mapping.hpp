@@ -41,6 +41,9 @@ class Mappings {
   // Reads the mapping of that address alone, where the kernel can; otherwise all mappings.
   static Mappings around(std::uint64_t address);
 
+  // Whether these are all mappings of the process.
+  [[nodiscard]] bool are_all() const { return are_all_; }
+
   // Returns the bytes of a file behind [address, address + bytes), or nothing unless one file backs
   // all of them.
   [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
@@ -52,6 +55,7 @@ class Mappings {
 
   // readable and writable; adjacent mappings of adjacent bytes are merged
   std::vector<Mapping> shared_;
+  bool are_all_ = false;
 };
 
 }  // namespace mh::rma

@@ -52,6 +52,8 @@ def test_the_heap_is_shared_by_default_and_off_when_told(mh: Mh, library: Path) 
     assert "are shared" in found["found"] or found["found"].startswith("off: ")
     off = findings(mh("doctor", "--json", MH_HEAP="off").stdout)["shared heap"]
     assert off["found"] == "off by MH_HEAP=off"
+    wrong = findings(mh("doctor", "--json", MH_HEAP="yes").stdout)["shared heap"]
+    assert wrong["found"] == "off by MH_HEAP=yes"
     on = findings(mh("doctor", "--json", MH_HEAP="on").stdout)["shared heap"]
     assert on["found"] == "large allocations are shared"
 

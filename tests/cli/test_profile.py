@@ -158,3 +158,9 @@ def test_a_rank_is_told_how_to_profile(mh: Mh, library: Path) -> None:
     result = mh("profile", "-n", "1", "true", PMI_RANK="0")
     assert result.returncode == 2
     assert "MH_PROFILE=mh-profile.json" in result.stderr
+
+
+def test_without_a_program_the_command_is_shown(mh: Mh) -> None:
+    result = mh("profile", "-n", "2")
+    assert result.returncode == 2
+    assert "no program given: mh profile -n 2 ./app" in result.stderr

@@ -159,8 +159,8 @@ def examine_heap(report: Report) -> None:
     if beside is None:
         return
     mode = os.environ.get("MH_HEAP", "").strip() or "auto"
-    if mode == "off":
-        report.add("shared heap", "off by MH_HEAP=off", NOTE, "leave MH_HEAP unset")
+    if mode not in ("auto", "on"):
+        report.add("shared heap", f"off by MH_HEAP={mode}", NOTE, "leave MH_HEAP unset")
         return
     good, why = machine.heap_verdict(beside, mode)
     cause, _, remedy = why.partition("; ")

@@ -40,6 +40,8 @@ def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) 
             f"MH_PROFILE={file}, and then: mh profile --from {file}",
             say.USAGE,
         )
+    if not line.program:
+        say.fail("no program given: mh profile -n 2 ./app (see mh profile --help)", say.USAGE)
     file.unlink(missing_ok=True)
     chosen = {"MH_PROFILE": str(file.resolve()), "MH_SUMMARY": os.environ.get("MH_SUMMARY", "0")}
     if plain:

@@ -66,7 +66,7 @@ def _on_transfer(profile: Profile) -> str | None:
     if top.call.removeprefix("MPI_").removesuffix("_c") in COLLECTIVES:
         return f"{text} The MPI library moves the data of collectives."
     if _is_long_message(top) and not heap:
-        return f"{text} The shared heap, off here, lets the ranks copy such messages directly."
+        return f"{text} The shared heap, not used here, lets the ranks copy such messages directly."
     return text
 
 

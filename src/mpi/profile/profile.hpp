@@ -119,26 +119,29 @@ int waiting(std::size_t index, Facts&& facts, Call&& call) {
   return call();
 }
 
-template <class Facts, class Call>
-int immediate(std::size_t index, Facts&& facts, Call&& call) {
+// `after`: called with the code and the facts.
+template <class Facts, class Call, class After>
+int short_call(std::size_t index, Facts&& facts, Call&& call, After&& after) {
   if (!times_this_call()) return call();
   const CallFacts known = facts();
   detail::ShortCall timed;
   const int code = call();
   detail::add_transfer(index, known.data, timed.end());
+  after(code, known);
   return code;
 }
 
-// The same for a call that makes `request`.
+template <class Facts, class Call>
+int immediate(std::size_t index, Facts&& facts, Call&& call) {
+  return short_call(index, facts, call, [](int, const CallFacts&) {});
+}
+
+// A call that makes `request`.
 template <class Facts, class Call>
 int starting(std::size_t index, MPI_Request* request, Facts&& facts, Call&& call) {
-  if (!times_this_call()) return call();
-  const CallFacts known = facts();
-  detail::ShortCall timed;
-  const int code = call();
-  detail::add_transfer(index, known.data, timed.end());
-  if (code == MPI_SUCCESS) note_request(*request, known);
-  return code;
+  return short_call(index, facts, call, [request](int code, const CallFacts& known) {
+    if (code == MPI_SUCCESS) note_request(*request, known);
+  });
 }
 
 template <class Facts, class Call>

@@ -7,16 +7,18 @@
 // its MPI_Win_free, which returns after every rank has entered its own; a rank looks the number up
 // in the next window's creation, later still.
 //
-// For programs with one thread in MPI at a time: two threads could free and make windows of the
-// same ranks in different orders. Limit: each rank makes at most kMostBytes of kept memory.
+// For windows of ranks with one thread in MPI at a time: two threads could free and make windows of
+// the same ranks in different orders. The pool itself is thread-safe. Limit: each rank makes at
+// most kMostBytes of kept memory.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
-#include <utility>
 
 #include "mpi/job/comms.hpp"
 #include "node/segment.hpp"
@@ -27,9 +29,7 @@ namespace mh::mpi::rma {
 struct ControlName {
   std::uint32_t maker = 0;   // rank on the node
   std::uint32_t number = 0;  // by maker; 0: memory that is not kept
-  bool operator<(const ControlName& other) const {
-    return std::pair(maker, number) < std::pair(other.maker, other.number);
-  }
+  auto operator<=>(const ControlName&) const = default;
 };
 
 class ControlPool {
@@ -42,15 +42,19 @@ class ControlPool {
   [[nodiscard]] std::optional<ControlName> unused(const GroupOnNode* group) const;
   // Takes unused memory; nothing if this rank does not keep it.
   std::optional<node::Segment> take(const ControlName& name);
+  // The window of new memory of `bytes` was not made: no rank keeps the memory.
+  void forget(const ControlName& name, std::size_t bytes);
   // Keeps the memory, or unmaps it if it has no number.
   void give(const ControlName& name, node::Segment segment);
   // Unmaps everything.
   void clear();
 
  private:
+  mutable std::mutex mutex_;  // guards all members
   std::map<ControlName, node::Segment> unused_;
   std::map<ControlName, std::shared_ptr<const GroupOnNode>> made_;  // by this rank
   std::size_t made_bytes_ = 0;
+  std::uint32_t last_number_ = 0;
 };
 
 }  // namespace mh::mpi::rma

@@ -54,8 +54,8 @@ struct Registry {
   }
 };
 
-ControlPool g_controls;  // one thread in MPI at a time, see may_keep_controls()
-Registry g_windows;      // by handle
+ControlPool g_controls;
+Registry g_windows;  // by handle
 // by InternodeState::id; separate from g_windows, so that the server waits for no other thread
 Registry g_internode_windows;
 
@@ -200,7 +200,8 @@ std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, Exposu
   const auto is_mapped = [&](const ExposureInfo& info) {
     return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
   };
-  if (is_the_librarys && !std::ranges::all_of(infos, is_mapped)) mappings = Mappings::read();
+  const bool may_find_more = is_the_librarys && !mappings.are_all();
+  if (may_find_more && !std::ranges::all_of(infos, is_mapped)) mappings = Mappings::read();
   made.internode = internode_state_of(comm, infos);
   bool fine = made.control.has_value();
   for (std::size_t rank = 0; rank < infos.size(); ++rank) {
@@ -212,7 +213,10 @@ std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, Exposu
     Control(made.control->data(), static_cast<std::uint32_t>(comm.size))
         .construct(static_cast<std::uint32_t>(comm.rank));
   }
-  if (!all_agree(handle, fine)) return std::nullopt;
+  if (!all_agree(handle, fine)) {
+    g_controls.forget(made.control_name, control_bytes(comm));
+    return std::nullopt;
+  }
   made.control->close_fd();
   return made;
 }

@@ -69,6 +69,19 @@ TEST_P(MappingTest, private_and_read_only_memory_is_nobody_elses) {
   EXPECT_EQ(Mappings::read(GetParam()).address_of(FileRange{}), nullptr);
 }
 
+TEST_P(MappingTest, the_mapping_around_an_address_is_found_alone) {
+  std::byte* mine = map(4, 2);
+  std::byte* other = map(1, 0);
+  const Mappings around = Mappings::around(reinterpret_cast<std::uint64_t>(mine + kPage));
+  const auto file = around.file_of(mine, 4 * kPage);
+  ASSERT_TRUE(file.has_value());
+  EXPECT_EQ(around.address_of(*file), mine);
+  // A kernel without the query gives all mappings.
+  EXPECT_EQ(around.file_of(other, kPage).has_value(), around.are_all());
+  EXPECT_TRUE(Mappings::read(GetParam()).are_all());
+  EXPECT_FALSE(Mappings::around(0).file_of(mine, kPage).has_value() && !around.are_all());
+}
+
 TEST_P(MappingTest, both_sources_say_the_same) {
   std::byte* mine = map(4, 2);
   const auto file = Mappings::read(GetParam()).file_of(mine, 4 * kPage);
