@@ -131,10 +131,11 @@ class NodeWork final : public wait::WaitActions {
 
   static void say_once_not_here() {
     static bool said = false;
-    if (!said && openmp::shared_region() != nullptr)
+    if (!said && openmp::shared_region() != nullptr) {
       print_message(
           "loops: a rank may not run on the cores of another (cpusets); start the job "
           "with one set of cores for all ranks of a node to have loops shared");
+    }
     said = true;
   }
 };

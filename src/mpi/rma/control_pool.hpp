@@ -12,13 +12,13 @@
 // most kMostBytes of kept memory.
 #pragma once
 
-#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <tuple>
 
 #include "mpi/job/comms.hpp"
 #include "node/segment.hpp"
@@ -29,8 +29,12 @@ namespace mh::mpi::rma {
 struct ControlName {
   std::uint32_t maker = 0;   // rank on the node
   std::uint32_t number = 0;  // by maker; 0: memory that is not kept
-  auto operator<=>(const ControlName&) const = default;
 };
+
+// The order of the names in a map.
+inline bool operator<(const ControlName& left, const ControlName& right) {
+  return std::tie(left.maker, left.number) < std::tie(right.maker, right.number);
+}
 
 class ControlPool {
  public:
