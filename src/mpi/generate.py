@@ -56,6 +56,7 @@ class Call:
     before: str = ""
     after: str = ""
     instead: str = ""
+    round: str = ""  # tried before all else
     condition: str = ""  # of `does`
     does: str = ""
     unhelped: bool = False  # the library's call may wait for ranks that are not waited for
@@ -102,7 +103,7 @@ def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
 
 def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Call:
     unhelped = entry.pop("unhelped", chapter.get("unhelped", False))
-    unknown = set(entry) - {"before", "after", "instead", "if", "does"}
+    unknown = set(entry) - {"before", "after", "instead", "round", "if", "does"}
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
     if not set(entry) - {"if"}:
@@ -284,6 +285,8 @@ void cover_entries(mh_table& table);
 
 
 def given_body(call: Call) -> str:
+    if call.round and not (call.before.startswith("arrivals::") and not call.after):
+        raise TableError(f"{call.name}: a round needs an arrival barrier before, and nothing after")
     if call.before.startswith("arrivals::") and "(comm," in call.before and not call.after:
         return quick_gate_body(call)
     return plain_body(call, f"int {call.name}")
@@ -293,10 +296,11 @@ def quick_gate_body(call: Call) -> str:
     """With a way past the gate that saves no registers."""
     p = call.prototype
     slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}")
+    tried = f"  if (const auto done = {call.round}) return *done;\n" if call.round else ""
     return f"""{slow}
 
 int {p.name}({p.declared}) {{
-  if (arrivals::passes_tight_loop(comm)) return next.{p.name}({p.arguments});
+{tried}  if (arrivals::passes_tight_loop(comm)) return next.{p.name}({p.arguments});
   return gated_{p.name}({p.arguments});
 }}"""
 

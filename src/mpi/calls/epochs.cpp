@@ -26,7 +26,6 @@ namespace remote = rma::remote;
 using mh::rma::Epochs;
 using mh::rma::LockMode;
 using mh::rma::TargetLock;
-using rma::CallResult;
 using rma::Win;
 
 int refused(const Win& win) { return rma::raise_error(win.handle, MPI_ERR_RMA_SYNC); }

@@ -114,12 +114,6 @@ void announce_end_of_rendezvous() {
   if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-// Before the first collective on the communicator.
-void join(Comm& comm) {
-  comms::join(comm);
-  if (comm.group == kNoGroup && comm.members.size() > 1) announce_end_of_rendezvous();
-}
-
 // In a collective on the communicator.
 bool has_arrival_barrier(Comm& comm) {
   if (comm.group == kUnknownGroup) join(comm);
@@ -212,6 +206,11 @@ Comm* enter_collective(MPI_Comm handle) {
 }
 
 }  // namespace
+
+void join(Comm& comm) {
+  comms::join(comm);
+  if (comm.group == kNoGroup && comm.members.size() > 1) announce_end_of_rendezvous();
+}
 
 void all(MPI_Comm handle, bool moves_data) {
   Comm* comm = enter_collective(handle);

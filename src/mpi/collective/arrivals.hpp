@@ -90,6 +90,9 @@ inline void end_tight_loops() { detail::tight = {}; }
 // collective. No thread is in a collective of the communicator any more.
 void leave(Comm& comm);
 
+// Before the first collective on the communicator.
+void join(Comm& comm);
+
 // Enter a collective on `comm`. `moves_data` is false if the call moves no data (a count of zero)
 // and so must not wait. Each function waits for the ranks that this rank needs:
 void all(MPI_Comm comm, bool moves_data);  // all ranks

@@ -115,6 +115,7 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
       ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];
       line.arrivals.store(0, std::memory_order_relaxed);
       line.barriers.store(0, std::memory_order_relaxed);
+      if (index < coll::kBoards) services.area(rank).boards[index].reset();
     }
     return index;
   }
@@ -209,8 +210,18 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   comm->line = nullptr;
   comm->arrived = comm->barriers = 0;
   comm->inside = comm->counted = comm->unhelped = false;
+  comm->seat = {};
   comm->key = child_key(*origin, *comm->group_on_node, kShadowSalt);
   return comm;
+}
+
+// The ranks carry out the collectives of a communicator that is all on this node and has boards.
+coll::Seat seat_in(const Comm& comm) {
+  if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
+  std::vector<coll::Board*> boards;
+  for (const Comm::Member& member : comm.members)
+    boards.push_back(&services.area(member.node_rank).boards[comm.group]);
+  return {std::move(boards), static_cast<std::uint32_t>(comm.rank)};
 }
 
 void join(Comm& comm) {
@@ -218,6 +229,7 @@ void join(Comm& comm) {
   if (comm.group == kNoGroup) return;
   comm.off = &table().entries[comm.group].off;
   comm.line = &services.own_area().arrival_lines.line[comm.group];
+  comm.seat = seat_in(comm);
 }
 
 void leave(Comm& comm) {

@@ -6,6 +6,7 @@
 
 #include "base/say.hpp"
 #include "mpi/datatype/datatypes.hpp"
+#include "mpi/datatype/predefined_ops.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
@@ -26,24 +27,6 @@ constexpr CallResult kLeftToLibrary = std::nullopt;
 constexpr std::uint64_t kMostShort = 16U << 10U;  // bytes; copied without a job
 
 // ---- Arguments ----------------------------------------------------------------------------------
-
-std::optional<Op> op_of(MPI_Op op) {
-  if (op == MPI_SUM) return Op::sum;
-  if (op == MPI_REPLACE) return Op::replace;
-  if (op == MPI_NO_OP) return Op::no_op;
-  if (op == MPI_MAX) return Op::max;
-  if (op == MPI_MIN) return Op::min;
-  if (op == MPI_PROD) return Op::prod;
-  if (op == MPI_LAND) return Op::land;
-  if (op == MPI_BAND) return Op::band;
-  if (op == MPI_LOR) return Op::lor;
-  if (op == MPI_BOR) return Op::bor;
-  if (op == MPI_LXOR) return Op::lxor;
-  if (op == MPI_BXOR) return Op::bxor;
-  if (op == MPI_MAXLOC) return Op::maxloc;
-  if (op == MPI_MINLOC) return Op::minloc;
-  return std::nullopt;
-}
 
 bool is_invalid(const Win& win, const TargetArgs& target) {
   const bool in_window = target.rank >= 0 && static_cast<std::uint32_t>(target.rank) < win.ranks();
@@ -374,7 +357,7 @@ CallResult accumulate_uniform(Win& win, const BufferArgs& origin, const BufferAr
 
 CallResult accumulate(Win& win, const BufferArgs& origin, const BufferArgs* result,
                       const TargetArgs& target, MPI_Op op) {
-  const std::optional<Op> known = op_of(op);
+  const std::optional<Op> known = elements::op_of(op);
   if (!known || is_invalid(win, target) || (result != nullptr && is_invalid(*result))) {
     return kLeftToLibrary;
   }

@@ -15,10 +15,10 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <optional>
 
 #include "mpi/abi.hpp"
+#include "mpi/call_result.hpp"
 #include "mpi/rma/windows.hpp"
 #include "rma/reduce.hpp"
 
@@ -36,21 +36,6 @@ struct TargetArgs {
   MPI_Aint displacement;
   MPI_Count count;
   MPI_Datatype type;
-};
-
-// The return code of a call, or nothing if the library must get the call. One word: an inlined
-// std::optional<int> is built in memory by two stores, and the load that follows waits for both (6
-// ns of the 13 of a put).
-class CallResult {
- public:
-  constexpr CallResult(int code) : code_(code) {}
-  constexpr CallResult(std::nullopt_t /*none*/) : code_(kNone) {}
-  [[nodiscard]] constexpr explicit operator bool() const { return code_ != kNone; }
-  [[nodiscard]] constexpr int operator*() const { return code_; }
-
- private:
-  static constexpr int kNone = std::numeric_limits<int>::min();  // no MPI error code
-  int code_;
 };
 
 CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target);

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rounds: collectives that the ranks of a node carry out themselves, by shared memory.
+//
+// Every member of a group has a *board* in the node segment, and a *seat* in its own memory. In each
+// round a member publishes one record on its board: whether it takes part, what it expects of the
+// others, and its data. Short data go into the record, longer data into a staged block, and data
+// that the peers map stay in place. The peers read the records and reach the same decision.
+//
+// Invariants:
+//
+//   R1  All members count the same rounds in the same order. A round is counted only by a call
+//       that every member is bound to make (mpi/collective/direct.hpp).
+//   R2  A board has kSlots slots, used in turn. A member writes the slot of round n after all
+//       members have published round n - kSlots + 1 or a later round. Each of them has then read
+//       everything it needs of round n - kSlots. A root can therefore run kSlots - 1 rounds ahead.
+//   R3  A published record does not change until its slot is written again.
+//   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
+//
+// Threads: one thread at a time in the rounds of a group. Limits: kBoards groups of a node have
+// boards at a time; a group without boards has no rounds.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "base/cacheline.hpp"
+
+namespace mh::coll {
+
+inline constexpr std::uint32_t kBoards = 32;
+inline constexpr std::uint32_t kSlots = 4;
+inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
+inline constexpr std::size_t kInlineBytes = 40;         // of which so many fit into the record
+
+// The place of a member's data.
+enum class Way : std::uint8_t {
+  library,  // the member leaves the collective to the MPI library
+  staged,   // the record, or the slot's staged block
+  mapped,   // the member's own buffers, which all peers map
+};
+
+// Addresses in the member's process. 0: not used in this collective.
+struct MappedBuffers {
+  std::uint64_t source = 0;
+  std::uint64_t target = 0;
+};
+
+struct alignas(kCacheLine) Record {
+  // The round's number and the way. release by the owner after all other members and the data;
+  // acquire by peers in has_come() and way_of().
+  std::atomic<std::uint64_t> stamp{0};
+  std::uint64_t terms;  // equal on all members if the program is right: call, operation, type, root
+  std::uint64_t bytes;  // of the member's contribution
+  union {
+    MappedBuffers buffers;
+    std::byte inlined[kInlineBytes];
+  };
+  Record() {}  // NOLINT(modernize-use-equals-default): leaves the union unwritten
+};
+static_assert(sizeof(Record) == kCacheLine);
+
+struct Board {
+  Record records[kSlots];
+  // The last round whose mapped data the owner needs no more, and has written. release by the
+  // owner, acquire in has_finished().
+  alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
+  alignas(kCacheLine) std::byte staged[kSlots][kStagedBytes];
+
+  // For a new group, while no member uses the board.
+  void reset() {
+    for (Record& record : records) record.stamp.store(0, std::memory_order_relaxed);
+    finished.store(0, std::memory_order_relaxed);
+  }
+};
+
+class Seat {
+ public:
+  Seat() = default;
+  // `boards`: of all members, in the same order on each of them. `me`: this rank's index.
+  Seat(std::vector<Board*> boards, std::uint32_t me) : boards_(std::move(boards)), me_(me) {}
+
+  [[nodiscard]] explicit operator bool() const { return !boards_.empty(); }
+  [[nodiscard]] std::uint32_t me() const { return me_; }
+  [[nodiscard]] std::uint32_t ranks() const { return static_cast<std::uint32_t>(boards_.size()); }
+
+  // Begins the next round. wait(done) returns when done() is true; it is called only if a member is
+  // so late that this rank's slot is still in use (R2).
+  template <class Wait>
+  void begin(Wait&& wait) {
+    ++number_;
+    if (number_ < seen_ + kSlots) return;
+    // The latest round that all have reached saves the next looks.
+    for (std::uint64_t round = number_ - 1; round > number_ - kSlots + 1; --round) {
+      if (all_reached(round)) return;
+    }
+    wait([this] { return all_reached(number_ - kSlots + 1); });
+  }
+
+  // The place for this rank's `bytes` <= kStagedBytes, before publish().
+  [[nodiscard]] std::byte* stage(std::uint64_t bytes) {
+    return bytes <= kInlineBytes ? record().inlined : board().staged[slot()];
+  }
+  void publish_staged(std::uint64_t terms, std::uint64_t bytes) {
+    record().bytes = bytes;
+    publish(Way::staged, terms);
+  }
+  void publish_mapped(std::uint64_t terms, std::uint64_t bytes, const MappedBuffers& buffers) {
+    record().bytes = bytes;
+    record().buffers = buffers;
+    publish(Way::mapped, terms);
+  }
+  void publish_library(std::uint64_t terms) { publish(Way::library, terms); }
+
+  // True if the member has published this round; its record may then be read.
+  [[nodiscard]] bool has_come(std::uint32_t member) const {
+    return number_in(stamp_of(member, number_)) == number_;
+  }
+  // All members have come: begin() needs no look for the next rounds.
+  void note_all_came() { seen_ = number_; }
+  [[nodiscard]] Way way_of(std::uint32_t member) const {
+    return static_cast<Way>(stamp_of(member, number_) & kWayMask);
+  }
+  [[nodiscard]] const Record& record_of(std::uint32_t member) const {
+    return boards_[member]->records[slot()];
+  }
+  // Staged data of a member that published Way::staged with `bytes`.
+  [[nodiscard]] const std::byte* staged_by(std::uint32_t member, std::uint64_t bytes) const {
+    return bytes <= kInlineBytes ? record_of(member).inlined : boards_[member]->staged[slot()];
+  }
+
+  // This rank needs nothing more of its peers' mapped buffers in this round, and has written all.
+  void finish() { board().finished.store(number_, std::memory_order_release); }
+  [[nodiscard]] bool has_finished(std::uint32_t member) const {
+    return boards_[member]->finished.load(std::memory_order_acquire) >= number_;
+  }
+
+ private:
+  static constexpr std::uint64_t kWayBits = 2;
+  static constexpr std::uint64_t kWayMask = (1U << kWayBits) - 1;
+
+  static std::uint64_t number_in(std::uint64_t stamp) { return stamp >> kWayBits; }
+  [[nodiscard]] std::uint32_t slot() const { return slot_of(number_); }
+  static std::uint32_t slot_of(std::uint64_t round) {
+    return static_cast<std::uint32_t>(round % kSlots);
+  }
+  Board& board() { return *boards_[me_]; }
+  Record& record() { return board().records[slot()]; }
+
+  void publish(Way way, std::uint64_t terms) {
+    record().terms = terms;
+    record().stamp.store(number_ << kWayBits | static_cast<std::uint64_t>(way),
+                         std::memory_order_release);
+  }
+  [[nodiscard]] std::uint64_t stamp_of(std::uint32_t member, std::uint64_t round) const {
+    return boards_[member]->records[slot_of(round)].stamp.load(std::memory_order_acquire);
+  }
+  // True if every other member has published `round` or a later round.
+  bool all_reached(std::uint64_t round) {
+    for (std::uint32_t member = 0; member < ranks(); ++member) {
+      if (member != me_ && number_in(stamp_of(member, round)) < round) return false;
+    }
+    seen_ = round;
+    return true;
+  }
+
+  std::vector<Board*> boards_;
+  std::uint32_t me_ = 0;
+  std::uint64_t number_ = 0;  // of the current round; the first is 1
+  std::uint64_t seen_ = 0;    // all members have published this round
+};
+
+// The elements of a reduction that a member computes.
+struct Slice {
+  std::size_t begin;
+  std::size_t end;
+};
+// Slices of equal length, but for the last ones; each begins at a multiple of a cache line's
+// elements.
+inline Slice slice_of(std::size_t elements, std::size_t element_bytes, std::uint32_t ranks,
+                      std::uint32_t me) {
+  const std::size_t grain = std::max<std::size_t>(kCacheLine / element_bytes, 1);
+  const std::size_t grains = (elements + grain - 1) / grain;
+  const std::size_t share = (grains + ranks - 1) / ranks * grain;
+  const std::size_t begin = std::min(share * me, elements);
+  return {begin, std::min(begin + share, elements)};
+}
+
+}  // namespace mh::coll

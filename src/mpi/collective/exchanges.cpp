@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MPI_Allgather and MPI_Alltoall as rounds (direct.hpp): every rank pulls its blocks.
+#include <cstring>
+
+#include "mpi/collective/direct.hpp"
+#include "mpi/collective/round.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+// Bytes of a block; 0 if there is nothing to move, or the library would refuse the arguments.
+std::uint64_t block_bytes(MPI_Count count, MPI_Datatype type) {
+  if (count <= 0 || type == MPI_DATATYPE_NULL) return 0;
+  return datatypes::info(type).size * static_cast<std::uint64_t>(count);
+}
+bool is_contiguous(MPI_Datatype type) { return datatypes::info(type).contiguous; }
+
+// The blocks of a call. Each rank sends every peer `bytes` from its own source, and has a target
+// of `bytes` for each peer.
+struct Blocks {
+  const std::byte* source;
+  std::byte* target;
+  std::uint64_t bytes;
+  bool per_peer;  // a block of its own for each peer (alltoall), or one for all (allgather)
+
+  [[nodiscard]] std::uint64_t source_offset(int to) const {
+    return per_peer ? static_cast<std::uint64_t>(to) * bytes : 0;
+  }
+  [[nodiscard]] std::byte* target_of(int from) const {
+    return target + static_cast<std::uint64_t>(from) * bytes;
+  }
+  [[nodiscard]] std::uint64_t source_bytes(int ranks) const {
+    return per_peer ? static_cast<std::uint64_t>(ranks) * bytes : bytes;
+  }
+};
+
+// The position of a peer's block among the staged ones, which leave out the sender's own.
+std::uint64_t staged_offset(const Blocks& blocks, int from, int to) {
+  return blocks.per_peer ? static_cast<std::uint64_t>(to - (to > from ? 1 : 0)) * blocks.bytes : 0;
+}
+
+void copy_own(const Blocks& blocks, const Comm& comm) {
+  const std::byte* from = blocks.source + blocks.source_offset(comm.rank);
+  std::byte* to = blocks.target_of(comm.rank);
+  if (from != to) std::memmove(to, from, blocks.bytes);
+}
+
+void stage(Round& round, const Blocks& blocks, const Comm& comm) {
+  std::byte* const staged = round.stage();
+  if (!blocks.per_peer) {
+    std::memcpy(staged, blocks.source, blocks.bytes);
+  } else {
+    const std::uint64_t before = blocks.source_offset(comm.rank);
+    std::memcpy(staged, blocks.source, before);
+    std::memcpy(staged + before, blocks.source + before + blocks.bytes,
+                blocks.source_bytes(comm.size) - before - blocks.bytes);
+  }
+  round.publish_staged();
+}
+
+CallResult move_staged(Round& round, const Blocks& blocks, const Comm& comm) {
+  if (!round.all_agree(coll::Way::staged)) return std::nullopt;
+  copy_own(blocks, comm);
+  for (int i = 1; i < comm.size; ++i) {
+    const int peer = (comm.rank + i) % comm.size;
+    std::memcpy(blocks.target_of(peer),
+                round.staged_by(peer) + staged_offset(blocks, peer, comm.rank), blocks.bytes);
+  }
+  return MPI_SUCCESS;
+}
+
+CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
+  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  Status done;
+  copy_own(blocks, comm);
+  for (int i = 1; i < comm.size && done; ++i) {
+    const int peer = (comm.rank + i) % comm.size;
+    done = round.fetch(blocks.target_of(peer), peer, blocks.source_offset(comm.rank), blocks.bytes);
+  }
+  round.finish();
+  round.await_all_finished();
+  return done ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
+}
+
+// `contiguous`: this rank's types.
+CallResult exchange(Comm& comm, Call call, const Blocks& blocks, bool contiguous) {
+  const auto ranks = static_cast<std::uint64_t>(comm.size);
+  const std::uint64_t staged = blocks.per_peer ? blocks.bytes * (ranks - 1) : blocks.bytes;
+  const bool stages = is_staged(staged, comm);
+  if (!stages && !config.heaps_mapped) return std::nullopt;
+  Round round(comm, call, stages ? staged : blocks.bytes);
+  if (!contiguous || !is_switched_on()) {
+    round.publish_library();
+  } else if (stages) {
+    stage(round, blocks, comm);
+  } else {
+    round.publish_mapped(blocks.source, blocks.source_bytes(comm.size), nullptr, 0);
+  }
+  return stages ? move_staged(round, blocks, comm) : move_mapped(round, blocks, comm);
+}
+
+}  // namespace
+
+CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  const std::uint64_t bytes = block_bytes(out_count, out_type);
+  if (comm == nullptr || bytes == 0 || in == nullptr || out == nullptr) return std::nullopt;
+  Blocks blocks{.source = static_cast<const std::byte*>(in),
+                .target = static_cast<std::byte*>(out),
+                .bytes = bytes,
+                .per_peer = false};
+  const bool in_place = in == MPI_IN_PLACE;
+  if (in_place) blocks.source = blocks.target_of(comm->rank);
+  if (!in_place && block_bytes(in_count, in_type) != bytes) return std::nullopt;
+  const bool contiguous = is_contiguous(out_type) && (in_place || is_contiguous(in_type));
+  if (!in_place && contiguous && blocks.source == blocks.target_of(comm->rank)) return std::nullopt;
+  return exchange(*comm, Call::allgather, blocks, contiguous);
+}
+
+CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                    MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  const std::uint64_t bytes = block_bytes(out_count, out_type);
+  if (comm == nullptr || bytes == 0 || in == nullptr || out == nullptr) return std::nullopt;
+  if (in == MPI_IN_PLACE || in == out || block_bytes(in_count, in_type) != bytes)
+    return std::nullopt;
+  const Blocks blocks{.source = static_cast<const std::byte*>(in),
+                      .target = static_cast<std::byte*>(out),
+                      .bytes = bytes,
+                      .per_peer = true};
+  return exchange(*comm, Call::alltoall, blocks, is_contiguous(in_type) && is_contiguous(out_type));
+}
+
+}  // namespace mh::mpi::direct

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MPI_Allreduce and MPI_Reduce as rounds (direct.hpp).
+#include <algorithm>
+#include <cstring>
+
+#include "mpi/collective/direct.hpp"
+#include "mpi/collective/round.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/datatype/elements.hpp"
+#include "mpi/datatype/predefined_ops.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/services.hpp"
+#include "mpi/next.hpp"
+#include "rma/reduce.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+using mh::rma::Op;
+using mh::rma::ReduceKernel;
+using mh::rma::Type;
+
+// ---- Which reductions ---------------------------------------------------------------------------
+
+bool is_signed(Type type) { return type >= Type::int8 && type <= Type::int64; }
+bool is_integer(Type type) { return type >= Type::int8 && type <= Type::uint64; }
+bool is_real(Type type) { return type == Type::float32 || type == Type::float64; }
+bool is_complex(Type type) { return type == Type::complex64 || type == Type::complex128; }
+
+// True if the library's bits do not depend on the order of evaluation. Extremes of unsigned
+// integers are left out, because MPICH 4.0 compares them as signed.
+bool has_one_result(Op op, Type type, int ranks) {
+  switch (op) {
+    case Op::sum:
+      return is_integer(type) || (ranks == 2 && (is_real(type) || is_complex(type)));
+    case Op::prod:
+      return is_integer(type) || (ranks == 2 && is_real(type));
+    case Op::max:
+    case Op::min:
+      return is_signed(type);
+    case Op::land:
+    case Op::lor:
+    case Op::lxor:
+      return is_integer(type);
+    case Op::band:
+    case Op::bor:
+    case Op::bxor:
+      return is_integer(type) || type == Type::byte8;
+    default:
+      return false;
+  }
+}
+
+struct Reduction {
+  ReduceKernel kernel = nullptr;  // null: the library's
+  std::uint32_t terms = 0;
+  std::uint64_t element_bytes = 1;
+  std::uint64_t elements = 0;
+
+  [[nodiscard]] std::uint64_t bytes() const { return elements * element_bytes; }
+};
+
+Reduction reduction_of(MPI_Op handle, MPI_Datatype type, MPI_Count count, const Comm& comm) {
+  const std::optional<Op> op = elements::op_of(handle);
+  if (!op || count <= 0 || type == MPI_DATATYPE_NULL) return {};
+  const elements::Element element = elements::of(type);
+  if (!element.uniform || !element.named || element.padded) return {};
+  if (!has_one_result(*op, element.type, comm.size)) return {};
+  return {.kernel = mh::rma::kernel_of(*op, element.type),
+          .terms = static_cast<std::uint32_t>(*op) << 8U | static_cast<std::uint32_t>(element.type),
+          .element_bytes = element.bytes,
+          .elements = static_cast<std::uint64_t>(count)};
+}
+
+// ---- Staged -------------------------------------------------------------------------------------
+
+void stage(Round& round, const void* data, std::uint64_t bytes) {
+  std::memcpy(round.stage(), data, bytes);
+  round.publish_staged();
+}
+
+// Combines the staged data of all ranks but `me` into `out`, which has this rank's own.
+void combine_staged(const Round& round, const Reduction& reduction, const Comm& comm, void* out) {
+  for (int rank = 0; rank < comm.size; ++rank) {
+    if (rank != comm.rank) reduction.kernel(out, round.staged_by(rank), reduction.elements);
+  }
+}
+
+CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm& comm,
+                            const void* source, void* out) {
+  if (is_switched_on()) {
+    stage(round, source, reduction.bytes());
+  } else {
+    round.publish_library();
+  }
+  if (!round.all_agree(coll::Way::staged)) return std::nullopt;
+  if (source != out) std::memcpy(out, source, reduction.bytes());
+  combine_staged(round, reduction, comm, out);
+  return MPI_SUCCESS;
+}
+
+// ---- Mapped -------------------------------------------------------------------------------------
+
+// Computes this rank's slice of a mapped reduction, in pieces that the first cache holds.
+class SliceReduction {
+ public:
+  SliceReduction(Round& round, const Reduction& reduction, const Comm& comm)
+      : round_(round), reduction_(reduction), comm_(comm) {}
+
+  // Computes each piece at accumulator(offset), and calls deliver(offset, piece, bytes).
+  template <class Accumulator, class Deliver>
+  Status run(Accumulator&& accumulator, Deliver&& deliver) {
+    const std::uint64_t width = reduction_.element_bytes;
+    const coll::Slice slice =
+        coll::slice_of(reduction_.elements, width, static_cast<std::uint32_t>(comm_.size),
+                       static_cast<std::uint32_t>(comm_.rank));
+    const std::uint64_t step = kPiece / width;
+    for (std::uint64_t at = slice.begin; at < slice.end; at += step) {
+      const std::uint64_t elements = std::min<std::uint64_t>(step, slice.end - at);
+      std::byte* to = accumulator(at * width);
+      const Status done = reduce(to, at * width, elements);
+      if (!done) return done;
+      const Status delivered = deliver(at * width, to, elements * width);
+      if (!delivered) return delivered;
+    }
+    return {};
+  }
+
+ private:
+  static constexpr std::uint64_t kPiece = coll::kStagedBytes / 2;
+
+  // Combines the elements of all ranks, in the order of the ranks from this one on.
+  Status reduce(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
+    const std::uint64_t bytes = elements * reduction_.element_bytes;
+    std::byte* const scratch = round_.scratch() + kPiece;
+    for (int i = 0; i < comm_.size; ++i) {
+      const std::byte* from = round_.source_of((comm_.rank + i) % comm_.size, offset, bytes, scratch);
+      if (from == nullptr) return {Code::fault, 0};
+      if (i != 0) {
+        reduction_.kernel(to, from, elements);
+      } else if (to != from) {
+        std::memcpy(to, from, bytes);
+      }
+    }
+    return {};
+  }
+
+  Round& round_;
+  const Reduction& reduction_;
+  const Comm& comm_;
+};
+
+// The round is over on this rank: waits for the others, and reports a copy that failed.
+int end_mapped(Round& round, Status done, MPI_Comm handle) {
+  round.finish();
+  round.await_all_finished();
+  return done ? MPI_SUCCESS : raise(handle, MPI_ERR_OTHER);
+}
+
+CallResult allreduce_mapped(Round& round, const Reduction& reduction, const Comm& comm,
+                            const void* source, void* out) {
+  round.publish_mapped(source, reduction.bytes(), out, reduction.bytes());
+  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  auto* own = static_cast<std::byte*>(out);
+  const Status done = SliceReduction(round, reduction, comm)
+                          .run([&](std::uint64_t offset) { return own + offset; },
+                               [&](std::uint64_t offset, const std::byte* piece,
+                                   std::uint64_t bytes) -> Status {
+                                 for (int i = 1; i < comm.size; ++i) {
+                                   const int rank = (comm.rank + i) % comm.size;
+                                   const Status written = round.write(rank, offset, piece, bytes);
+                                   if (!written) return written;
+                                 }
+                                 return {};
+                               });
+  return end_mapped(round, done, comm.handle);
+}
+
+CallResult reduce_mapped(Round& round, const Reduction& reduction, const Comm& comm,
+                         const void* source, void* out, int root) {
+  const bool at_root = root == comm.rank;
+  round.publish_mapped(source, reduction.bytes(), at_root ? out : nullptr, reduction.bytes());
+  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  auto* own = static_cast<std::byte*>(out);
+  const Status done =
+      SliceReduction(round, reduction, comm)
+          .run([&](std::uint64_t offset) { return at_root ? own + offset : round.scratch(); },
+               [&](std::uint64_t offset, const std::byte* piece, std::uint64_t bytes) -> Status {
+                 return at_root ? Status{} : round.write(root, offset, piece, bytes);
+               });
+  return end_mapped(round, done, comm.handle);
+}
+
+// ---- MPI_Reduce ---------------------------------------------------------------------------------
+
+// True if the library accepts a root's receive buffer that is also its send buffer.
+bool accepts_aliases(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
+  return by_count::Reduce(real, in, out, count, type, op, 0, config.self_comm) == MPI_SUCCESS;
+}
+
+// A leaf has sent its data for good, so a difference is an error of the root's call.
+int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& comm,
+                          const void* source, void* out) {
+  bool agree = true;
+  for (int rank = 0; rank < comm.size; ++rank)
+    agree = round.has_terms(round.await(rank)) && agree;
+  if (!agree) return raise(comm.handle, MPI_ERR_TRUNCATE);
+  if (source != out) std::memcpy(out, source, reduction.bytes());
+  combine_staged(round, reduction, comm, out);
+  return MPI_SUCCESS;
+}
+
+}  // namespace
+
+CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                     MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || in == nullptr || out == nullptr || in == out) return std::nullopt;
+  const Reduction reduction = reduction_of(op, type, count, *comm);
+  if (reduction.kernel == nullptr) return std::nullopt;
+  const void* source = in == MPI_IN_PLACE ? out : in;
+  if (is_staged(reduction.bytes(), *comm)) {
+    Round round(*comm, Call::allreduce, reduction.bytes(), reduction.terms);
+    return allreduce_staged(round, reduction, *comm, source, out);
+  }
+  if (!config.heaps_mapped) return std::nullopt;
+  Round round(*comm, Call::allreduce, reduction.bytes(), reduction.terms);
+  return allreduce_mapped(round, reduction, *comm, source, out);
+}
+
+CallResult detail::reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                          int root, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || in == nullptr || root < 0 || root >= comm->size) return std::nullopt;
+  const Reduction reduction = reduction_of(op, type, count, *comm);
+  const std::uint64_t bytes = reduction.bytes();
+  if (reduction.kernel == nullptr || bytes < kLeastRooted) return std::nullopt;
+  const bool at_root = root == comm->rank;
+  const bool in_place = in == MPI_IN_PLACE;
+  if (at_root ? out == nullptr : in_place) return std::nullopt;
+  if (at_root && in == out && !accepts_aliases(in, out, count, type, op)) return std::nullopt;
+  const void* source = in_place ? out : in;
+  const std::uint32_t terms = reduction.terms | static_cast<std::uint32_t>(root) << 16U;
+  if (is_staged(bytes, *comm)) {
+    Round round(*comm, Call::reduce, bytes, terms);
+    stage(round, source, bytes);
+    if (!at_root) return MPI_SUCCESS;
+    return reduce_staged_at_root(round, reduction, *comm, source, out);
+  }
+  if (!config.heaps_mapped) return std::nullopt;
+  Round round(*comm, Call::reduce, bytes, terms);
+  return reduce_mapped(round, reduction, *comm, source, out, root);
+}
+
+}  // namespace mh::mpi::direct

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// One round of a communicator (coll/seat.hpp): its records, its waits, and the memory of its peers.
+//
+// Threads: one thread at a time in the collectives of a communicator, as MPI has it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/result.hpp"
+#include "coll/seat.hpp"
+#include "memory/view.hpp"
+#include "mpi/abi.hpp"
+#include "mpi/collective/arrivals.hpp"
+#include "mpi/job/comms.hpp"
+#include "mpi/job/switches.hpp"
+
+namespace mh::mpi::direct {
+
+enum class Call : std::uint8_t { bcast, reduce, allreduce, allgather, alltoall };
+
+// The seat of a communicator whose ranks carry out its collectives; null for others.
+inline Comm* comm_with_seat(MPI_Comm handle) {
+  Comm* comm = comms::find(handle);
+  if (comm == nullptr) return nullptr;
+  if (comm->group == kUnknownGroup) [[unlikely]]
+    arrivals::join(*comm);
+  return comm->seat ? comm : nullptr;
+}
+
+// MPI_Pcontrol may have switched off this rank alone, so the ranks agree upon it in each round.
+inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
+
+// True if all ranks read at most kMostStagedReads bytes of staged data in a round.
+inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
+  constexpr std::uint64_t kMostStagedReads = 8 * coll::kStagedBytes;
+  return bytes <= coll::kStagedBytes &&
+         bytes * static_cast<std::uint64_t>(comm.size) <= kMostStagedReads;
+}
+
+class Round {
+ public:
+  // Begins the communicator's next round. `terms`: any further facts that must be equal.
+  Round(Comm& comm, Call call, std::uint64_t bytes, std::uint32_t terms = 0);
+
+  // Publish this rank's record, with its data staged at stage() or in its own buffers.
+  [[nodiscard]] std::byte* stage() { return seat_.stage(bytes_); }
+  void publish_staged() { seat_.publish_staged(terms_, bytes_); }
+  // Null: no such buffer. False if a peer does not map the buffers: the round is then left to the
+  // library.
+  bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
+                      std::uint64_t target_bytes);
+  void publish_library() { seat_.publish_library(terms_); }
+
+  // Waits for the records of all ranks. True if all of them take part in `way`, on the same terms.
+  bool all_agree(coll::Way way);
+  // Waits for the record of one rank. `way`: its own.
+  const coll::Record& await(int rank);
+  [[nodiscard]] coll::Way way_of(int rank) const { return seat_.way_of(index(rank)); }
+  [[nodiscard]] bool has_terms(const coll::Record& record) const {
+    return record.terms == terms_ && record.bytes == bytes_;
+  }
+
+  // The staged data of a rank whose record is there.
+  [[nodiscard]] const std::byte* staged_by(int rank) const {
+    return seat_.staged_by(index(rank), seat_.record_of(index(rank)).bytes);
+  }
+
+  // Copy `bytes` of a rank's mapped buffers, from `offset` on.
+  Status fetch(void* to, int rank, std::uint64_t offset, std::uint64_t bytes) const;
+  Status write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const;
+  // The address of such bytes in this process, or that of a copy in `scratch`. Null: they cannot be
+  // read.
+  [[nodiscard]] const std::byte* source_of(int rank, std::uint64_t offset, std::uint64_t bytes,
+                                           std::byte* scratch) const;
+  // In a mapped round: kStagedBytes of memory that no other rank reads.
+  [[nodiscard]] std::byte* scratch() { return seat_.stage(coll::kStagedBytes); }
+
+  // This rank needs no more of its peers' mapped buffers, and has written all.
+  void finish() { seat_.finish(); }
+  // Waits until this holds for all ranks.
+  void await_all_finished();
+
+ private:
+  static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
+  [[nodiscard]] memory::View source_view(int rank, std::uint64_t offset) const;
+
+  Comm& comm_;
+  coll::Seat& seat_;
+  std::uint64_t bytes_;
+  std::uint64_t terms_;
+};
+
+}  // namespace mh::mpi::direct
