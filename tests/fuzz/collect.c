@@ -3,8 +3,9 @@
 // Collectives between the messages, blocking and non-blocking, each with its result checked.
 //
 // A rank's contribution is the payload of (step, rank in the communicator). Counts of the v-forms
-// are hashes, and some are zero. Reductions use unsigned integers, so that every order of
-// evaluation gives the same result. MPI_MAX is left out because MPICH 4.0 compares these as signed.
+// are hashes, and some are zero. Reductions have the same result in every order of evaluation: they
+// are on integers, or sums of two ranks. MPI_MAX of unsigned integers is left out because MPICH 4.0
+// compares them as signed. Some calls are in place.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,9 +21,69 @@ typedef struct {
   int rank, ranks, root;
   int count;  // elements of 4 bytes
   bool start;
-  MPI_Op op;
+  bool in_place;
+  const struct Sum* sum;
   uint64_t id;
 } Act;
+
+typedef enum { U32, I32, I64, F64, U8 } Number;
+typedef enum { ADD, TIMES, XOR, OR, AND, BOTH, EITHER, MOST, LEAST } Operation;
+
+// A kind of reduction.
+typedef struct Sum {
+  const char* name;
+  Number number;
+  Operation operation;
+} Sum;
+
+static const Sum kSums[] = {
+    {"uint32 sum", U32, ADD},    {"uint32 bxor", U32, XOR},   {"uint32 bor", U32, OR},
+    {"uint32 prod", U32, TIMES}, {"uint32 lor", U32, EITHER}, {"int32 max", I32, MOST},
+    {"int32 min", I32, LEAST},   {"int64 sum", I64, ADD},     {"int64 min", I64, LEAST},
+    {"uint8 band", U8, AND},     {"int32 land", I32, BOTH},   {"double sum", F64, ADD},
+    {"double prod", F64, TIMES},
+};
+enum { kAnySums = 11 };  // the first ones; the others are for two ranks
+
+static size_t bytes_of(const Sum* sum) {
+  return sum->number == U8 ? 1 : sum->number == I64 || sum->number == F64 ? 8 : 4;
+}
+static MPI_Datatype type_of(const Sum* sum) {
+  switch (sum->number) {
+    case U32:
+      return MPI_UINT32_T;
+    case I32:
+      return MPI_INT32_T;
+    case I64:
+      return MPI_INT64_T;
+    case F64:
+      return MPI_DOUBLE;
+    default:
+      return MPI_UINT8_T;
+  }
+}
+static MPI_Op op_of(const Sum* sum) {
+  switch (sum->operation) {
+    case ADD:
+      return MPI_SUM;
+    case TIMES:
+      return MPI_PROD;
+    case XOR:
+      return MPI_BXOR;
+    case OR:
+      return MPI_BOR;
+    case AND:
+      return MPI_BAND;
+    case BOTH:
+      return MPI_LAND;
+    case EITHER:
+      return MPI_LOR;
+    case MOST:
+      return MPI_MAX;
+    default:
+      return MPI_MIN;
+  }
+}
 
 static void wrong(const Act* act, const char* what, int where) {
   fail(act->player, NULL, "%s%s on %s: wrong %s at %d (count %d, root %d of %d)",
@@ -51,28 +112,91 @@ static void done(const Act* act, MPI_Request* request) {
   if (act->start) finish_request(act->player, request, &status);
 }
 
-static uint32_t combine(const Act* act, uint32_t a, uint32_t b) {
-  if (act->op == MPI_SUM) return a + b;
-  if (act->op == MPI_BXOR) return a ^ b;
-  return a | b;
+static int64_t combine_integers(Operation operation, int64_t a, int64_t b) {
+  switch (operation) {
+    case ADD:
+      return (int64_t)((uint64_t)a + (uint64_t)b);
+    case TIMES:
+      return (int64_t)((uint64_t)a * (uint64_t)b);
+    case XOR:
+      return a ^ b;
+    case OR:
+      return a | b;
+    case AND:
+      return a & b;
+    case BOTH:
+      return a && b;
+    case EITHER:
+      return a || b;
+    case MOST:
+      return a > b ? a : b;
+    default:
+      return a < b ? a : b;
+  }
+}
+
+// Combines element `i` of two arrays into the first.
+static void combine(const Sum* sum, void* into, const void* with, size_t i) {
+  const Operation operation = sum->operation;
+  switch (sum->number) {
+    case U32: {
+      uint32_t* to = (uint32_t*)into + i;
+      *to = (uint32_t)combine_integers(operation, *to, ((const uint32_t*)with)[i]);
+      break;
+    }
+    case I32: {
+      int32_t* to = (int32_t*)into + i;
+      *to = (int32_t)combine_integers(operation, *to, ((const int32_t*)with)[i]);
+      break;
+    }
+    case I64: {
+      int64_t* to = (int64_t*)into + i;
+      *to = combine_integers(operation, *to, ((const int64_t*)with)[i]);
+      break;
+    }
+    case F64: {
+      double* to = (double*)into + i;
+      const double b = ((const double*)with)[i];
+      *to = operation == ADD ? *to + b : *to * b;
+      break;
+    }
+    default: {
+      uint8_t* to = (uint8_t*)into + i;
+      *to = (uint8_t)combine_integers(operation, *to, ((const uint8_t*)with)[i]);
+    }
+  }
+}
+
+// A rank's contribution to a reduction. Floating-point numbers are finite.
+static void* numbers(const Act* act, int rank, int count) {
+  const size_t bytes = (size_t)count * bytes_of(act->sum);
+  void* out = calloc(bytes + 8, 1);
+  payload(mix2(act->id + (uint64_t)rank, 0), 0, out, bytes);
+  for (int i = 0; act->sum->number == F64 && i < count; ++i) {
+    int32_t mantissa;
+    memcpy(&mantissa, (char*)out + (size_t)i * 8, sizeof mantissa);
+    ((double*)out)[i] = mantissa * 0.1;
+  }
+  return out;
 }
 
 // The reduction of the contributions of ranks first..last, element by element.
-static uint32_t* reduced(const Act* act, int first, int last, int count) {
-  uint32_t *result = room(count), *next = room(count);
-  contribute(act, first, 0, result, count);
+static void* reduced(const Act* act, int first, int last, int count) {
+  void* result = numbers(act, first, count);
   for (int rank = first + 1; rank <= last; ++rank) {
-    contribute(act, rank, 0, next, count);
-    for (int i = 0; i < count; ++i) result[i] = combine(act, result[i], next[i]);
+    void* next = numbers(act, rank, count);
+    for (int i = 0; i < count; ++i) combine(act->sum, result, next, (size_t)i);
+    free(next);
   }
-  free(next);
   return result;
 }
 
-static void check_reduced(const Act* act, int first, int last, int total, int skip,
-                          const uint32_t* got, int count) {
-  uint32_t* want = reduced(act, first, last, total);
-  if (memcmp(want + skip, got, (size_t)count * 4) != 0) wrong(act, "reduction", skip);
+static void check_reduced(const Act* act, int first, int last, int total, int skip, const void* got,
+                          int count) {
+  char* want = reduced(act, first, last, total);
+  const size_t width = bytes_of(act->sum);
+  if (memcmp(want + (size_t)skip * width, got, (size_t)count * width) != 0)
+    wrong(act, act->sum->name, skip);
   free(want);
 }
 
@@ -142,40 +266,44 @@ static void do_inter_bcast(Act* act) {
 }
 
 static void do_reductions(Act* act) {
-  int n = act->count, total = n * act->ranks;
-  Collective which = act->step->collective;
-  bool scatters = which == REDUCE_SCATTER || which == REDUCE_SCATTER_BLOCK;
-  int given = scatters ? total : n;
-  uint32_t *in = room(given), *out = room(n);
+  const Collective which = act->step->collective;
+  const bool scatters = which == REDUCE_SCATTER || which == REDUCE_SCATTER_BLOCK;
+  const size_t width = bytes_of(act->sum);
+  const int n = (int)((size_t)act->count * 4 / width);
+  const int given = scatters ? n * act->ranks : n;
+  void* in = numbers(act, act->rank, given);
+  void* out = calloc((size_t)given * width + 8, 1);
   int* counts = malloc(sizeof(int) * (size_t)act->ranks);
   for (int i = 0; i < act->ranks; ++i) counts[i] = n;
-  contribute(act, act->rank, 0, in, given);
+  const bool in_place = act->in_place && (which != REDUCE || act->rank == act->root);
+  if (in_place) memcpy(out, in, (size_t)given * width);
+  const void* from = in_place ? MPI_IN_PLACE : in;
   MPI_Request r;
   MPI_Comm c = act->comm;
-  MPI_Op op = act->op;
-  MPI_Datatype t = MPI_UINT32_T;
+  MPI_Op op = op_of(act->sum);
   bool s = act->start;
+  MPI_Datatype t = type_of(act->sum);
   switch (which) {
     case REDUCE:
-      s ? MPI_Ireduce(in, out, n, t, op, act->root, c, &r)
-        : MPI_Reduce(in, out, n, t, op, act->root, c);
+      s ? MPI_Ireduce(from, out, n, t, op, act->root, c, &r)
+        : MPI_Reduce(from, out, n, t, op, act->root, c);
       break;
     case ALLREDUCE:
-      s ? MPI_Iallreduce(in, out, n, t, op, c, &r) : MPI_Allreduce(in, out, n, t, op, c);
+      s ? MPI_Iallreduce(from, out, n, t, op, c, &r) : MPI_Allreduce(from, out, n, t, op, c);
       break;
     case SCAN:
-      s ? MPI_Iscan(in, out, n, t, op, c, &r) : MPI_Scan(in, out, n, t, op, c);
+      s ? MPI_Iscan(from, out, n, t, op, c, &r) : MPI_Scan(from, out, n, t, op, c);
       break;
     case EXSCAN:
-      s ? MPI_Iexscan(in, out, n, t, op, c, &r) : MPI_Exscan(in, out, n, t, op, c);
+      s ? MPI_Iexscan(from, out, n, t, op, c, &r) : MPI_Exscan(from, out, n, t, op, c);
       break;
     case REDUCE_SCATTER:
-      s ? MPI_Ireduce_scatter(in, out, counts, t, op, c, &r)
-        : MPI_Reduce_scatter(in, out, counts, t, op, c);
+      s ? MPI_Ireduce_scatter(from, out, counts, t, op, c, &r)
+        : MPI_Reduce_scatter(from, out, counts, t, op, c);
       break;
     default:
-      s ? MPI_Ireduce_scatter_block(in, out, n, t, op, c, &r)
-        : MPI_Reduce_scatter_block(in, out, n, t, op, c);
+      s ? MPI_Ireduce_scatter_block(from, out, n, t, op, c, &r)
+        : MPI_Reduce_scatter_block(from, out, n, t, op, c);
   }
   done(act, &r);
   int last = which == SCAN ? act->rank : which == EXSCAN ? act->rank - 1 : act->ranks - 1;
@@ -199,22 +327,30 @@ static void do_regular(Act* act) {
   MPI_Datatype t = MPI_UINT32_T;
   bool s = act->start;
   int root = act->root;
+  const bool in_place = act->in_place && (which == ALLGATHER || act->rank == root);
+  const void* from = in;
+  void* to = out;
+  if (in_place && (which == GATHER || which == ALLGATHER)) {
+    memcpy(out + act->rank * n, in, (size_t)n * 4);
+    from = MPI_IN_PLACE;
+  }
+  if (in_place && which == SCATTER) to = MPI_IN_PLACE;
   switch (which) {
     case GATHER:
-      s ? MPI_Igather(in, n, t, out, n, t, root, c, &r) : MPI_Gather(in, n, t, out, n, t, root, c);
+      s ? MPI_Igather(from, n, t, out, n, t, root, c, &r)
+        : MPI_Gather(from, n, t, out, n, t, root, c);
       break;
     case SCATTER:
-      s ? MPI_Iscatter(in, n, t, out, n, t, root, c, &r)
-        : MPI_Scatter(in, n, t, out, n, t, root, c);
+      s ? MPI_Iscatter(in, n, t, to, n, t, root, c, &r) : MPI_Scatter(in, n, t, to, n, t, root, c);
       break;
     case ALLGATHER:
-      s ? MPI_Iallgather(in, n, t, out, n, t, c, &r) : MPI_Allgather(in, n, t, out, n, t, c);
+      s ? MPI_Iallgather(from, n, t, out, n, t, c, &r) : MPI_Allgather(from, n, t, out, n, t, c);
       break;
     default:
       s ? MPI_Ialltoall(in, n, t, out, n, t, c, &r) : MPI_Alltoall(in, n, t, out, n, t, c);
   }
   done(act, &r);
-  if (which == SCATTER) check_part(act, root, act->rank, out, n);
+  if (which == SCATTER && to == out) check_part(act, root, act->rank, out, n);
   bool gathers = which == ALLGATHER || which == ALLTOALL || (which == GATHER && act->rank == root);
   for (int i = 0; gathers && i < ranks; ++i) {
     check_part(act, i, which == ALLTOALL ? act->rank : 0, out + i * n, n);
@@ -303,7 +439,6 @@ static void do_alltoall_irregular(Act* act) {
 
 void play_collective(Player* player, const Step* step) {
   Rng common = {step->seed};
-  const MPI_Op ops[] = {MPI_SUM, MPI_BXOR, MPI_BOR};
   Act act = {.player = player, .step = step, .comm = player->comm[step->comm], .id = step->seed};
   if (act.comm == MPI_COMM_NULL) return;
   MPI_Comm_rank(act.comm, &act.rank);
@@ -312,7 +447,8 @@ void play_collective(Player* player, const Step* step) {
   act.count = (int)(pick_bytes(&common, most) / 4);
   act.root = (int)rng_below(&common, (uint32_t)act.ranks);
   act.start = rng_chance(&common, 35);
-  act.op = ops[rng_below(&common, 3)];
+  act.in_place = rng_chance(&common, 30);
+  act.sum = &kSums[rng_below(&common, act.ranks == 2 ? sizeof kSums / sizeof kSums[0] : kAnySums)];
   player->used_collective[step->collective]++;
   player->doing = collective_names[step->collective];
   switch (step->collective) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MPI_Allreduce and MPI_Reduce as rounds (direct.hpp).
+// Reductions as rounds (direct.hpp).
 #include <algorithm>
 #include <cstring>
 
@@ -101,29 +101,33 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
 
 // ---- Mapped -------------------------------------------------------------------------------------
 
-// Computes this rank's slice of a mapped reduction, in pieces that the first cache holds.
-class SliceReduction {
+// Computes elements of a mapped reduction, in pieces that the first cache holds.
+class PieceReduction {
  public:
-  SliceReduction(Round& round, const Reduction& reduction, const Comm& comm)
+  PieceReduction(Round& round, const Reduction& reduction, const Comm& comm)
       : round_(round), reduction_(reduction), comm_(comm) {}
 
-  // Computes each piece at accumulator(offset), and calls deliver(offset, piece, bytes).
+  // Computes each piece at accumulator(at), and calls deliver(at, piece, bytes), with `at` in bytes
+  // from the first element. `offset`: of the first element in each rank's source.
   template <class Accumulator, class Deliver>
-  Status run(Accumulator&& accumulator, Deliver&& deliver) {
+  Status run(coll::Slice slice, std::uint64_t offset, Accumulator&& accumulator,
+             Deliver&& deliver) {
     const std::uint64_t width = reduction_.element_bytes;
-    const coll::Slice slice =
-        coll::slice_of(reduction_.elements, width, static_cast<std::uint32_t>(comm_.size),
-                       static_cast<std::uint32_t>(comm_.rank));
     const std::uint64_t step = kPiece / width;
     for (std::uint64_t at = slice.begin; at < slice.end; at += step) {
       const std::uint64_t elements = std::min<std::uint64_t>(step, slice.end - at);
       std::byte* to = accumulator(at * width);
-      const Status done = reduce(to, at * width, elements);
+      const Status done = reduce(to, offset + at * width, elements);
       if (!done) return done;
       const Status delivered = deliver(at * width, to, elements * width);
       if (!delivered) return delivered;
     }
     return {};
+  }
+  template <class Accumulator>
+  Status run(coll::Slice slice, std::uint64_t offset, Accumulator&& accumulator) {
+    return run(slice, offset, accumulator,
+               [](std::uint64_t, const std::byte*, std::uint64_t) { return Status{}; });
   }
 
  private:
@@ -134,7 +138,8 @@ class SliceReduction {
     const std::uint64_t bytes = elements * reduction_.element_bytes;
     std::byte* const scratch = round_.scratch() + kPiece;
     for (int i = 0; i < comm_.size; ++i) {
-      const std::byte* from = round_.source_of((comm_.rank + i) % comm_.size, offset, bytes, scratch);
+      const std::byte* from =
+          round_.source_of((comm_.rank + i) % comm_.size, offset, bytes, scratch);
       if (from == nullptr) return {Code::fault, 0};
       if (i != 0) {
         reduction_.kernel(to, from, elements);
@@ -150,6 +155,12 @@ class SliceReduction {
   const Comm& comm_;
 };
 
+coll::Slice own_slice(const Reduction& reduction, const Comm& comm) {
+  return coll::slice_of(reduction.elements, reduction.element_bytes,
+                        static_cast<std::uint32_t>(comm.size),
+                        static_cast<std::uint32_t>(comm.rank));
+}
+
 // The round is over on this rank: waits for the others, and reports a copy that failed.
 int end_mapped(Round& round, Status done, MPI_Comm handle) {
   round.finish();
@@ -162,17 +173,18 @@ CallResult allreduce_mapped(Round& round, const Reduction& reduction, const Comm
   round.publish_mapped(source, reduction.bytes(), out, reduction.bytes());
   if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
   auto* own = static_cast<std::byte*>(out);
-  const Status done = SliceReduction(round, reduction, comm)
-                          .run([&](std::uint64_t offset) { return own + offset; },
-                               [&](std::uint64_t offset, const std::byte* piece,
-                                   std::uint64_t bytes) -> Status {
-                                 for (int i = 1; i < comm.size; ++i) {
-                                   const int rank = (comm.rank + i) % comm.size;
-                                   const Status written = round.write(rank, offset, piece, bytes);
-                                   if (!written) return written;
-                                 }
-                                 return {};
-                               });
+  const auto to_all_others = [&](std::uint64_t at, const std::byte* piece,
+                                 std::uint64_t bytes) -> Status {
+    for (int i = 1; i < comm.size; ++i) {
+      const Status written = round.write((comm.rank + i) % comm.size, at, piece, bytes);
+      if (!written) return written;
+    }
+    return {};
+  };
+  const Status done = PieceReduction(round, reduction, comm)
+                          .run(
+                              own_slice(reduction, comm), 0,
+                              [&](std::uint64_t at) { return own + at; }, to_all_others);
   return end_mapped(round, done, comm.handle);
 }
 
@@ -183,12 +195,73 @@ CallResult reduce_mapped(Round& round, const Reduction& reduction, const Comm& c
   if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
   auto* own = static_cast<std::byte*>(out);
   const Status done =
-      SliceReduction(round, reduction, comm)
-          .run([&](std::uint64_t offset) { return at_root ? own + offset : round.scratch(); },
-               [&](std::uint64_t offset, const std::byte* piece, std::uint64_t bytes) -> Status {
-                 return at_root ? Status{} : round.write(root, offset, piece, bytes);
-               });
+      PieceReduction(round, reduction, comm)
+          .run(
+              own_slice(reduction, comm), 0,
+              [&](std::uint64_t at) { return at_root ? own + at : round.scratch(); },
+              [&](std::uint64_t at, const std::byte* piece, std::uint64_t bytes) {
+                return at_root ? Status{} : round.write(root, at, piece, bytes);
+              });
   return end_mapped(round, done, comm.handle);
+}
+
+// ---- MPI_Reduce_scatter_block -------------------------------------------------------------------
+
+// Combines the block of this rank, from the staged blocks of all ranks, into `out`.
+CallResult scatter_staged(Round& round, const Reduction& block, const Comm& comm,
+                          const std::byte* source, void* out) {
+  const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
+  stage(round, source, block.bytes() * static_cast<std::uint64_t>(comm.size));
+  if (!round.all_agree(coll::Way::staged)) return std::nullopt;
+  std::memmove(out, source + offset, block.bytes());
+  for (int rank = 0; rank < comm.size; ++rank) {
+    if (rank != comm.rank) block.kernel(out, round.staged_by(rank) + offset, block.elements);
+  }
+  return MPI_SUCCESS;
+}
+
+CallResult scatter_mapped(Round& round, const Reduction& block, const Comm& comm,
+                          const std::byte* source, void* out) {
+  const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
+  round.publish_mapped(source, block.bytes() * static_cast<std::uint64_t>(comm.size), nullptr, 0);
+  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  const Status done =
+      PieceReduction(round, block, comm).run({0, block.elements}, offset, [&](std::uint64_t at) {
+        return static_cast<std::byte*>(out) + at;
+      });
+  return end_mapped(round, done, comm.handle);
+}
+
+// ---- MPI_Scan and MPI_Exscan --------------------------------------------------------------------
+
+// Combines the staged data of the ranks below this one into `out`. `has_own`: `out` has this rank's
+// own data, and otherwise nothing yet.
+int combine_lower(Round& round, const Reduction& reduction, const Comm& comm, void* out,
+                  bool has_own) {
+  bool agree = true;
+  for (int rank = 0; rank < comm.rank; ++rank) {
+    agree = round.has_terms(round.await(rank)) && agree;
+    if (rank == 0 && !has_own) {
+      std::memcpy(out, round.staged_by(rank), reduction.bytes());
+    } else {
+      reduction.kernel(out, round.staged_by(rank), reduction.elements);
+    }
+  }
+  return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
+}
+
+struct Prefix {
+  Comm* comm = nullptr;  // null: the library's
+  Reduction reduction{};
+  const void* source = nullptr;
+};
+Prefix prefix_of(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                 MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || in == nullptr || out == nullptr || in == out) return {};
+  const Reduction reduction = reduction_of(op, type, count, *comm);
+  if (reduction.kernel == nullptr || !is_staged(reduction.bytes(), *comm)) return {};
+  return {comm, reduction, in == MPI_IN_PLACE ? out : in};
 }
 
 // ---- MPI_Reduce ---------------------------------------------------------------------------------
@@ -202,8 +275,7 @@ bool accepts_aliases(const void* in, void* out, MPI_Count count, MPI_Datatype ty
 int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& comm,
                           const void* source, void* out) {
   bool agree = true;
-  for (int rank = 0; rank < comm.size; ++rank)
-    agree = round.has_terms(round.await(rank)) && agree;
+  for (int rank = 0; rank < comm.size; ++rank) agree = round.has_terms(round.await(rank)) && agree;
   if (!agree) return raise(comm.handle, MPI_ERR_TRUNCATE);
   if (source != out) std::memcpy(out, source, reduction.bytes());
   combine_staged(round, reduction, comm, out);
@@ -211,6 +283,44 @@ int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& 
 }
 
 }  // namespace
+
+CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_Datatype type,
+                                MPI_Op op, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || in == nullptr || out == nullptr || in == out) return std::nullopt;
+  const Reduction block = reduction_of(op, type, count, *comm);
+  if (block.kernel == nullptr) return std::nullopt;
+  const std::uint64_t all = block.bytes() * static_cast<std::uint64_t>(comm->size);
+  const bool in_place = in == MPI_IN_PLACE;
+  const auto* source = static_cast<const std::byte*>(in_place ? out : in);
+  const bool stages = is_staged(all, *comm);
+  // Peers read a mapped source while this rank writes its result.
+  if (!stages && (in_place || !config.heaps_mapped)) return std::nullopt;
+  Round round(*comm, Call::reduce_scatter_block, all, block.terms);
+  return stages ? scatter_staged(round, block, *comm, source, out)
+                : scatter_mapped(round, block, *comm, source, out);
+}
+
+CallResult scan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                MPI_Comm handle) {
+  const Prefix prefix = prefix_of(in, out, count, type, op, handle);
+  if (prefix.comm == nullptr) return std::nullopt;
+  const std::uint64_t bytes = prefix.reduction.bytes();
+  Round round(*prefix.comm, Call::scan, bytes, prefix.reduction.terms);
+  stage(round, prefix.source, bytes);
+  if (prefix.source != out) std::memcpy(out, prefix.source, bytes);
+  return combine_lower(round, prefix.reduction, *prefix.comm, out, true);
+}
+
+CallResult exscan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                  MPI_Comm handle) {
+  const Prefix prefix = prefix_of(in, out, count, type, op, handle);
+  if (prefix.comm == nullptr) return std::nullopt;
+  const std::uint64_t bytes = prefix.reduction.bytes();
+  Round round(*prefix.comm, Call::exscan, bytes, prefix.reduction.terms);
+  stage(round, prefix.source, bytes);
+  return combine_lower(round, prefix.reduction, *prefix.comm, out, false);
+}
 
 CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm handle) {
@@ -228,13 +338,13 @@ CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype ty
   return allreduce_mapped(round, reduction, *comm, source, out);
 }
 
-CallResult detail::reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-                          int root, MPI_Comm handle) {
+CallResult reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                  int root, MPI_Comm handle) {
   Comm* comm = comm_with_seat(handle);
   if (comm == nullptr || in == nullptr || root < 0 || root >= comm->size) return std::nullopt;
   const Reduction reduction = reduction_of(op, type, count, *comm);
   const std::uint64_t bytes = reduction.bytes();
-  if (reduction.kernel == nullptr || bytes < kLeastRooted) return std::nullopt;
+  if (reduction.kernel == nullptr) return std::nullopt;
   const bool at_root = root == comm->rank;
   const bool in_place = in == MPI_IN_PLACE;
   if (at_root ? out == nullptr : in_place) return std::nullopt;

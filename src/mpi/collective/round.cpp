@@ -103,6 +103,10 @@ const std::byte* Round::source_of(int rank, std::uint64_t offset, std::uint64_t 
   return services.memory->read(scratch, view, bytes) ? scratch : nullptr;
 }
 
+void Round::await_finished(int rank) {
+  wait_for([&] { return seat_.has_finished(index(rank)); });
+}
+
 void Round::await_all_finished() {
   std::uint32_t finished = 0;  // members before this one have finished
   wait_for([&] {

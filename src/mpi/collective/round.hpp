@@ -17,7 +17,18 @@
 
 namespace mh::mpi::direct {
 
-enum class Call : std::uint8_t { bcast, reduce, allreduce, allgather, alltoall };
+enum class Call : std::uint8_t {
+  bcast,
+  gather,
+  scatter,
+  allgather,
+  alltoall,
+  reduce,
+  allreduce,
+  reduce_scatter_block,
+  scan,
+  exscan,
+};
 
 // The seat of a communicator whose ranks carry out its collectives; null for others.
 inline Comm* comm_with_seat(MPI_Comm handle) {
@@ -78,7 +89,8 @@ class Round {
 
   // This rank needs no more of its peers' mapped buffers, and has written all.
   void finish() { seat_.finish(); }
-  // Waits until this holds for all ranks.
+  // Wait until this holds for one rank, or for all.
+  void await_finished(int rank);
   void await_all_finished();
 
  private:

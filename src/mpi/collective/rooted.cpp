@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MPI_Bcast, MPI_Scatter and MPI_Gather as rounds (direct.hpp).
+#include <algorithm>
+#include <cstring>
+
+#include "mpi/collective/direct.hpp"
+#include "mpi/collective/round.hpp"
+#include "mpi/collective/typed_blocks.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+bool is_rank(const Comm& comm, int root) { return root >= 0 && root < comm.size; }
+
+// ---- MPI_Bcast ----------------------------------------------------------------------------------
+
+// Bytes of a mapped broadcast. The root of a shorter one would have to wait for its readers, as it
+// need not in the library. MPI_Unpack takes no more bytes than an int counts.
+constexpr std::uint64_t kLeastMapped = 64U << 10U;
+constexpr std::uint64_t kMostMapped = 1U << 30U;
+
+// The root and a leaf of a mapped broadcast work at the same time. The leaf copies the data up to
+// this byte, and the root the rest. With more ranks, the root has more leaves to copy to, so each
+// of them gets less of the root's time.
+std::uint64_t leafs_part(std::uint64_t bytes, const Comm& comm) {
+  const std::uint64_t roots = bytes / static_cast<std::uint64_t>(comm.size);
+  return bytes - roots / kCacheLine * kCacheLine;
+}
+
+CallResult send_mapped(Round& round, const TypedBlocks& data, const Comm& comm) {
+  if (!round.publish_mapped(data.address, data.bytes, nullptr, 0)) return std::nullopt;
+  const std::uint64_t begin = leafs_part(data.bytes, comm);
+  Status done;
+  for (int i = 1; i < comm.size; ++i) {
+    const int leaf = (comm.rank + i) % comm.size;
+    if (!round.has_terms(round.await(leaf)) || round.way_of(leaf) != coll::Way::mapped) continue;
+    const Status written = round.write(leaf, begin, data.block(0) + begin, data.bytes - begin);
+    if (!written) done = written;
+  }
+  round.finish();
+  round.await_all_finished();
+  return done ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
+}
+
+CallResult send(Round& round, const TypedBlocks& data, const Comm& comm) {
+  const bool stages = data.bytes <= coll::kStagedBytes;
+  const bool can_send = stages ? pack(data, 0, round.stage()) : data.contiguous;
+  if (!can_send || !is_switched_on()) {
+    round.publish_library();
+    return std::nullopt;
+  }
+  if (!stages) return send_mapped(round, data, comm);
+  round.publish_staged();
+  return MPI_SUCCESS;
+}
+
+// Waits for the root's part, which it copies only to a buffer that this leaf has published.
+bool receive_mapped(Round& round, const TypedBlocks& data, const Comm& comm, int root,
+                    bool published) {
+  if (!data.contiguous) {
+    const std::byte* from = round.source_of(root, 0, data.bytes, nullptr);
+    return from != nullptr && unpack(data, 0, from);
+  }
+  const std::uint64_t own = published ? leafs_part(data.bytes, comm) : data.bytes;
+  const bool read = round.fetch(data.address, root, 0, own).ok();
+  if (published) round.await_finished(root);
+  return read;
+}
+
+CallResult receive(Round& round, const TypedBlocks& data, const Comm& comm, int root) {
+  const bool stages = data.bytes <= coll::kStagedBytes;
+  bool published = false;
+  if (stages || !data.contiguous) {
+    round.publish_library();
+  } else {
+    published = round.publish_mapped(nullptr, 0, data.address, data.bytes);
+  }
+  const bool agrees = round.has_terms(round.await(root));
+  const coll::Way way = round.way_of(root);
+  if (way == coll::Way::library) return std::nullopt;
+  const bool read =
+      agrees && (way == coll::Way::staged ? unpack(data, 0, round.staged_by(root))
+                                          : receive_mapped(round, data, comm, root, published));
+  round.finish();
+  if (!agrees) return raise(comm.handle, MPI_ERR_TRUNCATE);
+  return read ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
+}
+
+bool is_broadcast_round(std::uint64_t bytes) {
+  if (bytes <= coll::kStagedBytes) return true;
+  return config.heaps_mapped && bytes >= kLeastMapped && bytes <= kMostMapped;
+}
+
+// ---- MPI_Scatter and MPI_Gather -----------------------------------------------------------------
+
+// A scatter's root stages all blocks but its own.
+std::uint64_t staged_before(int rank, int root, std::uint64_t bytes) {
+  return static_cast<std::uint64_t>(rank - (rank > root ? 1 : 0)) * bytes;
+}
+
+bool stage_for_others(Round& round, const TypedBlocks& blocks, const Comm& comm) {
+  for (int rank = 0; rank < comm.size; ++rank) {
+    if (rank == comm.rank) continue;
+    if (!pack(blocks, rank, round.stage() + staged_before(rank, comm.rank, blocks.bytes)))
+      return false;
+  }
+  return true;
+}
+
+// A leaf's part in a scatter.
+CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, int root) {
+  round.publish_library();  // has no data
+  const bool agrees = round.has_terms(round.await(root));
+  if (round.way_of(root) == coll::Way::library) return std::nullopt;
+  if (!agrees) return raise(comm.handle, MPI_ERR_TRUNCATE);
+  const std::byte* from = round.staged_by(root) + staged_before(comm.rank, root, to.bytes);
+  return unpack(to, 0, from) ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
+}
+
+// The root's part in a gather. A leaf has sent its data for good, so a difference is an error of
+// the root's call.
+int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
+  bool agree = true;
+  for (int rank = 0; rank < comm.size; ++rank) {
+    if (rank == comm.rank) continue;
+    agree = round.has_terms(round.await(rank)) && round.way_of(rank) == coll::Way::staged &&
+            unpack(to, rank, round.staged_by(rank)) && agree;
+  }
+  return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
+}
+
+// A root's own block, from its send to its receive buffer.
+bool copy_block(const TypedBlocks& from, int from_rank, const TypedBlocks& to, int to_rank) {
+  std::byte scratch[coll::kStagedBytes];
+  return pack(from, from_rank, scratch) && unpack(to, to_rank, scratch);
+}
+
+// True if the library accepts a root's buffers of which one is the other's own block.
+bool accepts_alias(const TypedBlocks& from, int from_rank, const TypedBlocks& to, int to_rank) {
+  std::byte* const source = from.block(from_rank);
+  std::byte* const target = to.block(to_rank);
+  if (source != target) return true;
+  return by_count::Gather(real, source, from.count, from.type, target, to.count, to.type, 0,
+                          config.self_comm) == MPI_SUCCESS;
+}
+
+}  // namespace
+
+CallResult bcast(void* address, MPI_Count count, MPI_Datatype type, int root, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
+  const TypedBlocks data = typed_blocks(address, count, type);
+  if (!data.is_usable() || !is_broadcast_round(data.bytes)) return std::nullopt;
+  Round round(*comm, Call::bcast, data.bytes, static_cast<std::uint32_t>(root));
+  return root == comm->rank ? send(round, data, *comm) : receive(round, data, *comm, root);
+}
+
+CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                   MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
+  const bool at_root = root == comm->rank;
+  const bool in_place = at_root && out == MPI_IN_PLACE;
+  const TypedBlocks from = at_root ? typed_blocks(in, in_count, in_type) : TypedBlocks{};
+  const TypedBlocks to = in_place ? from : typed_blocks(out, out_count, out_type);
+  const std::uint64_t staged = to.bytes * static_cast<std::uint64_t>(comm->size - 1);
+  if (!to.is_usable() || staged > coll::kStagedBytes) return std::nullopt;
+  if (at_root && (!from.is_usable() || from.bytes != to.bytes)) return std::nullopt;
+  if (at_root && !in_place && !accepts_alias(from, root, to, 0)) return std::nullopt;
+  Round round(*comm, Call::scatter, staged, static_cast<std::uint32_t>(root));
+  if (!at_root) return receive_block(round, to, *comm, root);
+  if (!is_switched_on() || !stage_for_others(round, from, *comm)) {
+    round.publish_library();
+    return std::nullopt;
+  }
+  round.publish_staged();
+  if (!in_place) copy_block(from, root, to, 0);
+  return MPI_SUCCESS;
+}
+
+CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                  MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
+  Comm* comm = comm_with_seat(handle);
+  if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
+  const bool at_root = root == comm->rank;
+  const bool in_place = at_root && in == MPI_IN_PLACE;
+  const TypedBlocks to = at_root ? typed_blocks(out, out_count, out_type) : TypedBlocks{};
+  const TypedBlocks from = in_place ? to : typed_blocks(in, in_count, in_type);
+  if (!from.is_usable() || !is_staged(from.bytes, *comm)) return std::nullopt;
+  if (at_root && (!to.is_usable() || to.bytes != from.bytes)) return std::nullopt;
+  if (at_root && !in_place && !accepts_alias(from, 0, to, root)) return std::nullopt;
+  Round round(*comm, Call::gather, from.bytes, static_cast<std::uint32_t>(root));
+  if (at_root) {
+    round.publish_library();  // has no data for others
+    if (!in_place) copy_block(from, 0, to, root);
+    return receive_blocks(round, to, *comm);
+  }
+  const bool packed = pack(from, 0, round.stage());
+  packed ? round.publish_staged() : round.publish_library();
+  return packed ? MPI_SUCCESS : raise(handle, MPI_ERR_TYPE);
+}
+
+}  // namespace mh::mpi::direct

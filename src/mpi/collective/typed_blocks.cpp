@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/collective/typed_blocks.hpp"
+
+#include <cstring>
+
+#include "layout/pack.hpp"
+#include "mpi/datatype/layouts.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+layout::Elements elements_of(const TypedBlocks& blocks, const layout::Layout& layout,
+                             const void* at) {
+  return {.layout = &layout,
+          .count = static_cast<std::uint64_t>(blocks.count),
+          .base = layout::address_of(at)};
+}
+
+}  // namespace
+
+std::byte* TypedBlocks::block(int rank) const {
+  auto* const first = static_cast<std::byte*>(address);
+  if (contiguous) return first + static_cast<std::uint64_t>(rank) * bytes;
+  if (rank == 0) return first;
+  MPI_Aint lower = 0;
+  MPI_Aint extent = 0;
+  real.Type_get_extent(type, &lower, &extent);
+  return first + static_cast<MPI_Aint>(rank) * static_cast<MPI_Aint>(count) * extent;
+}
+
+bool pack(const TypedBlocks& from, int rank, std::byte* to) {
+  const std::byte* const at = from.block(rank);
+  if (from.contiguous) {
+    std::memcpy(to, at, from.bytes);
+    return true;
+  }
+  if (const layout::LayoutPtr layout = layouts::of(from.type)) {
+    const layout::Elements elements = elements_of(from, *layout, at);
+    return layout::pack_range(elements, {0, from.bytes}, to) == from.bytes;
+  }
+  int position = 0;
+  return real.Pack(at, static_cast<int>(from.count), from.type, to, static_cast<int>(from.bytes),
+                   &position, config.self_comm) == MPI_SUCCESS;
+}
+
+bool unpack(const TypedBlocks& to, int rank, const std::byte* from) {
+  std::byte* const at = to.block(rank);
+  if (to.contiguous) {
+    std::memcpy(at, from, to.bytes);
+    return true;
+  }
+  if (const layout::LayoutPtr layout = layouts::of(to.type)) {
+    const layout::Elements elements = elements_of(to, *layout, at);
+    return layout::unpack_range(elements, {0, to.bytes}, from) == to.bytes;
+  }
+  int position = 0;
+  return real.Unpack(from, static_cast<int>(to.bytes), &position, at, static_cast<int>(to.count),
+                     to.type, config.self_comm) == MPI_SUCCESS;
+}
+
+}  // namespace mh::mpi::direct

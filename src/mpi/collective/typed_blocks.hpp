@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The buffers of a call, by datatype, and their bytes as a packed stream.
+//
+// Threads: any. Limit of pack() and unpack(): types without a layout move at most INT_MAX bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mpi/abi.hpp"
+#include "mpi/datatype/datatypes.hpp"
+
+namespace mh::mpi::direct {
+
+// Elements of a datatype for, or from, each rank of a communicator.
+struct TypedBlocks {
+  void* address;
+  MPI_Count count;  // of one block
+  MPI_Datatype type;
+  std::uint64_t bytes;  // of one block; 0 if the library would refuse count or type
+  bool contiguous;
+
+  // There are bytes to move, at an address. Null is none, unless the type has an address.
+  [[nodiscard]] bool is_usable() const {
+    return bytes != 0 && address != MPI_IN_PLACE && (address != nullptr || !contiguous);
+  }
+  // The block of a rank, behind those of lower ranks.
+  [[nodiscard]] std::byte* block(int rank) const;
+};
+
+inline TypedBlocks typed_blocks(const void* address, MPI_Count count, MPI_Datatype type) {
+  if (count <= 0 || type == MPI_DATATYPE_NULL) return {};
+  const datatypes::Info info = datatypes::info(type);
+  return {.address = const_cast<void*>(address),
+          .count = count,
+          .type = type,
+          .bytes = info.size * static_cast<std::uint64_t>(count),
+          .contiguous = info.contiguous};
+}
+
+// Move one block to and from a stream. False: the library refuses.
+bool pack(const TypedBlocks& from, int rank, std::byte* to);
+bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
+
+}  // namespace mh::mpi::direct
