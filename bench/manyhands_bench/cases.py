@@ -97,18 +97,20 @@ CASES = (
     ),
     Case(
         "collectives",
-        "Small blocking collectives, time a call",
+        "Short blocking collectives, time a call",
         "collectives",
         all_cores(2),
-        args("--sizes", "8"),
+        args("--sizes", "8,1K,8K"),
+        arms=(PLAIN, NO_HEAP),
         short=True,
     ),
     Case(
         "collectives-large",
-        "Large blocking collectives, time a call",
+        "Long blocking collectives, time a call",
         "collectives",
         all_cores(2),
         args("--sizes", "64K,1M,8M", "--batches", "7", "--batch-ms", "10"),
+        arms=(PLAIN, NO_HEAP, HEAP),
     ),
     Case(
         "onesided",

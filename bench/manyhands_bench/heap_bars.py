@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The bars of messages in a shared heap, size by size, as factors over the first arm.
+"""The bars of messages in a shared heap and of collectives, size by size.
+
+A bar is a factor over the first arm.
 
 A size reaches its bar if the median over the rounds does, or if a sign test cannot distinguish the
 median from the bar (rounds.py).
@@ -9,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from manyhands_bench.case import HEAP
+from manyhands_bench.case import HEAP, NO_HEAP
 from manyhands_bench.rounds import UNLIKELY, chance
 from manyhands_bench.stats import WITHIN_5_PERCENT, Comparison, Subject
 
@@ -23,10 +25,26 @@ _MESSAGES: dict[str, dict[int, float]] = {
     "busy-one-way": dict.fromkeys((64 * _K, 256 * _K, _M), 3.0),
 }
 _PLANES = "planes-heap"  # the first arm is helped, without a heap
-CASES = (*_MESSAGES, _PLANES)
+_MOVES = ("bcast", "allgather", "alltoall")
+_SUMS = ("reduce", "allreduce")
+_COLLECTIVES: dict[int, dict[str, float]] = {
+    _K: dict.fromkeys((*_MOVES, *_SUMS), 1.2),
+    8 * _K: dict.fromkeys((*_MOVES, *_SUMS), 1.8),
+    64 * _K: dict.fromkeys(_MOVES, 1.6) | dict.fromkeys(_SUMS, 2.0),
+    _M: dict.fromkeys(_MOVES, 1.6) | dict.fromkeys(_SUMS, 2.0),
+    8 * _M: dict.fromkeys((*_MOVES, *_SUMS), WITHIN_5_PERCENT),
+    8: {"allreduce": 1.3},
+}
+# Short collectives need no heap.
+_ARM = {"collectives": NO_HEAP, "collectives-large": HEAP}
+CASES = (*_MESSAGES, _PLANES, *_ARM)
 
 
 def bar(case: str, subject: Subject) -> float | None:
+    if subject.kind == "collective":
+        if subject.name == "limit":
+            return None
+        return _COLLECTIVES.get(subject.bytes, {}).get(subject.name, WITHIN_5_PERCENT)
     if subject.kind == "pingpong":
         return _MESSAGES.get(case, {}).get(subject.bytes)
     if case != _PLANES:
@@ -57,5 +75,6 @@ class Verdict:
 
 
 def verdicts(case: str, comparisons: list[Comparison]) -> list[Verdict]:
-    bars = [(c, bar(case, c.subject)) for c in comparisons if c.arm == HEAP.name]
+    arm = _ARM.get(case, HEAP)
+    bars = [(c, bar(case, c.subject)) for c in comparisons if c.arm == arm.name]
     return [Verdict(case, c, at_least) for c, at_least in bars if at_least]

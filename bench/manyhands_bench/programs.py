@@ -40,7 +40,6 @@ def _bench(program: str) -> Sources:
 
 _PLAIN_PROGRAMS = (
     "latency",
-    "collectives",
     "onesided",
     "threads",
     "waiters",
@@ -48,6 +47,7 @@ _PLAIN_PROGRAMS = (
 )
 PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
     "pingpong": Sources("bench/mpi", ("pingpong.c", "mapped.c", "turns.c", "measure.c")),
+    "collectives": Sources("bench/mpi", ("collectives.c", "mapped.c", "measure.c")),
     "objects": Sources("bench/mpi", ("objects.c", "turns.c", "measure.c")),
     "loops": Sources(
         "bench/mpi",

@@ -118,7 +118,7 @@ def bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> Non
     ]
     if not any(shown):
         console.print(
-            "no bars: they need latency, pingpong, pingpong-cells, collectives, planes, bundle, "
+            "no bars: they need latency, pingpong, pingpong-cells, planes, bundle, "
             f"{', '.join(heap_bars.CASES)}, or cases of loops"
         )
 
@@ -160,7 +160,7 @@ def _show_heap_bars(console: Console, report: dict[str, Any], pick: stats.Estima
 
 
 def _show_message_bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> bool:
-    by_mpi = _by_mpi(report, ("latency", "pingpong", "collectives"), pick)
+    by_mpi = _by_mpi(report, ("latency", "pingpong"), pick)
     cells = _by_mpi(report, ("pingpong-cells",), pick)
     if not by_mpi and not cells:
         return False

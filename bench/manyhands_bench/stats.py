@@ -270,7 +270,6 @@ BARS = (
     Bar("64-256 KB: never slower", "pingpong", 64 << 10, 256 << 10, at_least=1.0),
     Bar("8 B-32 KB: within 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
     Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
-    Bar("collectives: within 5 %", "collective", 0, 8, at_least=WITHIN_5_PERCENT),
 )
 # The bars of the same program without copies by the kernel between processes.
 CELL_BARS = (

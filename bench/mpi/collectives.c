@@ -1,23 +1,27 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocking collectives over MPI_COMM_WORLD: time a call, seen by rank 0.
+// Blocking collectives over MPI_COMM_WORLD: time a call, on the slowest rank.
 //
-// Calls of a batch follow each other without a barrier, as in a solver that reduces a residual. A
-// rooted collective (bcast, reduce) may then overlap with the next call, so its time is the time at
-// the root, not at the last rank. Plain and helped runs measure in the same way. The program checks
-// the results of reductions.
+// Each rank writes every cache line of the data that it sends before each call, as programs do.
+// Data that no rank has changed would come out of the reader's own caches. The time of the writes
+// alone is subtracted. Calls of a batch follow each other without a barrier, as in a solver that
+// reduces a residual, so a root may run ahead. The program checks the results of reductions. With
+// two ranks, `limit` is an exchange of as many bytes without any library: each rank copies its
+// peer's buffer by one memcpy (mapped.h).
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
 //   --batches N (15)   --batch-ms T (6)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "mapped.h"
 #include "measure.h"
 
 struct call {
   size_t bytes;
   double* in;
   double* out;
-  int ranks;
+  int rank, ranks;
+  struct mapped limit;  // of two ranks
 };
 
 static void barrier(const struct call* c) {
@@ -50,14 +54,63 @@ static void scatter(const struct call* c) {
   MPI_Scatter(c->in, n, MPI_DOUBLE, c->out, n, MPI_DOUBLE, 0, MPI_COMM_WORLD);
 }
 
+static void reduce_scatter(const struct call* c) {
+  const int n = (int)(c->bytes / 8);
+  MPI_Reduce_scatter_block(c->in, c->out, n, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+static void scan(const struct call* c) {
+  MPI_Scan(c->in, c->out, (int)(c->bytes / 8), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+}
+static void limit(const struct call* c) {
+  mapped_exchange((struct mapped*)&c->limit, c->out, 0, c->bytes);
+}
+
+// `blocks`: how many blocks of `bytes` a rank sends; kRootOnly: one, from rank 0.
+enum { kRootOnly = -1, kOneForEach = 0 };
 static const struct {
   const char* name;
   void (*run)(const struct call*);
+  int blocks;
 } kCollectives[] = {
-    {"barrier", barrier},     {"bcast", bcast},       {"reduce", reduce}, {"allreduce", allreduce},
-    {"allgather", allgather}, {"alltoall", alltoall}, {"gather", gather}, {"scatter", scatter},
+    {"barrier", barrier, kRootOnly},
+    {"bcast", bcast, kRootOnly},
+    {"reduce", reduce, 1},
+    {"allreduce", allreduce, 1},
+    {"allgather", allgather, 1},
+    {"alltoall", alltoall, kOneForEach},
+    {"gather", gather, 1},
+    {"scatter", scatter, kOneForEach},
+    {"reduce_scatter", reduce_scatter, kOneForEach},
+    {"scan", scan, 1},
+    {"limit", limit, 1},
 };
 enum { kCount = sizeof kCollectives / sizeof kCollectives[0], kWarmUps = 20, kMaxCalls = 20000 };
+
+// The data that this rank sends.
+static double* sent_data(int which, const struct call* c) {
+  return kCollectives[which].run == limit ? c->limit.own : c->in;
+}
+static size_t sent_bytes(int which, const struct call* c) {
+  const int blocks = kCollectives[which].blocks;
+  if (blocks == kRootOnly) return c->rank == 0 ? c->bytes : 0;
+  return blocks == kOneForEach ? c->bytes * (size_t)c->ranks : c->bytes;
+}
+static void write_data(double* data, size_t bytes, double value) {
+  enum { kLine = 64 };
+  for (size_t at = 0; at < bytes; at += kLine) ((volatile double*)data)[at / 8] = value;
+}
+// The time of `calls` writes, with or without the calls after them.
+static double time_calls(int which, const struct call* c, int calls, int with_calls) {
+  double* data = sent_data(which, c);
+  const size_t bytes = sent_bytes(which, c);
+  MPI_Barrier(MPI_COMM_WORLD);
+  const double start = now_ns();
+  for (int i = 0; i < calls; i++) {
+    write_data(data, bytes, c->rank + 1);
+    if (with_calls) kCollectives[which].run(c);
+  }
+  return now_ns() - start;
+}
 
 struct options {
   struct sizes sizes;
@@ -66,12 +119,10 @@ struct options {
   double batch_ms;
 };
 
-static int calibrate(void (*run)(const struct call*), const struct call* c, double batch_ms) {
-  for (int i = 0; i < kWarmUps; i++) run(c);
-  MPI_Barrier(MPI_COMM_WORLD);
-  const double start = now_ns();
-  for (int i = 0; i < kWarmUps; i++) run(c);
-  int calls = (int)(batch_ms * 1e6 * kWarmUps / (now_ns() - start + 1)) + 1;
+static int calibrate(int which, const struct call* c, double batch_ms) {
+  time_calls(which, c, kWarmUps, 1);
+  const double took = time_calls(which, c, kWarmUps, 1);
+  int calls = (int)(batch_ms * 1e6 * kWarmUps / (took + 1)) + 1;
   if (calls > kMaxCalls) calls = kMaxCalls;
   MPI_Bcast(&calls, 1, MPI_INT, 0, MPI_COMM_WORLD);
   return calls;
@@ -94,12 +145,11 @@ static void measure(int which, const struct call* c, const struct options* o, in
   struct samples s = samples_new(o->batches, 0);
   const size_t items = c->bytes / 8 * (size_t)c->ranks;
   for (size_t i = 0; i < items; i++) c->in[i] = rank + 1;
-  const int calls = calibrate(kCollectives[which].run, c, o->batch_ms);
+  const int calls = calibrate(which, c, o->batch_ms);
   for (int b = 0; b < o->batches; b++) {
-    MPI_Barrier(MPI_COMM_WORLD);
-    const double start = now_ns();
-    for (int i = 0; i < calls; i++) kCollectives[which].run(c);
-    s.mean[b] = (now_ns() - start) / calls;
+    const double writes = time_calls(which, c, calls, 0);
+    const double mine = (time_calls(which, c, calls, 1) - writes) / calls;
+    MPI_Allreduce(&mine, &s.mean[b], 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   }
   check(name, c, rank);
   if (rank == 0) {
@@ -134,16 +184,19 @@ int main(int argc, char** argv) {
   const struct options o = parse(argc, argv);
   print_config("collectives", argc, argv);
   for (int i = 0; i < o.sizes.count; i++) {
-    struct call c = {.bytes = o.sizes.bytes[i] / 8 * 8, .ranks = ranks};
+    struct call c = {.bytes = o.sizes.bytes[i] / 8 * 8, .rank = rank, .ranks = ranks};
     if (c.bytes == 0) fail("--sizes must be at least 8");
     const size_t room = c.bytes * (size_t)ranks;
     c.in = buffer_new(room, 0);
     c.out = buffer_new(room, 0);
+    if (ranks == 2) c.limit = mapped_new(MPI_COMM_WORLD, c.bytes);
     for (int which = 0; which < kCount; which++) {
       if (o.only != NULL && strcmp(o.only, kCollectives[which].name) != 0) continue;
       if (which == 0 && i > 0) continue;  // a barrier has no size
+      if (kCollectives[which].run == limit && ranks != 2) continue;
       measure(which, &c, &o, rank);
     }
+    if (ranks == 2) mapped_free(&c.limit);
     buffer_free(c.in);
     buffer_free(c.out);
   }

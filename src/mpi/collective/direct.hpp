@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Collectives that the ranks of a node carry out themselves (coll/seat.hpp), where this is faster
-// than the library's way and gives the same bits.
+// Collectives that the ranks of a node carry out themselves (coll/board_group.hpp), where this is
+// faster than the library's way and gives the same bits.
 //
 // Which calls are *rounds* follows from facts that the standard makes equal on all ranks: the call,
 // the bytes of its type signature, the operation and the type of a reduction, the communicator.

@@ -62,7 +62,7 @@ void stage(Round& round, const Blocks& blocks, const Comm& comm) {
 }
 
 CallResult move_staged(Round& round, const Blocks& blocks, const Comm& comm) {
-  if (!round.all_agree(coll::Way::staged)) return std::nullopt;
+  if (!round.all_agree(coll::Route::staged)) return std::nullopt;
   copy_own(blocks, comm);
   for (int i = 1; i < comm.size; ++i) {
     const int peer = (comm.rank + i) % comm.size;
@@ -73,7 +73,7 @@ CallResult move_staged(Round& round, const Blocks& blocks, const Comm& comm) {
 }
 
 CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
-  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  if (!round.all_agree(coll::Route::mapped)) return std::nullopt;
   Status done;
   copy_own(blocks, comm);
   for (int i = 1; i < comm.size && done; ++i) {
@@ -86,7 +86,7 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
 }
 
 // `contiguous`: this rank's types.
-CallResult exchange(Comm& comm, Call call, const Blocks& blocks, bool contiguous) {
+CallResult exchange(Comm& comm, RoundCall call, const Blocks& blocks, bool contiguous) {
   const auto ranks = static_cast<std::uint64_t>(comm.size);
   const std::uint64_t staged = blocks.per_peer ? blocks.bytes * (ranks - 1) : blocks.bytes;
   const bool stages = is_staged(staged, comm);
@@ -106,7 +106,7 @@ CallResult exchange(Comm& comm, Call call, const Blocks& blocks, bool contiguous
 
 CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                      MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   const std::uint64_t bytes = block_bytes(out_count, out_type);
   if (comm == nullptr || bytes == 0 || in == nullptr || out == nullptr) return std::nullopt;
   Blocks blocks{.source = static_cast<const std::byte*>(in),
@@ -118,12 +118,12 @@ CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
   if (!in_place && block_bytes(in_count, in_type) != bytes) return std::nullopt;
   const bool contiguous = is_contiguous(out_type) && (in_place || is_contiguous(in_type));
   if (!in_place && contiguous && blocks.source == blocks.target_of(comm->rank)) return std::nullopt;
-  return exchange(*comm, Call::allgather, blocks, contiguous);
+  return exchange(*comm, RoundCall::allgather, blocks, contiguous);
 }
 
 CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   const std::uint64_t bytes = block_bytes(out_count, out_type);
   if (comm == nullptr || bytes == 0 || in == nullptr || out == nullptr) return std::nullopt;
   if (in == MPI_IN_PLACE || in == out || block_bytes(in_count, in_type) != bytes)
@@ -132,7 +132,8 @@ CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, vo
                       .target = static_cast<std::byte*>(out),
                       .bytes = bytes,
                       .per_peer = true};
-  return exchange(*comm, Call::alltoall, blocks, is_contiguous(in_type) && is_contiguous(out_type));
+  return exchange(*comm, RoundCall::alltoall, blocks,
+                  is_contiguous(in_type) && is_contiguous(out_type));
 }
 
 }  // namespace mh::mpi::direct

@@ -93,7 +93,7 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
   } else {
     round.publish_library();
   }
-  if (!round.all_agree(coll::Way::staged)) return std::nullopt;
+  if (!round.all_agree(coll::Route::staged)) return std::nullopt;
   if (source != out) std::memcpy(out, source, reduction.bytes());
   combine_staged(round, reduction, comm, out);
   return MPI_SUCCESS;
@@ -171,7 +171,7 @@ int end_mapped(Round& round, Status done, MPI_Comm handle) {
 CallResult allreduce_mapped(Round& round, const Reduction& reduction, const Comm& comm,
                             const void* source, void* out) {
   round.publish_mapped(source, reduction.bytes(), out, reduction.bytes());
-  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  if (!round.all_agree(coll::Route::mapped)) return std::nullopt;
   auto* own = static_cast<std::byte*>(out);
   const auto to_all_others = [&](std::uint64_t at, const std::byte* piece,
                                  std::uint64_t bytes) -> Status {
@@ -192,7 +192,7 @@ CallResult reduce_mapped(Round& round, const Reduction& reduction, const Comm& c
                          const void* source, void* out, int root) {
   const bool at_root = root == comm.rank;
   round.publish_mapped(source, reduction.bytes(), at_root ? out : nullptr, reduction.bytes());
-  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  if (!round.all_agree(coll::Route::mapped)) return std::nullopt;
   auto* own = static_cast<std::byte*>(out);
   const Status done =
       PieceReduction(round, reduction, comm)
@@ -212,7 +212,7 @@ CallResult scatter_staged(Round& round, const Reduction& block, const Comm& comm
                           const std::byte* source, void* out) {
   const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
   stage(round, source, block.bytes() * static_cast<std::uint64_t>(comm.size));
-  if (!round.all_agree(coll::Way::staged)) return std::nullopt;
+  if (!round.all_agree(coll::Route::staged)) return std::nullopt;
   std::memmove(out, source + offset, block.bytes());
   for (int rank = 0; rank < comm.size; ++rank) {
     if (rank != comm.rank) block.kernel(out, round.staged_by(rank) + offset, block.elements);
@@ -224,7 +224,7 @@ CallResult scatter_mapped(Round& round, const Reduction& block, const Comm& comm
                           const std::byte* source, void* out) {
   const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
   round.publish_mapped(source, block.bytes() * static_cast<std::uint64_t>(comm.size), nullptr, 0);
-  if (!round.all_agree(coll::Way::mapped)) return std::nullopt;
+  if (!round.all_agree(coll::Route::mapped)) return std::nullopt;
   const Status done =
       PieceReduction(round, block, comm).run({0, block.elements}, offset, [&](std::uint64_t at) {
         return static_cast<std::byte*>(out) + at;
@@ -250,14 +250,14 @@ int combine_lower(Round& round, const Reduction& reduction, const Comm& comm, vo
   return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
 }
 
-struct Prefix {
+struct PrefixReduction {
   Comm* comm = nullptr;  // null: the library's
   Reduction reduction{};
   const void* source = nullptr;
 };
-Prefix prefix_of(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-                 MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+PrefixReduction prefix_of(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                          MPI_Comm handle) {
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || in == nullptr || out == nullptr || in == out) return {};
   const Reduction reduction = reduction_of(op, type, count, *comm);
   if (reduction.kernel == nullptr || !is_staged(reduction.bytes(), *comm)) return {};
@@ -286,7 +286,7 @@ int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& 
 
 CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_Datatype type,
                                 MPI_Op op, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || in == nullptr || out == nullptr || in == out) return std::nullopt;
   const Reduction block = reduction_of(op, type, count, *comm);
   if (block.kernel == nullptr) return std::nullopt;
@@ -296,17 +296,17 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
   const bool stages = is_staged(all, *comm);
   // Peers read a mapped source while this rank writes its result.
   if (!stages && (in_place || !config.heaps_mapped)) return std::nullopt;
-  Round round(*comm, Call::reduce_scatter_block, all, block.terms);
+  Round round(*comm, RoundCall::reduce_scatter_block, all, block.terms);
   return stages ? scatter_staged(round, block, *comm, source, out)
                 : scatter_mapped(round, block, *comm, source, out);
 }
 
 CallResult scan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                 MPI_Comm handle) {
-  const Prefix prefix = prefix_of(in, out, count, type, op, handle);
+  const PrefixReduction prefix = prefix_of(in, out, count, type, op, handle);
   if (prefix.comm == nullptr) return std::nullopt;
   const std::uint64_t bytes = prefix.reduction.bytes();
-  Round round(*prefix.comm, Call::scan, bytes, prefix.reduction.terms);
+  Round round(*prefix.comm, RoundCall::scan, bytes, prefix.reduction.terms);
   stage(round, prefix.source, bytes);
   if (prefix.source != out) std::memcpy(out, prefix.source, bytes);
   return combine_lower(round, prefix.reduction, *prefix.comm, out, true);
@@ -314,33 +314,33 @@ CallResult scan(const void* in, void* out, MPI_Count count, MPI_Datatype type, M
 
 CallResult exscan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm handle) {
-  const Prefix prefix = prefix_of(in, out, count, type, op, handle);
+  const PrefixReduction prefix = prefix_of(in, out, count, type, op, handle);
   if (prefix.comm == nullptr) return std::nullopt;
   const std::uint64_t bytes = prefix.reduction.bytes();
-  Round round(*prefix.comm, Call::exscan, bytes, prefix.reduction.terms);
+  Round round(*prefix.comm, RoundCall::exscan, bytes, prefix.reduction.terms);
   stage(round, prefix.source, bytes);
   return combine_lower(round, prefix.reduction, *prefix.comm, out, false);
 }
 
 CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || in == nullptr || out == nullptr || in == out) return std::nullopt;
   const Reduction reduction = reduction_of(op, type, count, *comm);
   if (reduction.kernel == nullptr) return std::nullopt;
   const void* source = in == MPI_IN_PLACE ? out : in;
   if (is_staged(reduction.bytes(), *comm)) {
-    Round round(*comm, Call::allreduce, reduction.bytes(), reduction.terms);
+    Round round(*comm, RoundCall::allreduce, reduction.bytes(), reduction.terms);
     return allreduce_staged(round, reduction, *comm, source, out);
   }
   if (!config.heaps_mapped) return std::nullopt;
-  Round round(*comm, Call::allreduce, reduction.bytes(), reduction.terms);
+  Round round(*comm, RoundCall::allreduce, reduction.bytes(), reduction.terms);
   return allreduce_mapped(round, reduction, *comm, source, out);
 }
 
 CallResult reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                   int root, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || in == nullptr || root < 0 || root >= comm->size) return std::nullopt;
   const Reduction reduction = reduction_of(op, type, count, *comm);
   const std::uint64_t bytes = reduction.bytes();
@@ -352,13 +352,13 @@ CallResult reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type,
   const void* source = in_place ? out : in;
   const std::uint32_t terms = reduction.terms | static_cast<std::uint32_t>(root) << 16U;
   if (is_staged(bytes, *comm)) {
-    Round round(*comm, Call::reduce, bytes, terms);
+    Round round(*comm, RoundCall::reduce, bytes, terms);
     stage(round, source, bytes);
     if (!at_root) return MPI_SUCCESS;
     return reduce_staged_at_root(round, reduction, *comm, source, out);
   }
   if (!config.heaps_mapped) return std::nullopt;
-  Round round(*comm, Call::reduce, bytes, terms);
+  Round round(*comm, RoundCall::reduce, bytes, terms);
   return reduce_mapped(round, reduction, *comm, source, out, root);
 }
 

@@ -36,7 +36,8 @@ CallResult send_mapped(Round& round, const TypedBlocks& data, const Comm& comm) 
   Status done;
   for (int i = 1; i < comm.size; ++i) {
     const int leaf = (comm.rank + i) % comm.size;
-    if (!round.has_terms(round.await(leaf)) || round.way_of(leaf) != coll::Way::mapped) continue;
+    if (!round.has_terms(round.await(leaf)) || round.route_of(leaf) != coll::Route::mapped)
+      continue;
     const Status written = round.write(leaf, begin, data.block(0) + begin, data.bytes - begin);
     if (!written) done = written;
   }
@@ -79,11 +80,11 @@ CallResult receive(Round& round, const TypedBlocks& data, const Comm& comm, int 
     published = round.publish_mapped(nullptr, 0, data.address, data.bytes);
   }
   const bool agrees = round.has_terms(round.await(root));
-  const coll::Way way = round.way_of(root);
-  if (way == coll::Way::library) return std::nullopt;
+  const coll::Route route = round.route_of(root);
+  if (route == coll::Route::library) return std::nullopt;
   const bool read =
-      agrees && (way == coll::Way::staged ? unpack(data, 0, round.staged_by(root))
-                                          : receive_mapped(round, data, comm, root, published));
+      agrees && (route == coll::Route::staged ? unpack(data, 0, round.staged_by(root))
+                                              : receive_mapped(round, data, comm, root, published));
   round.finish();
   if (!agrees) return raise(comm.handle, MPI_ERR_TRUNCATE);
   return read ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
@@ -114,7 +115,7 @@ bool stage_for_others(Round& round, const TypedBlocks& blocks, const Comm& comm)
 CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, int root) {
   round.publish_library();  // has no data
   const bool agrees = round.has_terms(round.await(root));
-  if (round.way_of(root) == coll::Way::library) return std::nullopt;
+  if (round.route_of(root) == coll::Route::library) return std::nullopt;
   if (!agrees) return raise(comm.handle, MPI_ERR_TRUNCATE);
   const std::byte* from = round.staged_by(root) + staged_before(comm.rank, root, to.bytes);
   return unpack(to, 0, from) ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
@@ -126,7 +127,7 @@ int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {
     if (rank == comm.rank) continue;
-    agree = round.has_terms(round.await(rank)) && round.way_of(rank) == coll::Way::staged &&
+    agree = round.has_terms(round.await(rank)) && round.route_of(rank) == coll::Route::staged &&
             unpack(to, rank, round.staged_by(rank)) && agree;
   }
   return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
@@ -150,17 +151,17 @@ bool accepts_alias(const TypedBlocks& from, int from_rank, const TypedBlocks& to
 }  // namespace
 
 CallResult bcast(void* address, MPI_Count count, MPI_Datatype type, int root, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
   const TypedBlocks data = typed_blocks(address, count, type);
   if (!data.is_usable() || !is_broadcast_round(data.bytes)) return std::nullopt;
-  Round round(*comm, Call::bcast, data.bytes, static_cast<std::uint32_t>(root));
+  Round round(*comm, RoundCall::bcast, data.bytes, static_cast<std::uint32_t>(root));
   return root == comm->rank ? send(round, data, *comm) : receive(round, data, *comm, root);
 }
 
 CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                    MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
   const bool at_root = root == comm->rank;
   const bool in_place = at_root && out == MPI_IN_PLACE;
@@ -170,7 +171,7 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
   if (!to.is_usable() || staged > coll::kStagedBytes) return std::nullopt;
   if (at_root && (!from.is_usable() || from.bytes != to.bytes)) return std::nullopt;
   if (at_root && !in_place && !accepts_alias(from, root, to, 0)) return std::nullopt;
-  Round round(*comm, Call::scatter, staged, static_cast<std::uint32_t>(root));
+  Round round(*comm, RoundCall::scatter, staged, static_cast<std::uint32_t>(root));
   if (!at_root) return receive_block(round, to, *comm, root);
   if (!is_switched_on() || !stage_for_others(round, from, *comm)) {
     round.publish_library();
@@ -183,7 +184,7 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
 
 CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                   MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
-  Comm* comm = comm_with_seat(handle);
+  Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
   const bool at_root = root == comm->rank;
   const bool in_place = at_root && in == MPI_IN_PLACE;
@@ -192,7 +193,7 @@ CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void
   if (!from.is_usable() || !is_staged(from.bytes, *comm)) return std::nullopt;
   if (at_root && (!to.is_usable() || to.bytes != from.bytes)) return std::nullopt;
   if (at_root && !in_place && !accepts_alias(from, 0, to, root)) return std::nullopt;
-  Round round(*comm, Call::gather, from.bytes, static_cast<std::uint32_t>(root));
+  Round round(*comm, RoundCall::gather, from.bytes, static_cast<std::uint32_t>(root));
   if (at_root) {
     round.publish_library();  // has no data for others
     if (!in_place) copy_block(from, 0, to, root);

@@ -32,14 +32,14 @@ bool is_mapped(const void* buffer, std::uint64_t bytes) {
 
 }  // namespace
 
-Round::Round(Comm& comm, Call call, std::uint64_t bytes, std::uint32_t terms)
+Round::Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms)
     : comm_(comm),
-      seat_(comm.seat),
+      boards_(comm.boards),
       bytes_(bytes),
       terms_(static_cast<std::uint64_t>(terms) << 8U | static_cast<std::uint64_t>(call)) {
   services.exchange_detector.completes();
   services.counters().collectives_direct.add(1);
-  seat_.begin(wait_for);
+  boards_.begin(wait_for);
 }
 
 bool Round::publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
@@ -48,32 +48,32 @@ bool Round::publish_mapped(const void* source, std::uint64_t source_bytes, const
     publish_library();
     return false;
   }
-  seat_.publish_mapped(terms_, bytes_,
-                       {.source = reinterpret_cast<std::uint64_t>(source),
-                        .target = reinterpret_cast<std::uint64_t>(target)});
+  boards_.publish_mapped(terms_, bytes_,
+                         {.source = reinterpret_cast<std::uint64_t>(source),
+                          .target = reinterpret_cast<std::uint64_t>(target)});
   return true;
 }
 
-bool Round::all_agree(coll::Way way) {
+bool Round::all_agree(coll::Route route) {
   std::uint32_t come = 0;  // members before this one have come
   wait_for([&] {
-    while (come < seat_.ranks() && seat_.has_come(come)) ++come;
-    return come == seat_.ranks();
+    while (come < boards_.ranks() && boards_.has_come(come)) ++come;
+    return come == boards_.ranks();
   });
-  seat_.note_all_came();
-  for (std::uint32_t member = 0; member < seat_.ranks(); ++member) {
-    if (seat_.way_of(member) != way || !has_terms(seat_.record_of(member))) return false;
+  boards_.note_all_came();
+  for (std::uint32_t member = 0; member < boards_.ranks(); ++member) {
+    if (boards_.route_of(member) != route || !has_terms(boards_.record_of(member))) return false;
   }
   return true;
 }
 
-const coll::Record& Round::await(int rank) {
-  wait_for([&] { return seat_.has_come(index(rank)); });
-  return seat_.record_of(index(rank));
+const coll::RoundRecord& Round::await(int rank) {
+  wait_for([&] { return boards_.has_come(index(rank)); });
+  return boards_.record_of(index(rank));
 }
 
 memory::View Round::source_view(int rank, std::uint64_t offset) const {
-  const coll::Record& record = seat_.record_of(index(rank));
+  const coll::RoundRecord& record = boards_.record_of(index(rank));
   return view_of(record.buffers.source + offset, comm_.members[index(rank)].node_rank);
 }
 
@@ -92,7 +92,7 @@ Status Round::fetch(void* to, int rank, std::uint64_t offset, std::uint64_t byte
 }
 
 Status Round::write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const {
-  const std::uint64_t target = seat_.record_of(index(rank)).buffers.target + offset;
+  const std::uint64_t target = boards_.record_of(index(rank)).buffers.target + offset;
   return services.memory->write(view_of(target, comm_.members[index(rank)].node_rank), from, bytes);
 }
 
@@ -104,14 +104,14 @@ const std::byte* Round::source_of(int rank, std::uint64_t offset, std::uint64_t 
 }
 
 void Round::await_finished(int rank) {
-  wait_for([&] { return seat_.has_finished(index(rank)); });
+  wait_for([&] { return boards_.has_finished(index(rank)); });
 }
 
 void Round::await_all_finished() {
   std::uint32_t finished = 0;  // members before this one have finished
   wait_for([&] {
-    while (finished < seat_.ranks() && seat_.has_finished(finished)) ++finished;
-    return finished == seat_.ranks();
+    while (finished < boards_.ranks() && boards_.has_finished(finished)) ++finished;
+    return finished == boards_.ranks();
   });
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// One round of a communicator (coll/seat.hpp): its records, its waits, and the memory of its peers.
+// A round of a communicator (coll/board_group.hpp): its records, its waits, and the memory of its
+// peers.
 //
 // Threads: one thread at a time in the collectives of a communicator, as MPI has it.
 #pragma once
@@ -8,7 +9,7 @@
 #include <cstdint>
 
 #include "base/result.hpp"
-#include "coll/seat.hpp"
+#include "coll/board_group.hpp"
 #include "memory/view.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/collective/arrivals.hpp"
@@ -17,7 +18,7 @@
 
 namespace mh::mpi::direct {
 
-enum class Call : std::uint8_t {
+enum class RoundCall : std::uint8_t {
   bcast,
   gather,
   scatter,
@@ -30,13 +31,13 @@ enum class Call : std::uint8_t {
   exscan,
 };
 
-// The seat of a communicator whose ranks carry out its collectives; null for others.
-inline Comm* comm_with_seat(MPI_Comm handle) {
+// A communicator whose ranks can carry out its collectives; null for others.
+inline Comm* comm_with_boards(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return nullptr;
   if (comm->group == kUnknownGroup) [[unlikely]]
     arrivals::join(*comm);
-  return comm->seat ? comm : nullptr;
+  return comm->boards ? comm : nullptr;
 }
 
 // MPI_Pcontrol may have switched off this rank alone, so the ranks agree upon it in each round.
@@ -52,29 +53,30 @@ inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
 class Round {
  public:
   // Begins the communicator's next round. `terms`: any further facts that must be equal.
-  Round(Comm& comm, Call call, std::uint64_t bytes, std::uint32_t terms = 0);
+  Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
   // Publish this rank's record, with its data staged at stage() or in its own buffers.
-  [[nodiscard]] std::byte* stage() { return seat_.stage(bytes_); }
-  void publish_staged() { seat_.publish_staged(terms_, bytes_); }
+  [[nodiscard]] std::byte* stage() { return boards_.stage(bytes_); }
+  void publish_staged() { boards_.publish_staged(terms_, bytes_); }
   // Null: no such buffer. False if a peer does not map the buffers: the round is then left to the
   // library.
   bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                       std::uint64_t target_bytes);
-  void publish_library() { seat_.publish_library(terms_); }
+  void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if all of them take part in `way`, on the same terms.
-  bool all_agree(coll::Way way);
-  // Waits for the record of one rank. `way`: its own.
-  const coll::Record& await(int rank);
-  [[nodiscard]] coll::Way way_of(int rank) const { return seat_.way_of(index(rank)); }
-  [[nodiscard]] bool has_terms(const coll::Record& record) const {
+  // Waits for the records of all ranks. True if all of them take part in `route`, on the same
+  // terms.
+  bool all_agree(coll::Route route);
+  // Waits for the record of one rank. `route`: its own.
+  const coll::RoundRecord& await(int rank);
+  [[nodiscard]] coll::Route route_of(int rank) const { return boards_.route_of(index(rank)); }
+  [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return record.terms == terms_ && record.bytes == bytes_;
   }
 
   // The staged data of a rank whose record is there.
   [[nodiscard]] const std::byte* staged_by(int rank) const {
-    return seat_.staged_by(index(rank), seat_.record_of(index(rank)).bytes);
+    return boards_.staged_by(index(rank), boards_.record_of(index(rank)).bytes);
   }
 
   // Copy `bytes` of a rank's mapped buffers, from `offset` on.
@@ -85,10 +87,10 @@ class Round {
   [[nodiscard]] const std::byte* source_of(int rank, std::uint64_t offset, std::uint64_t bytes,
                                            std::byte* scratch) const;
   // In a mapped round: kStagedBytes of memory that no other rank reads.
-  [[nodiscard]] std::byte* scratch() { return seat_.stage(coll::kStagedBytes); }
+  [[nodiscard]] std::byte* scratch() { return boards_.stage(coll::kStagedBytes); }
 
   // This rank needs no more of its peers' mapped buffers, and has written all.
-  void finish() { seat_.finish(); }
+  void finish() { boards_.finish(); }
   // Wait until this holds for one rank, or for all.
   void await_finished(int rank);
   void await_all_finished();
@@ -98,7 +100,7 @@ class Round {
   [[nodiscard]] memory::View source_view(int rank, std::uint64_t offset) const;
 
   Comm& comm_;
-  coll::Seat& seat_;
+  coll::BoardGroup& boards_;
   std::uint64_t bytes_;
   std::uint64_t terms_;
 };

@@ -9,7 +9,7 @@
 #include <cstdint>
 
 #include "base/cacheline.hpp"
-#include "coll/seat.hpp"
+#include "coll/board_group.hpp"
 #include "lend/channel.hpp"
 #include "mpi/job/arrival_table.hpp"
 #include "node/node.hpp"
@@ -32,7 +32,7 @@ struct alignas(kCacheLine) RankArea {
   p2p::Pipelines pipelines;
   lend::Lendings lendings;
   ArrivalLines arrival_lines;
-  ArrivalTable arrival_table;  // used in the area of rank 0 only
+  ArrivalTable arrival_table;         // used in the area of rank 0 only
   coll::Board boards[coll::kBoards];  // by group, for the groups that have boards
   // rts_sized_sends[r]: the communicators and tags, by a hash, with which this rank has sent rank r
   // a message as long as an RTS header. Written by this rank, read by receivers; relaxed, ordered

@@ -210,13 +210,13 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   comm->line = nullptr;
   comm->arrived = comm->barriers = 0;
   comm->inside = comm->counted = comm->unhelped = false;
-  comm->seat = {};
+  comm->boards = {};
   comm->key = child_key(*origin, *comm->group_on_node, kShadowSalt);
   return comm;
 }
 
 // The ranks carry out the collectives of a communicator that is all on this node and has boards.
-coll::Seat seat_in(const Comm& comm) {
+coll::BoardGroup boards_of(const Comm& comm) {
   if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
   std::vector<coll::Board*> boards;
   for (const Comm::Member& member : comm.members)
@@ -229,7 +229,7 @@ void join(Comm& comm) {
   if (comm.group == kNoGroup) return;
   comm.off = &table().entries[comm.group].off;
   comm.line = &services.own_area().arrival_lines.line[comm.group];
-  comm.seat = seat_in(comm);
+  comm.boards = boards_of(comm);
 }
 
 void leave(Comm& comm) {

@@ -17,7 +17,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "coll/seat.hpp"
+#include "coll/board_group.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/arrival_table.hpp"
@@ -71,7 +71,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   bool counted = false;   // its thread is counted among those in collectives
   bool unhelped = false;  // it entered though members were late
   wait::Pace pace{};      // of its collectives: when waiting pays, see arrivals.hpp
-  coll::Seat seat;  // empty before join(), and if the ranks cannot carry out its collectives
+  coll::BoardGroup
+      boards;  // empty before join(), and if the ranks cannot carry out its collectives
 
   static constexpr std::int16_t kElsewhere = -1;
 

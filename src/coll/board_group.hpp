@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rounds: collectives that the ranks of a node carry out themselves, by shared memory.
 //
-// Every member of a group has a *board* in the node segment, and a *seat* in its own memory. In
-// each round a member publishes one record on its board: whether it takes part, what it expects of
-// the others, and its data. Short data go into the record, longer data into a staged block, and
-// data that the peers map stay in place. The peers read the records and reach the same decision.
+// Every member of a group has a *board* in the node segment, and sees all of them through its
+// *board group*. In each round a member publishes one record on its board: whether it takes part,
+// what it expects of the others, and its data. Short data go into the record, longer data into a
+// staged block, and data that the peers map stay in place. The peers read the records and reach the
+// same decision.
 //
 // Invariants:
 //
@@ -37,7 +38,7 @@ inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a 
 inline constexpr std::size_t kInlineBytes = 40;         // of which so many fit into the record
 
 // The place of a member's data.
-enum class Way : std::uint8_t {
+enum class Route : std::uint8_t {
   library,  // the member leaves the collective to the MPI library
   staged,   // the record, or the slot's staged block
   mapped,   // the member's own buffers, which all peers map
@@ -49,9 +50,9 @@ struct MappedBuffers {
   std::uint64_t target = 0;
 };
 
-struct alignas(kCacheLine) Record {
-  // The round's number and the way. release by the owner after all other members and the data;
-  // acquire by peers in has_come() and way_of().
+struct alignas(kCacheLine) RoundRecord {
+  // The round's number and the route. release by the owner after all other members and the data;
+  // acquire by peers in has_come() and route_of().
   std::atomic<std::uint64_t> stamp{0};
   std::uint64_t terms;  // equal on all members if the program is right: call, operation, type, root
   std::uint64_t bytes;  // of the member's contribution
@@ -59,12 +60,12 @@ struct alignas(kCacheLine) Record {
     MappedBuffers buffers;
     std::byte inlined[kInlineBytes];
   };
-  Record() {}  // NOLINT(modernize-use-equals-default): leaves the union unwritten
+  RoundRecord() {}  // NOLINT(modernize-use-equals-default): leaves the union unwritten
 };
-static_assert(sizeof(Record) == kCacheLine);
+static_assert(sizeof(RoundRecord) == kCacheLine);
 
 struct Board {
-  Record records[kSlots];
+  RoundRecord records[kSlots];
   // The last round whose mapped data the owner needs no more, and has written. release by the
   // owner, acquire in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
@@ -72,16 +73,16 @@ struct Board {
 
   // For a new group, while no member uses the board.
   void reset() {
-    for (Record& record : records) record.stamp.store(0, std::memory_order_relaxed);
+    for (RoundRecord& record : records) record.stamp.store(0, std::memory_order_relaxed);
     finished.store(0, std::memory_order_relaxed);
   }
 };
 
-class Seat {
+class BoardGroup {
  public:
-  Seat() = default;
+  BoardGroup() = default;
   // `boards`: of all members, in the same order on each of them. `me`: this rank's index.
-  Seat(std::vector<Board*> boards, std::uint32_t me) : boards_(std::move(boards)), me_(me) {}
+  BoardGroup(std::vector<Board*> boards, std::uint32_t me) : boards_(std::move(boards)), me_(me) {}
 
   [[nodiscard]] explicit operator bool() const { return !boards_.empty(); }
   [[nodiscard]] std::uint32_t me() const { return me_; }
@@ -106,14 +107,14 @@ class Seat {
   }
   void publish_staged(std::uint64_t terms, std::uint64_t bytes) {
     record().bytes = bytes;
-    publish(Way::staged, terms);
+    publish(Route::staged, terms);
   }
   void publish_mapped(std::uint64_t terms, std::uint64_t bytes, const MappedBuffers& buffers) {
     record().bytes = bytes;
     record().buffers = buffers;
-    publish(Way::mapped, terms);
+    publish(Route::mapped, terms);
   }
-  void publish_library(std::uint64_t terms) { publish(Way::library, terms); }
+  void publish_library(std::uint64_t terms) { publish(Route::library, terms); }
 
   // True if the member has published this round; its record may then be read.
   [[nodiscard]] bool has_come(std::uint32_t member) const {
@@ -121,13 +122,13 @@ class Seat {
   }
   // All members have come: begin() needs no look for the next rounds.
   void note_all_came() { seen_ = number_; }
-  [[nodiscard]] Way way_of(std::uint32_t member) const {
-    return static_cast<Way>(stamp_of(member, number_) & kWayMask);
+  [[nodiscard]] Route route_of(std::uint32_t member) const {
+    return static_cast<Route>(stamp_of(member, number_) & kRouteMask);
   }
-  [[nodiscard]] const Record& record_of(std::uint32_t member) const {
+  [[nodiscard]] const RoundRecord& record_of(std::uint32_t member) const {
     return boards_[member]->records[slot()];
   }
-  // Staged data of a member that published Way::staged with `bytes`.
+  // Staged data of a member that published Route::staged with `bytes`.
   [[nodiscard]] const std::byte* staged_by(std::uint32_t member, std::uint64_t bytes) const {
     return bytes <= kInlineBytes ? record_of(member).inlined : boards_[member]->staged[slot()];
   }
@@ -139,20 +140,20 @@ class Seat {
   }
 
  private:
-  static constexpr std::uint64_t kWayBits = 2;
-  static constexpr std::uint64_t kWayMask = (1U << kWayBits) - 1;
+  static constexpr std::uint64_t kRouteBits = 2;
+  static constexpr std::uint64_t kRouteMask = (1U << kRouteBits) - 1;
 
-  static std::uint64_t number_in(std::uint64_t stamp) { return stamp >> kWayBits; }
+  static std::uint64_t number_in(std::uint64_t stamp) { return stamp >> kRouteBits; }
   [[nodiscard]] std::uint32_t slot() const { return slot_of(number_); }
   static std::uint32_t slot_of(std::uint64_t round) {
     return static_cast<std::uint32_t>(round % kSlots);
   }
   Board& board() { return *boards_[me_]; }
-  Record& record() { return board().records[slot()]; }
+  RoundRecord& record() { return board().records[slot()]; }
 
-  void publish(Way way, std::uint64_t terms) {
+  void publish(Route route, std::uint64_t terms) {
     record().terms = terms;
-    record().stamp.store(number_ << kWayBits | static_cast<std::uint64_t>(way),
+    record().stamp.store(number_ << kRouteBits | static_cast<std::uint64_t>(route),
                          std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t stamp_of(std::uint32_t member, std::uint64_t round) const {

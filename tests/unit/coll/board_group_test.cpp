@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "coll/board_group.hpp"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+namespace mh::coll {
+namespace {
+
+// The boards of a group, and the view of each member.
+struct Group {
+  explicit Group(std::uint32_t ranks) {
+    std::vector<Board*> all;
+    for (std::uint32_t i = 0; i < ranks; ++i) {
+      boards.push_back(std::make_unique<Board>());
+      all.push_back(boards.back().get());
+    }
+    for (std::uint32_t i = 0; i < ranks; ++i) members.emplace_back(all, i);
+  }
+
+  std::vector<std::unique_ptr<Board>> boards;
+  std::vector<BoardGroup> members;
+};
+
+constexpr auto kNeverWaits = [](auto&& done) { EXPECT_TRUE(done()); };
+constexpr auto kYields = [](auto&& done) {
+  while (!done()) std::this_thread::yield();
+};
+
+void put(BoardGroup& group, std::uint64_t value) { std::memcpy(group.stage(8), &value, 8); }
+std::uint64_t staged_value(const BoardGroup& group, std::uint32_t member) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, group.staged_by(member, 8), 8);
+  return value;
+}
+
+TEST(BoardGroup, an_empty_seat_takes_part_in_nothing) { EXPECT_FALSE(BoardGroup()); }
+
+TEST(BoardGroup, a_record_is_seen_once_it_is_published) {
+  Group group(2);
+  BoardGroup& root = group.members[0];
+  BoardGroup& leaf = group.members[1];
+  root.begin(kNeverWaits);
+  leaf.begin(kNeverWaits);
+  put(root, 42);
+  EXPECT_FALSE(leaf.has_come(0));
+  root.publish_staged(7, 8);
+  ASSERT_TRUE(leaf.has_come(0));
+  EXPECT_EQ(leaf.route_of(0), Route::staged);
+  EXPECT_EQ(leaf.record_of(0).terms, 7U);
+  EXPECT_EQ(leaf.record_of(0).bytes, 8U);
+  EXPECT_EQ(staged_value(leaf, 0), 42U);
+}
+
+TEST(BoardGroup, a_record_of_another_round_is_not_this_rounds) {
+  Group group(2);
+  BoardGroup& root = group.members[0];
+  BoardGroup& leaf = group.members[1];
+  root.begin(kNeverWaits);
+  root.publish_staged(1, 0);
+  leaf.begin(kNeverWaits);
+  leaf.publish_library(1);
+  leaf.begin(kNeverWaits);
+  EXPECT_FALSE(leaf.has_come(0));
+}
+
+TEST(BoardGroup, data_lie_in_the_record_or_in_the_slots_block) {
+  Group group(2);
+  BoardGroup& member = group.members[0];
+  member.begin(kNeverWaits);
+  Board& board = *group.boards[0];
+  EXPECT_EQ(member.stage(kInlineBytes), board.records[1].inlined);
+  EXPECT_EQ(member.stage(kInlineBytes + 1), board.staged[1]);
+}
+
+TEST(BoardGroup, a_root_runs_ahead_by_the_slots_and_then_waits) {
+  Group group(2);
+  BoardGroup& root = group.members[0];
+  BoardGroup& leaf = group.members[1];
+  for (std::uint32_t round = 1; round < kSlots; ++round) {
+    root.begin(kNeverWaits);
+    root.publish_staged(round, 0);
+  }
+  int waits = 0;
+  const auto let_leaf_come = [&](auto&& done) {
+    EXPECT_FALSE(done());
+    ++waits;
+    leaf.begin(kNeverWaits);
+    leaf.publish_library(0);
+    EXPECT_TRUE(done());
+  };
+  root.begin(let_leaf_come);
+  EXPECT_EQ(waits, 1);
+  EXPECT_EQ(leaf.record_of(0).terms, 1U);  // round 1 is still to be read
+}
+
+TEST(BoardGroup, members_that_have_been_seen_need_no_look) {
+  Group group(2);
+  for (int round = 0; round < 100; ++round) {
+    for (BoardGroup& member : group.members) {
+      member.begin(kNeverWaits);
+      member.publish_staged(0, 0);
+    }
+    for (BoardGroup& member : group.members) member.note_all_came();
+  }
+}
+
+TEST(BoardGroup, a_buffer_is_free_after_all_readers_have_finished) {
+  Group group(2);
+  for (BoardGroup& member : group.members) {
+    member.begin(kNeverWaits);
+    member.publish_mapped(0, 8, {.source = 1, .target = 2});
+  }
+  EXPECT_EQ(group.members[1].record_of(0).buffers.target, 2U);
+  EXPECT_FALSE(group.members[0].has_finished(1));
+  group.members[1].finish();
+  EXPECT_TRUE(group.members[0].has_finished(1));
+  EXPECT_FALSE(group.members[0].has_finished(0));
+}
+
+TEST(BoardGroup, a_board_starts_anew_for_another_group) {
+  Group group(2);
+  for (int round = 0; round < 3; ++round) {
+    for (BoardGroup& member : group.members) {
+      member.begin(kNeverWaits);
+      member.publish_staged(0, 0);
+      member.finish();
+    }
+  }
+  std::vector<Board*> boards;
+  for (auto& board : group.boards) {
+    board->reset();
+    boards.push_back(board.get());
+  }
+  BoardGroup fresh(boards, 0);
+  fresh.begin(kNeverWaits);
+  EXPECT_FALSE(fresh.has_come(1));
+  EXPECT_FALSE(fresh.has_finished(1));
+}
+
+// Threads play the ranks. Calls of all kinds follow each other, with pauses at the seams.
+class BoardGroupStress : public testing::TestWithParam<std::uint32_t> {};
+
+enum class Kind : std::uint32_t { from_root, to_root, among_all, mapped, kinds };
+
+struct Script {
+  std::uint32_t ranks;
+  std::uint64_t round;
+  std::uint64_t draw;
+
+  static Script of(std::uint32_t ranks, std::uint64_t round) {
+    std::mt19937_64 random(round * 1000 + ranks);
+    return {ranks, round, random()};
+  }
+  [[nodiscard]] Kind kind() const {
+    return static_cast<Kind>(draw % static_cast<std::uint64_t>(Kind::kinds));
+  }
+  [[nodiscard]] std::uint32_t root() const {
+    return static_cast<std::uint32_t>(draw >> 8U) % ranks;
+  }
+  [[nodiscard]] std::size_t words() const {
+    constexpr std::array<std::size_t, 4> kWords = {1, 5, 6, kStagedBytes / 8};
+    return kWords[(draw >> 40U) % kWords.size()];
+  }
+  [[nodiscard]] std::uint64_t word(std::uint32_t member, std::size_t at) const {
+    return round * 1'000'003 + member * 10'007 + at;
+  }
+};
+
+class Player {
+ public:
+  Player(BoardGroup& group, std::uint32_t me) : group_(group), me_(me), random_(me + 1) {}
+
+  void play(const Script& script) {
+    group_.begin(kYields);
+    pause();
+    switch (script.kind()) {
+      case Kind::from_root:
+        me_ == script.root() ? stage(script) : group_.publish_library(0);
+        if (me_ != script.root()) check_staged(script, script.root());
+        break;
+      case Kind::to_root:
+        stage(script);
+        for (std::uint32_t i = 0; me_ == script.root() && i < group_.ranks(); ++i)
+          check_staged(script, i);
+        break;
+      case Kind::among_all:
+        stage(script);
+        for (std::uint32_t i = 0; i < group_.ranks(); ++i) check_staged(script, i);
+        group_.note_all_came();
+        break;
+      default:
+        map(script);
+    }
+  }
+
+ private:
+  void pause() {
+    const std::uint64_t draw = random_() % 16;
+    if (draw < 4) std::this_thread::yield();
+    if (draw == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+
+  void fill(const Script& script, std::byte* to) {
+    for (std::size_t at = 0; at < script.words(); ++at) {
+      const std::uint64_t word = script.word(me_, at);
+      std::memcpy(to + at * 8, &word, 8);
+    }
+  }
+  void check(const Script& script, std::uint32_t member, const std::byte* data) {
+    for (std::size_t at = 0; at < script.words(); ++at) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, data + at * 8, 8);
+      ASSERT_EQ(word, script.word(member, at)) << "round " << script.round;
+    }
+  }
+
+  void stage(const Script& script) {
+    fill(script, group_.stage(script.words() * 8));
+    pause();
+    group_.publish_staged(script.round, script.words() * 8);
+  }
+  void check_staged(const Script& script, std::uint32_t member) {
+    kYields([&] { return group_.has_come(member); });
+    pause();
+    ASSERT_EQ(group_.record_of(member).terms, script.round);
+    check(script, member, group_.staged_by(member, script.words() * 8));
+  }
+
+  // Each rank reads the buffers of all others, which change once all have finished.
+  void map(const Script& script) {
+    fill(script, buffer_.data());
+    group_.publish_mapped(script.round, script.words() * 8,
+                          {.source = reinterpret_cast<std::uint64_t>(buffer_.data())});
+    for (std::uint32_t i = 0; i < group_.ranks(); ++i) {
+      kYields([&] { return group_.has_come(i); });
+      const std::uint64_t source = group_.record_of(i).buffers.source;
+      check(script, i, reinterpret_cast<const std::byte*>(source));
+      pause();
+    }
+    group_.note_all_came();
+    group_.finish();
+    for (std::uint32_t i = 0; i < group_.ranks(); ++i)
+      kYields([&] { return group_.has_finished(i); });
+  }
+
+  BoardGroup& group_;
+  std::uint32_t me_;
+  std::mt19937_64 random_;
+  std::array<std::byte, kStagedBytes> buffer_{};
+};
+
+TEST_P(BoardGroupStress, every_rank_reads_what_the_others_have_published) {
+  constexpr std::uint64_t kRounds = 600;
+  const std::uint32_t ranks = GetParam();
+  Group group(ranks);
+  std::vector<std::thread> threads;
+  for (std::uint32_t me = 0; me < ranks; ++me) {
+    threads.emplace_back([&group, me, ranks] {
+      Player player(group.members[me], me);
+      for (std::uint64_t round = 1; round <= kRounds; ++round) {
+        player.play(Script::of(ranks, round));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+INSTANTIATE_TEST_SUITE_P(ranks, BoardGroupStress, testing::Values(2U, 3U, 7U));
+
+TEST(SliceOf, slices_are_disjoint_and_cover_all_elements) {
+  for (const std::size_t width : {1U, 4U, 8U, 16U}) {
+    for (const std::size_t elements : {0U, 1U, 7U, 64U, 1000U, 12'345U}) {
+      for (std::uint32_t ranks = 1; ranks <= 9; ++ranks) {
+        std::size_t next = 0;
+        for (std::uint32_t me = 0; me < ranks; ++me) {
+          const Slice slice = slice_of(elements, width, ranks, me);
+          EXPECT_EQ(slice.begin, next);
+          EXPECT_LE(slice.begin, slice.end);
+          EXPECT_TRUE(slice.end == elements || slice.end * width % kCacheLine == 0);
+          next = slice.end;
+        }
+        EXPECT_EQ(next, elements);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace mh::coll
