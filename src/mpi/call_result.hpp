@@ -14,11 +14,17 @@ class CallResult {
  public:
   constexpr CallResult(int code) : code_(code) {}
   constexpr CallResult(std::nullopt_t /*none*/) : code_(kNone) {}
-  [[nodiscard]] constexpr explicit operator bool() const { return code_ != kNone; }
+  // The library must get the call at once: it will probably refuse the arguments.
+  static constexpr CallResult refused() { return kRefused; }
+
+  [[nodiscard]] constexpr explicit operator bool() const { return code_ > kRefused; }
+  [[nodiscard]] constexpr bool is_refused() const { return code_ == kRefused; }
   [[nodiscard]] constexpr int operator*() const { return code_; }
 
  private:
-  static constexpr int kNone = std::numeric_limits<int>::min();  // no MPI error code
+  // No MPI error codes.
+  static constexpr int kNone = std::numeric_limits<int>::min();
+  static constexpr int kRefused = kNone + 1;
   int code_;
 };
 

@@ -296,11 +296,14 @@ def quick_gate_body(call: Call) -> str:
     """With a way past the gate that saves no registers."""
     p = call.prototype
     slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}")
-    tried = f"  if (const auto done = {call.round}) return *done;\n" if call.round else ""
+    tried = f"""
+  const CallResult done = {call.round};
+  if (done) return *done;
+  if (done.is_refused()) return next.{p.name}({p.arguments});"""
     return f"""{slow}
 
-int {p.name}({p.declared}) {{
-{tried}  if (arrivals::passes_tight_loop(comm)) return next.{p.name}({p.arguments});
+int {p.name}({p.declared}) {{{tried if call.round else ""}
+  if (arrivals::passes_tight_loop(comm)) return next.{p.name}({p.arguments});
   return gated_{p.name}({p.arguments});
 }}"""
 

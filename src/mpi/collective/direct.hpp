@@ -20,11 +20,13 @@
 // reductions with the library's bits in any order of evaluation are rounds: integers, and
 // floating-point sums and products of two ranks.
 //
-// Each function returns the call's code, or nothing if the library must get the call. A call with
-// arguments that the library would refuse is no round. Errors: MPI_ERR_TRUNCATE on a rank whose
-// bytes differ from the root's. Threads: as MPI allows for collectives. Limits: communicators
-// within a node that have boards. Calls with counts for each rank (v and w), long gathers and
-// scatters, and long data of other than contiguous types stay with the library.
+// Each function returns the call's code, or nothing if the library must get the call. Arguments
+// that the library may refuse on this rank alone make the call no round: it must not wait for the
+// other ranks at the arrival barrier either, because they may be in the round. Errors:
+// MPI_ERR_TRUNCATE on a rank whose bytes differ from the root's. Threads: as MPI allows for
+// collectives. Limits: communicators within a node that have boards. Calls with counts for each
+// rank (v and w), long gathers and scatters, and long data of other than contiguous types stay with
+// the library.
 //
 // See Katevenis, Ploumidis and Marazakis, CLUSTER 2022 (single-copy collectives), and Bayatpour et
 // al., SC 2017 (reductions by slices).

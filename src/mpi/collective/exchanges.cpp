@@ -4,19 +4,13 @@
 
 #include "mpi/collective/direct.hpp"
 #include "mpi/collective/round.hpp"
+#include "mpi/collective/typed_blocks.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/next.hpp"
 
 namespace mh::mpi::direct {
 namespace {
-
-// Bytes of a block; 0 if there is nothing to move, or the library would refuse the arguments.
-std::uint64_t block_bytes(MPI_Count count, MPI_Datatype type) {
-  if (count <= 0 || type == MPI_DATATYPE_NULL) return 0;
-  return datatypes::info(type).size * static_cast<std::uint64_t>(count);
-}
-bool is_contiguous(MPI_Datatype type) { return datatypes::info(type).contiguous; }
 
 // The blocks of a call. Each rank sends every peer `bytes` from its own source, and has a target
 // of `bytes` for each peer.
@@ -85,14 +79,19 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
   return done ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
 }
 
-// `contiguous`: this rank's types.
-CallResult exchange(Comm& comm, RoundCall call, const Blocks& blocks, bool contiguous) {
+// True if this rank's blocks can be moved as bytes.
+bool are_plain(const TypedBlocks& from, const TypedBlocks& to) {
+  return from.contiguous && to.contiguous && from.bytes == to.bytes;
+}
+
+CallResult exchange(Comm& comm, RoundCall call, const Blocks& blocks, bool plain) {
+  if (blocks.bytes == 0) return std::nullopt;
   const auto ranks = static_cast<std::uint64_t>(comm.size);
   const std::uint64_t staged = blocks.per_peer ? blocks.bytes * (ranks - 1) : blocks.bytes;
   const bool stages = is_staged(staged, comm);
   if (!stages && !config.heaps_mapped) return std::nullopt;
   Round round(comm, call, stages ? staged : blocks.bytes);
-  if (!contiguous || !is_switched_on()) {
+  if (!plain || !is_switched_on()) {
     round.publish_library();
   } else if (stages) {
     stage(round, blocks, comm);
@@ -107,33 +106,33 @@ CallResult exchange(Comm& comm, RoundCall call, const Blocks& blocks, bool conti
 CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                      MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  const std::uint64_t bytes = block_bytes(out_count, out_type);
-  if (comm == nullptr || bytes == 0 || in == nullptr || out == nullptr) return std::nullopt;
-  Blocks blocks{.source = static_cast<const std::byte*>(in),
-                .target = static_cast<std::byte*>(out),
-                .bytes = bytes,
-                .per_peer = false};
+  if (comm == nullptr) return std::nullopt;
   const bool in_place = in == MPI_IN_PLACE;
-  if (in_place) blocks.source = blocks.target_of(comm->rank);
-  if (!in_place && block_bytes(in_count, in_type) != bytes) return std::nullopt;
-  const bool contiguous = is_contiguous(out_type) && (in_place || is_contiguous(in_type));
-  if (!in_place && contiguous && blocks.source == blocks.target_of(comm->rank)) return std::nullopt;
-  return exchange(*comm, RoundCall::allgather, blocks, contiguous);
+  const TypedBlocks to = typed_blocks(out, out_count, out_type);
+  const TypedBlocks from = in_place ? to : typed_blocks(in, in_count, in_type);
+  if (to.is_refused() || from.is_refused()) return CallResult::refused();
+  Blocks blocks{.source = static_cast<const std::byte*>(from.address),
+                .target = static_cast<std::byte*>(out),
+                .bytes = to.bytes,
+                .per_peer = false};
+  const std::byte* own = to.block(comm->rank);
+  if (in_place) blocks.source = own;
+  if (!in_place && blocks.source == own) return CallResult::refused();
+  return exchange(*comm, RoundCall::allgather, blocks, are_plain(from, to));
 }
 
 CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  const std::uint64_t bytes = block_bytes(out_count, out_type);
-  if (comm == nullptr || bytes == 0 || in == nullptr || out == nullptr) return std::nullopt;
-  if (in == MPI_IN_PLACE || in == out || block_bytes(in_count, in_type) != bytes)
-    return std::nullopt;
+  if (comm == nullptr || in == MPI_IN_PLACE) return std::nullopt;
+  const TypedBlocks to = typed_blocks(out, out_count, out_type);
+  const TypedBlocks from = typed_blocks(in, in_count, in_type);
+  if (to.is_refused() || from.is_refused() || in == out) return CallResult::refused();
   const Blocks blocks{.source = static_cast<const std::byte*>(in),
                       .target = static_cast<std::byte*>(out),
-                      .bytes = bytes,
+                      .bytes = to.bytes,
                       .per_peer = true};
-  return exchange(*comm, RoundCall::alltoall, blocks,
-                  is_contiguous(in_type) && is_contiguous(out_type));
+  return exchange(*comm, RoundCall::alltoall, blocks, are_plain(from, to));
 }
 
 }  // namespace mh::mpi::direct

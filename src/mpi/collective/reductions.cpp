@@ -51,25 +51,44 @@ bool has_one_result(Op op, Type type, int ranks) {
   }
 }
 
+enum class Eligible : std::uint8_t { round, library, refused };
+
 struct Reduction {
-  ReduceKernel kernel = nullptr;  // null: the library's
+  Eligible eligible = Eligible::library;
+  ReduceKernel kernel = nullptr;
   std::uint32_t terms = 0;
   std::uint64_t element_bytes = 1;
   std::uint64_t elements = 0;
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * element_bytes; }
+  // Of a call that is no round.
+  [[nodiscard]] CallResult no_round() const {
+    return eligible == Eligible::refused ? CallResult::refused() : CallResult(std::nullopt);
+  }
 };
 
+// The library may refuse a predefined operation that the standard does not define for the type.
 Reduction reduction_of(MPI_Op handle, MPI_Datatype type, MPI_Count count, const Comm& comm) {
+  constexpr Reduction kRefused{.eligible = Eligible::refused};
+  if (count < 0 || type == MPI_DATATYPE_NULL || handle == MPI_OP_NULL) return kRefused;
+  if (!datatypes::is_usable(type)) return kRefused;
   const std::optional<Op> op = elements::op_of(handle);
-  if (!op || count <= 0 || type == MPI_DATATYPE_NULL) return {};
+  if (!op || count == 0) return {};
   const elements::Element element = elements::of(type);
-  if (!element.uniform || !element.named || element.padded) return {};
-  if (!has_one_result(*op, element.type, comm.size)) return {};
-  return {.kernel = mh::rma::kernel_of(*op, element.type),
+  const bool basic = element.uniform && element.named;
+  const ReduceKernel kernel = basic ? mh::rma::kernel_of(*op, element.type) : nullptr;
+  if (kernel == nullptr) return kRefused;
+  if (element.padded || !has_one_result(*op, element.type, comm.size)) return {};
+  return {.eligible = Eligible::round,
+          .kernel = kernel,
           .terms = static_cast<std::uint32_t>(*op) << 8U | static_cast<std::uint32_t>(element.type),
           .element_bytes = element.bytes,
           .elements = static_cast<std::uint64_t>(count)};
+}
+
+// Buffers of a call that every rank gives both of.
+bool are_refused(const void* in, const void* out) {
+  return in == nullptr || out == nullptr || out == MPI_IN_PLACE || in == out;
 }
 
 // ---- Staged -------------------------------------------------------------------------------------
@@ -250,18 +269,17 @@ int combine_lower(Round& round, const Reduction& reduction, const Comm& comm, vo
   return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
 }
 
-struct PrefixReduction {
-  Comm* comm = nullptr;  // null: the library's
-  Reduction reduction{};
-  const void* source = nullptr;
-};
-PrefixReduction prefix_of(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
-                          MPI_Comm handle) {
-  Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || in == nullptr || out == nullptr || in == out) return {};
-  const Reduction reduction = reduction_of(op, type, count, *comm);
-  if (reduction.kernel == nullptr || !is_staged(reduction.bytes(), *comm)) return {};
-  return {comm, reduction, in == MPI_IN_PLACE ? out : in};
+// A scan of either kind. `has_own`: the result includes this rank's own data.
+CallResult scan_staged(RoundCall call, const void* in, void* out, const Reduction& reduction,
+                       Comm& comm, bool has_own) {
+  if (reduction.eligible != Eligible::round) return reduction.no_round();
+  if (are_refused(in, out)) return CallResult::refused();
+  if (!is_staged(reduction.bytes(), comm)) return std::nullopt;
+  const void* source = in == MPI_IN_PLACE ? out : in;
+  Round round(comm, call, reduction.bytes(), reduction.terms);
+  stage(round, source, reduction.bytes());
+  if (has_own && source != out) std::memcpy(out, source, reduction.bytes());
+  return combine_lower(round, reduction, comm, out, has_own);
 }
 
 // ---- MPI_Reduce ---------------------------------------------------------------------------------
@@ -287,9 +305,10 @@ int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& 
 CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_Datatype type,
                                 MPI_Op op, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || in == nullptr || out == nullptr || in == out) return std::nullopt;
+  if (comm == nullptr) return std::nullopt;
   const Reduction block = reduction_of(op, type, count, *comm);
-  if (block.kernel == nullptr) return std::nullopt;
+  if (block.eligible != Eligible::round) return block.no_round();
+  if (are_refused(in, out)) return CallResult::refused();
   const std::uint64_t all = block.bytes() * static_cast<std::uint64_t>(comm->size);
   const bool in_place = in == MPI_IN_PLACE;
   const auto* source = static_cast<const std::byte*>(in_place ? out : in);
@@ -303,63 +322,56 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
 
 CallResult scan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                 MPI_Comm handle) {
-  const PrefixReduction prefix = prefix_of(in, out, count, type, op, handle);
-  if (prefix.comm == nullptr) return std::nullopt;
-  const std::uint64_t bytes = prefix.reduction.bytes();
-  Round round(*prefix.comm, RoundCall::scan, bytes, prefix.reduction.terms);
-  stage(round, prefix.source, bytes);
-  if (prefix.source != out) std::memcpy(out, prefix.source, bytes);
-  return combine_lower(round, prefix.reduction, *prefix.comm, out, true);
+  Comm* comm = comm_with_boards(handle);
+  if (comm == nullptr) return std::nullopt;
+  return scan_staged(RoundCall::scan, in, out, reduction_of(op, type, count, *comm), *comm, true);
 }
 
 CallResult exscan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm handle) {
-  const PrefixReduction prefix = prefix_of(in, out, count, type, op, handle);
-  if (prefix.comm == nullptr) return std::nullopt;
-  const std::uint64_t bytes = prefix.reduction.bytes();
-  Round round(*prefix.comm, RoundCall::exscan, bytes, prefix.reduction.terms);
-  stage(round, prefix.source, bytes);
-  return combine_lower(round, prefix.reduction, *prefix.comm, out, false);
+  Comm* comm = comm_with_boards(handle);
+  if (comm == nullptr) return std::nullopt;
+  return scan_staged(RoundCall::exscan, in, out, reduction_of(op, type, count, *comm), *comm,
+                     false);
 }
 
 CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                      MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || in == nullptr || out == nullptr || in == out) return std::nullopt;
+  if (comm == nullptr) return std::nullopt;
   const Reduction reduction = reduction_of(op, type, count, *comm);
-  if (reduction.kernel == nullptr) return std::nullopt;
+  if (reduction.eligible != Eligible::round) return reduction.no_round();
+  if (are_refused(in, out)) return CallResult::refused();
   const void* source = in == MPI_IN_PLACE ? out : in;
-  if (is_staged(reduction.bytes(), *comm)) {
-    Round round(*comm, RoundCall::allreduce, reduction.bytes(), reduction.terms);
-    return allreduce_staged(round, reduction, *comm, source, out);
-  }
-  if (!config.heaps_mapped) return std::nullopt;
+  const bool stages = is_staged(reduction.bytes(), *comm);
+  if (!stages && !config.heaps_mapped) return std::nullopt;
   Round round(*comm, RoundCall::allreduce, reduction.bytes(), reduction.terms);
-  return allreduce_mapped(round, reduction, *comm, source, out);
+  return stages ? allreduce_staged(round, reduction, *comm, source, out)
+                : allreduce_mapped(round, reduction, *comm, source, out);
 }
 
 CallResult reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                   int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || in == nullptr || root < 0 || root >= comm->size) return std::nullopt;
+  if (comm == nullptr) return std::nullopt;
   const Reduction reduction = reduction_of(op, type, count, *comm);
-  const std::uint64_t bytes = reduction.bytes();
-  if (reduction.kernel == nullptr) return std::nullopt;
+  if (reduction.eligible != Eligible::round) return reduction.no_round();
   const bool at_root = root == comm->rank;
   const bool in_place = in == MPI_IN_PLACE;
-  if (at_root ? out == nullptr : in_place) return std::nullopt;
-  if (at_root && in == out && !accepts_aliases(in, out, count, type, op)) return std::nullopt;
+  if (root < 0 || root >= comm->size || in == nullptr) return CallResult::refused();
+  if (at_root ? out == nullptr || out == MPI_IN_PLACE : in_place) return CallResult::refused();
+  if (at_root && in == out && !accepts_aliases(in, out, count, type, op))
+    return CallResult::refused();
+  const std::uint64_t bytes = reduction.bytes();
+  const bool stages = is_staged(bytes, *comm);
+  if (!stages && !config.heaps_mapped) return std::nullopt;
   const void* source = in_place ? out : in;
-  const std::uint32_t terms = reduction.terms | static_cast<std::uint32_t>(root) << 16U;
-  if (is_staged(bytes, *comm)) {
-    Round round(*comm, RoundCall::reduce, bytes, terms);
-    stage(round, source, bytes);
-    if (!at_root) return MPI_SUCCESS;
-    return reduce_staged_at_root(round, reduction, *comm, source, out);
-  }
-  if (!config.heaps_mapped) return std::nullopt;
-  Round round(*comm, RoundCall::reduce, bytes, terms);
-  return reduce_mapped(round, reduction, *comm, source, out, root);
+  Round round(*comm, RoundCall::reduce, bytes,
+              reduction.terms | static_cast<std::uint32_t>(root) << 16U);
+  if (!stages) return reduce_mapped(round, reduction, *comm, source, out, root);
+  stage(round, source, bytes);
+  if (!at_root) return MPI_SUCCESS;
+  return reduce_staged_at_root(round, reduction, *comm, source, out);
 }
 
 }  // namespace mh::mpi::direct

@@ -122,9 +122,8 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
 }
 
 // The root's part in a gather. A leaf has sent its data for good, so a difference is an error of
-// the root's call.
-int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
-  bool agree = true;
+// the root's call. `agree`: no difference yet.
+int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm, bool agree) {
   for (int rank = 0; rank < comm.size; ++rank) {
     if (rank == comm.rank) continue;
     agree = round.has_terms(round.await(rank)) && round.route_of(rank) == coll::Route::staged &&
@@ -135,6 +134,7 @@ int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
 
 // A root's own block, from its send to its receive buffer.
 bool copy_block(const TypedBlocks& from, int from_rank, const TypedBlocks& to, int to_rank) {
+  if (from.bytes != to.bytes) return false;
   std::byte scratch[coll::kStagedBytes];
   return pack(from, from_rank, scratch) && unpack(to, to_rank, scratch);
 }
@@ -152,9 +152,10 @@ bool accepts_alias(const TypedBlocks& from, int from_rank, const TypedBlocks& to
 
 CallResult bcast(void* address, MPI_Count count, MPI_Datatype type, int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
+  if (comm == nullptr) return std::nullopt;
   const TypedBlocks data = typed_blocks(address, count, type);
-  if (!data.is_usable() || !is_broadcast_round(data.bytes)) return std::nullopt;
+  if (!is_rank(*comm, root) || data.is_refused()) return CallResult::refused();
+  if (!is_broadcast_round(data.bytes)) return std::nullopt;
   Round round(*comm, RoundCall::bcast, data.bytes, static_cast<std::uint32_t>(root));
   return root == comm->rank ? send(round, data, *comm) : receive(round, data, *comm, root);
 }
@@ -162,15 +163,16 @@ CallResult bcast(void* address, MPI_Count count, MPI_Datatype type, int root, MP
 CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                    MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
+  if (comm == nullptr) return std::nullopt;
+  if (!is_rank(*comm, root)) return CallResult::refused();
   const bool at_root = root == comm->rank;
   const bool in_place = at_root && out == MPI_IN_PLACE;
-  const TypedBlocks from = at_root ? typed_blocks(in, in_count, in_type) : TypedBlocks{};
-  const TypedBlocks to = in_place ? from : typed_blocks(out, out_count, out_type);
-  const std::uint64_t staged = to.bytes * static_cast<std::uint64_t>(comm->size - 1);
-  if (!to.is_usable() || staged > coll::kStagedBytes) return std::nullopt;
-  if (at_root && (!from.is_usable() || from.bytes != to.bytes)) return std::nullopt;
-  if (at_root && !in_place && !accepts_alias(from, root, to, 0)) return std::nullopt;
+  const TypedBlocks to = in_place ? TypedBlocks{} : typed_blocks(out, out_count, out_type);
+  const TypedBlocks from = at_root ? typed_blocks(in, in_count, in_type) : to;
+  if (from.is_refused() || (!in_place && to.is_refused())) return CallResult::refused();
+  const std::uint64_t staged = from.bytes * static_cast<std::uint64_t>(comm->size - 1);
+  if (from.bytes == 0 || staged > coll::kStagedBytes) return std::nullopt;
+  if (at_root && !in_place && !accepts_alias(from, root, to, 0)) return CallResult::refused();
   Round round(*comm, RoundCall::scatter, staged, static_cast<std::uint32_t>(root));
   if (!at_root) return receive_block(round, to, *comm, root);
   if (!is_switched_on() || !stage_for_others(round, from, *comm)) {
@@ -178,26 +180,27 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
     return std::nullopt;
   }
   round.publish_staged();
-  if (!in_place) copy_block(from, root, to, 0);
-  return MPI_SUCCESS;
+  if (in_place || copy_block(from, root, to, 0)) return MPI_SUCCESS;
+  return raise(handle, MPI_ERR_TRUNCATE);
 }
 
 CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                   MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
-  if (comm == nullptr || !is_rank(*comm, root)) return std::nullopt;
+  if (comm == nullptr) return std::nullopt;
+  if (!is_rank(*comm, root)) return CallResult::refused();
   const bool at_root = root == comm->rank;
   const bool in_place = at_root && in == MPI_IN_PLACE;
-  const TypedBlocks to = at_root ? typed_blocks(out, out_count, out_type) : TypedBlocks{};
-  const TypedBlocks from = in_place ? to : typed_blocks(in, in_count, in_type);
-  if (!from.is_usable() || !is_staged(from.bytes, *comm)) return std::nullopt;
-  if (at_root && (!to.is_usable() || to.bytes != from.bytes)) return std::nullopt;
-  if (at_root && !in_place && !accepts_alias(from, 0, to, root)) return std::nullopt;
-  Round round(*comm, RoundCall::gather, from.bytes, static_cast<std::uint32_t>(root));
+  const TypedBlocks from = in_place ? TypedBlocks{} : typed_blocks(in, in_count, in_type);
+  const TypedBlocks to = at_root ? typed_blocks(out, out_count, out_type) : from;
+  if (to.is_refused() || (!in_place && from.is_refused())) return CallResult::refused();
+  if (to.bytes == 0 || !is_staged(to.bytes, *comm)) return std::nullopt;
+  if (at_root && !in_place && !accepts_alias(from, 0, to, root)) return CallResult::refused();
+  Round round(*comm, RoundCall::gather, to.bytes, static_cast<std::uint32_t>(root));
   if (at_root) {
     round.publish_library();  // has no data for others
-    if (!in_place) copy_block(from, 0, to, root);
-    return receive_blocks(round, to, *comm);
+    const bool copied = in_place || copy_block(from, 0, to, root);
+    return receive_blocks(round, to, *comm, copied);
   }
   const bool packed = pack(from, 0, round.stage());
   packed ? round.publish_staged() : round.publish_library();

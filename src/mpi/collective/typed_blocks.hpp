@@ -17,25 +17,28 @@ struct TypedBlocks {
   void* address;
   MPI_Count count;  // of one block
   MPI_Datatype type;
-  std::uint64_t bytes;  // of one block; 0 if the library would refuse count or type
+  std::uint64_t bytes;  // of one block
   bool contiguous;
+  bool valid;  // count and type
 
-  // There are bytes to move, at an address. Null is none, unless the type has an address.
-  [[nodiscard]] bool is_usable() const {
-    return bytes != 0 && address != MPI_IN_PLACE && (address != nullptr || !contiguous);
+  // True if the library refuses the arguments. Null is no address, unless the type has one.
+  [[nodiscard]] bool is_refused() const {
+    const bool no_address = address == MPI_IN_PLACE || (address == nullptr && contiguous);
+    return !valid || (bytes != 0 && no_address);
   }
   // The block of a rank, behind those of lower ranks.
   [[nodiscard]] std::byte* block(int rank) const;
 };
 
 inline TypedBlocks typed_blocks(const void* address, MPI_Count count, MPI_Datatype type) {
-  if (count <= 0 || type == MPI_DATATYPE_NULL) return {};
+  if (count < 0 || type == MPI_DATATYPE_NULL || !datatypes::is_usable(type)) return {};
   const datatypes::Info info = datatypes::info(type);
   return {.address = const_cast<void*>(address),
           .count = count,
           .type = type,
           .bytes = info.size * static_cast<std::uint64_t>(count),
-          .contiguous = info.contiguous};
+          .contiguous = info.contiguous,
+          .valid = true};
 }
 
 // Move one block to and from a stream. False: the library refuses.
