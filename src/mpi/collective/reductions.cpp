@@ -61,7 +61,7 @@ struct Reduction {
   std::uint64_t elements = 0;
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * element_bytes; }
-  // Of a call that is no round.
+  // The outcome of a call that is no round.
   [[nodiscard]] CallResult no_round() const {
     return eligible == Eligible::refused ? CallResult::refused() : CallResult(std::nullopt);
   }

@@ -169,7 +169,7 @@ struct Script {
     return kWords[(draw >> 40U) % kWords.size()];
   }
   [[nodiscard]] std::uint64_t word(std::uint32_t member, std::size_t at) const {
-    return round * 1'000'003 + member * 10'007 + at;
+    return round * 1'000'003 + std::uint64_t{member} * 10'007 + at;
   }
 };
 
