@@ -18,15 +18,19 @@
 #include <string_view>
 #include <vector>
 
+#include "tasks/balancer_names.hpp"
+#include "tasks/retention.hpp"
 #include "tasks/sim/balancing.hpp"
+#include "tasks/sim/iterations.hpp"
 #include "tasks/sim/simulation.hpp"
+#include "tasks/sim/workload.hpp"
 
 namespace mh::tasks::sim {
 namespace {
 
 struct Request {
   std::string scheme = "retain";
-  std::string order = "longest";
+  bool seeded = false;
   Problem problem = kProblems[1];
   MachineModel machine;
   std::uint32_t cores = 2400;
@@ -81,7 +85,7 @@ struct Setting {
 using R = Request;
 constexpr Setting kSettings[] = {
     {"scheme", [](R& r, const char* v) { r.scheme = v; }},
-    {"order", [](R& r, const char* v) { r.order = v; }},
+    {"seeded", [](R& r, const char* v) { r.seeded = whole(v, 0) != 0; }},
     {"problem", [](R& r, const char* v) { r.problem = named(kProblems, v, "no such problem"); }},
     {"machine", [](R& r, const char* v) { r.machine = named(kMachines, v, "no such machine"); }},
     {"cores", [](R& r, const char* v) { r.cores = count(v, 2); }},
@@ -102,6 +106,8 @@ constexpr Setting kSettings[] = {
     {"node", [](R& r, const char* v) { r.machine.cores_per_node = count(v, 1); }},
     {"constant",
      [](R& r, const char* v) { r.balance.donate_above = r.balance.assign_below = real(v); }},
+    {"central-constant", [](R& r, const char* v) { r.balance.central_above = real(v); }},
+    {"cap", [](R& r, const char* v) { r.balance.cap_at_longest = whole(v, 0) != 0; }},
     {"branching", [](R& r, const char* v) { r.balance.branching = count(v, 2); }},
     {"passes", [](R& r, const char* v) { r.balance.passes = static_cast<int>(whole(v, 1)); }},
 };
@@ -125,13 +131,10 @@ Request parse(int argc, char** argv) {
   Request request;
   read_options(argc, argv, request);
   const MachineModel& machine = request.machine;
-  if (machine.workers_per_node() == 0) usage("a node needs a core beside its server");
-  const std::uint32_t workers = machine.workers(request.cores);
-  if (workers < 2) usage("fewer than two cores run tasks");
   auto& patience = request.rules.patience;
   patience.shortest_ns = std::min(patience.shortest_ns, patience.longest_ns);
-  const std::uint32_t per_node = machine.workers_per_node();
-  request.rules.places = {workers, per_node, std::min(machine.cores_per_numa, per_node)};
+  const std::uint32_t per_node = machine.cores_per_node;
+  request.rules.places = {request.cores, per_node, std::min(machine.cores_per_numa, per_node)};
   return request;
 }
 
@@ -185,52 +188,30 @@ void print(const Request& request, const char* balancer, const Balanced& balance
   std::fflush(stdout);
 }
 
-// The balancer that a scheme uses from the second iteration on.
-std::optional<Scheme> balancer_of(const std::string& scheme) {
-  if (scheme == "plb-central") return Scheme::central;
-  if (scheme == "plb-tree") return Scheme::tree;
-  return std::nullopt;
+Balancer balancer_named(const std::string& scheme) {
+  for (const auto& [name, balancer] : kBalancerNames) {
+    if (name == scheme) return balancer;
+  }
+  usage("no such scheme");
 }
 
-// Orders the tasks by duration. The owner takes the last and longest task first, so thieves get the
-// shortest.
-void longest_last(Seeds& seeds, const std::vector<float>& durations) {
-  for (auto& own : seeds) {
-    std::ranges::stable_sort(own, [&](TaskId a, TaskId b) { return durations[a] < durations[b]; });
-  }
-}
-
-void run(Request request) {
-  const auto balancer = balancer_of(request.scheme);
-  if (!balancer && request.scheme != "none" && request.scheme != "steal" &&
-      request.scheme != "retain") {
-    usage("no such scheme");
-  }
-  if (request.order != "longest" && request.order != "executed") usage("no such order");
+void run(const Request& request) {
+  const Balancer balancer = balancer_named(request.scheme);
   const std::vector<float> drawn = draw_durations(request.problem, request.rules.seed);
   const auto tasks = static_cast<std::uint32_t>(drawn.size());
-  Seeds seeds = in_blocks(tasks, request.rules.places.ranks);
-  const char* seeded = "blocks";
+  Iterations iterations(request.machine, request.rules, request.balance, balancer,
+                        in_blocks(tasks, request.rules.places.ranks));
   for (int iteration = 1; iteration <= request.iterations; ++iteration) {
     const auto start = std::chrono::steady_clock::now();
     const auto durations =
         with_noise(drawn, request.noise, request.rules.seed + static_cast<unsigned>(iteration));
-    request.rules.steal = request.scheme != "none" && (!balancer || iteration == 1);
-    Simulation simulation(request.machine, request.rules, durations, seeds);
-    const Outcome outcome = simulation.run();
+    if (request.seeded && iteration == 1) iterations.only_seeded();
+    const Outcome outcome = iterations.next({durations});
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    print(request, iteration, seeded, outcome, wall.count());
+    print(request, iteration, kBalancerNames[static_cast<std::size_t>(iterations.used())].first.data(), outcome, wall.count());
     if (outcome.run != tasks) usage("tasks were lost or run twice");
-    if (request.scheme == "retain") {
-      seeds = simulation.take_executed();
-      if (request.order == "longest") longest_last(seeds, durations);
-      seeded = "executed";
-    } else if (balancer) {
-      const Balanced balanced = balance(*balancer, request.machine, request.balance, durations,
-                                        simulation.take_executed());
-      print(request, request.scheme.c_str(), balanced, 0, 0, 0);
-      seeds = balanced.seeds;
-      seeded = "balanced";
+    if (moves_tasks(iterations.used())) {
+      print(request, request.scheme.c_str(), iterations.balanced(), 0, 0, 0);
     }
   }
 }

@@ -55,9 +55,10 @@ class ByteSlots {
 };
 using ByteDeque = Deque<Shared, ByteSlots>;
 
-// The bytes of `count` contiguous tasks of the deque, from task number `at` on.
-inline std::span<std::byte> bytes_of(ByteDeque& deque, std::uint64_t at, std::uint32_t count) {
-  ByteSlots& slots = deque.slots();
+// The bytes of `count` contiguous tasks of a deque, from task number `at` on.
+template <class AnyDeque>
+std::span<std::byte> bytes_of(AnyDeque& deque, std::uint64_t at, std::uint32_t count) {
+  auto& slots = deque.slots();
   return {slots.at(deque.slot(at)), count * slots.stride()};
 }
 

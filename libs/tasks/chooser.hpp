@@ -17,8 +17,22 @@
 
 namespace mh::tasks {
 
+// The times of an iteration, in seconds.
+struct IterationTimes {
+  double average_task_s = 0;  // of the ranks, in tasks
+  double process_s = 0;       // of the slowest rank
+  double restore_s = 0;       // before the iteration
+  double average_load_s = 0;  // of the tasks that restore() adds again
+  double longest_load_s = 0;
+};
+
 class Chooser {
  public:
+  // Call after each iteration. Returns the balancer of the next.
+  Balancer after(Balancer used, const IterationTimes& times) {
+    measured(used, times.process_s - times.average_task_s + times.restore_s);
+    return next(times.longest_load_s - times.average_load_s, times.average_load_s);
+  }
   // Call after each iteration. `cost_s` includes the restore() before the iteration.
   void measured(Balancer used, double cost_s) {
     if (used != Balancer::retain && used != Balancer::plb_tree) return;

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "tasks/retention.hpp"
 #include "tasks/server.hpp"
 
 namespace mh::tasks::detail {
@@ -30,7 +31,7 @@ std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
 }
 
 // Returns nullptr if the system starts no more threads. The worker then answers requests.
-std::unique_ptr<AnswerServer> start_server(Answerer& answerer) {
+std::unique_ptr<AnswerServer> start_server(NodeAnswerer& answerer) {
   try {
     return std::make_unique<AnswerServer>(answerer);
   } catch (const std::system_error&) {
@@ -57,7 +58,7 @@ CollectionCore::CollectionCore(std::unique_ptr<Network> network, const Config& c
       arena_(shape.stride),
       in_wait_(shape.stride),
       backlog_(shape.stride),
-      used_(config.balancer == Balancer::automatic ? Balancer::retain : config.balancer),
+      used_(first_balancer(config.balancer)),
       ns_per_tick_(1 / ticks_per_ns()) {
   balance_rules_.branching = config.balance_branching;
   context_.local_ = config.local;
@@ -117,7 +118,7 @@ Status CollectionCore::process() {
   if (!failure_.ok()) return failure_;
   if (const Status met = meet(); !met) return met;
   begin();
-  Machine machine(EndpointRef{&endpoint_}, deque_, memory_.shape().rank, rules_);
+  Machine machine({&endpoint_}, deque_, memory_.shape().rank, rules_);
   std::unique_ptr<AnswerServer> server;
   if (config_.server && has_other_nodes()) server = start_server(answerer_);
   serves_ = has_other_nodes() && server == nullptr;
@@ -138,8 +139,7 @@ Status CollectionCore::process() {
 }
 
 void CollectionCore::begin() {
-  const bool balanced = used_ == Balancer::plb_central || used_ == Balancer::plb_tree;
-  rules_.steal = used_ != Balancer::none && !(balanced && measured_);
+  rules_.steal = may_steal(used_, measured_);
   statistics_ = {.given = deque_.steals(), .used = used_};
   statistics_.far_steals = endpoint_.far_steals();
   statistics_.arrived = endpoint_.arrived();

@@ -47,7 +47,7 @@ class CollectionCore {
   [[nodiscard]] std::uint64_t size() const;
 
  private:
-  using Machine = Process<EndpointRef, ByteDeque&>;
+  using Machine = Process<EndpointRef<NodeMemory>, ByteDeque&>;
   struct Registered {
     Call call;
     Any function;
@@ -90,13 +90,13 @@ class CollectionCore {
   ByteDeque& deque_;
   Rules rules_;
   Balance balance_rules_;
-  Answerer answerer_;
+  NodeAnswerer answerer_;
   std::vector<Registered> functions_;
   Context context_;
   State state_ = State::seeding;
   Status failure_;  // the network's first failure; the network is unusable after it
 
-  TaskEndpoint endpoint_;
+  NodeEndpoint endpoint_;
   Arena arena_;
   ArenaTasks executed_;  // in arena_: the seeds that ran here or, with `steal`, were added here
   Arena in_wait_;        // copies of the tasks that ran in waits of the current task

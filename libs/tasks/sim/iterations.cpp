@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "tasks/sim/iterations.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "tasks/retention.hpp"
+
+namespace mh::tasks::sim {
+namespace {
+
+// The reductions of a restore() that chooses or balances: up a binary tree and down again.
+double reduction_s(const MachineModel& machine, std::size_t ranks) {
+  const auto rounds = 2 * static_cast<std::uint64_t>(std::bit_width(ranks));
+  return static_cast<double>(rounds * (2 * machine.overhead_ns + machine.latency_ns)) * 1e-9;
+}
+
+}  // namespace
+
+Iterations::Iterations(const MachineModel& machine, const Rules& rules, const Balance& balance,
+                       Balancer balancer, Seeds seeds)
+    : machine_(machine),
+      rules_(rules),
+      balance_(balance),
+      automatic_(balancer == Balancer::automatic),
+      used_(first_balancer(balancer)),
+      seeds_(std::move(seeds)) {}
+
+Outcome Iterations::next(const Work& work) {
+  const bool seeded = std::exchange(only_seeded_, false);
+  rules_.steal = may_steal(used_, measured_) && !seeded;
+  Simulation simulation(machine_, rules_, work, seeds_);
+  Outcome outcome = simulation.run();
+  last_ = used_;
+  restore(simulation, outcome);
+  return outcome;
+}
+
+void Iterations::restore(Simulation& simulation, const Outcome& outcome) {
+  Seeds executed = simulation.take_executed();
+  if (used_ == Balancer::steal) return;
+  std::vector<std::vector<Timed<TaskId>>> timed(executed.size());
+  for (std::size_t rank = 0; rank < executed.size(); ++rank) {
+    for (const TaskId task : executed[rank]) {
+      timed[rank].push_back({task, Bin(static_cast<double>(simulation.measured(task)))});
+    }
+  }
+  const double before_s = std::exchange(restore_s_, 0);
+  if (automatic_) {
+    restore_s_ = before_s;  // choose() counts the restore() before this iteration
+    used_ = choose(timed, outcome);
+    restore_s_ = 2 * reduction_s(machine_, executed.size());
+  }
+  measured_ = true;
+  if (moves_tasks(used_) && !only_seeded_) {
+    balanced_ = balance(scheme_of(used_), machine_, balance_, timed);
+    restore_s_ += balanced_.seconds;
+  }
+  for (std::size_t rank = 0; rank < timed.size(); ++rank) {
+    order_restored(used_, timed[rank]);
+    seeds_[rank].clear();
+    for (const auto& one : timed[rank]) seeds_[rank].push_back(one.task);
+  }
+}
+
+Balancer Iterations::choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
+                            const Outcome& outcome) {
+  const auto ranks = static_cast<double>(executed.size());
+  IterationTimes times{.average_task_s = outcome.in_tasks_s / ranks,
+                       .process_s = outcome.end_s,
+                       .restore_s = restore_s_};
+  for (const auto& own : executed) {
+    const double load = load_of(own);
+    times.average_load_s += load / ranks;
+    times.longest_load_s = std::max(times.longest_load_s, load);
+  }
+  return chooser_.after(used_, times);
+}
+
+}  // namespace mh::tasks::sim
