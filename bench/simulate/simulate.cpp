@@ -13,6 +13,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +32,10 @@ namespace {
 
 struct Request {
   std::string scheme = "retain";
-  bool seeded = false;
+  bool seeded = false;  // a second iteration where tasks ran, without steals and balancer
+  bool all = false;     // the first iteration has the null tasks
+  std::string durations;
+  std::string children;
   Problem problem = kProblems[1];
   MachineModel machine;
   std::uint32_t cores = 2400;
@@ -86,6 +91,9 @@ using R = Request;
 constexpr Setting kSettings[] = {
     {"scheme", [](R& r, const char* v) { r.scheme = v; }},
     {"seeded", [](R& r, const char* v) { r.seeded = whole(v, 0) != 0; }},
+    {"all", [](R& r, const char* v) { r.all = whole(v, 0) != 0; }},
+    {"durations", [](R& r, const char* v) { r.durations = v; }},
+    {"children", [](R& r, const char* v) { r.children = v; }},
     {"problem", [](R& r, const char* v) { r.problem = named(kProblems, v, "no such problem"); }},
     {"machine", [](R& r, const char* v) { r.machine = named(kMachines, v, "no such machine"); }},
     {"cores", [](R& r, const char* v) { r.cores = count(v, 2); }},
@@ -98,11 +106,18 @@ constexpr Setting kSettings[] = {
     {"arity", [](R& r, const char* v) { r.rules.arity = count(v, 1); }},
     {"tasks", [](R& r, const char* v) { r.problem.tasks = count(v, 1); }},
     {"work", [](R& r, const char* v) { r.problem.work_s = real(v); }},
-    {"longest-over-mean", [](R& r, const char* v) { r.problem.longest_over_mean = real(v); }},
+    {"atoms", [](R& r, const char* v) { r.problem.atoms = count(v, 1); }},
+    {"blocks", [](R& r, const char* v) { r.problem.blocks = count(v, 1); }},
     {"latency-ns", [](R& r, const char* v) { r.machine.latency_ns = whole(v, 0); }},
     {"overhead-ns", [](R& r, const char* v) { r.machine.overhead_ns = whole(v, 0); }},
     {"bandwidth", [](R& r, const char* v) { r.machine.bytes_per_ns = real(v); }},
     {"server", [](R& r, const char* v) { r.machine.server = whole(v, 0) != 0; }},
+    {"local-latency-ns", [](R& r, const char* v) { r.machine.local_latency_ns = whole(v, 0); }},
+    {"local-bandwidth", [](R& r, const char* v) { r.machine.local_bytes_per_ns = real(v); }},
+    {"take-ns", [](R& r, const char* v) { r.machine.take_ns = whole(v, 0); }},
+    {"look-ns", [](R& r, const char* v) { r.machine.look_ns = whole(v, 0); }},
+    {"task-bytes", [](R& r, const char* v) { r.machine.task_bytes = count(v, 1); }},
+    {"slow-node", [](R& r, const char* v) { r.machine.slow_node = real(v); }},
     {"node", [](R& r, const char* v) { r.machine.cores_per_node = count(v, 1); }},
     {"constant",
      [](R& r, const char* v) { r.balance.donate_above = r.balance.assign_below = real(v); }},
@@ -152,14 +167,16 @@ std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std
   return durations;
 }
 
-void print(const Request& request, int iteration, const char* seeded, const Outcome& outcome,
-           double wall_s) {
+void print(const Request& request, int iteration, const Iterations& iterations,
+           const Outcome& outcome, double wall_s) {
+  const auto used = static_cast<std::size_t>(iterations.used());
   std::printf(
-      "{\"kind\": \"iteration\", \"iteration\": %d, \"scheme\": \"%s\", \"seeded\": \"%s\", "
-      "\"cores\": %u, \"ranks\": %u, \"ideal_s\": %.6f, \"last_task_s\": %.6f, "
-      "\"end_s\": %.6f, \"efficiency\": %.5f, ",
-      iteration, request.scheme.c_str(), seeded, request.cores, request.rules.places.ranks,
-      outcome.ideal_s, outcome.last_task_s, outcome.end_s, outcome.efficiency());
+      "{\"kind\": \"iteration\", \"iteration\": %d, \"scheme\": \"%s\", \"used\": \"%s\", "
+      "\"cores\": %u, \"server\": %d, \"ideal_s\": %.6f, \"last_task_s\": %.6f, "
+      "\"end_s\": %.6f, \"restore_s\": %.6f, \"efficiency\": %.5f, ",
+      iteration, request.scheme.c_str(), kBalancerNames[used].first.data(), request.cores,
+      static_cast<int>(request.machine.server), outcome.ideal_s, outcome.last_task_s,
+      outcome.end_s, iterations.restore_s(), outcome.efficiency());
   std::printf(
       "\"attempts\": %.4f, \"attempts_std\": %.4f, \"steals\": %.4f, \"steals_std\": %.4f, "
       "\"tasks\": %.4f, \"tasks_std\": %.4f, \"run\": %llu, \"rounds\": %u, "
@@ -180,11 +197,11 @@ void print(const Request& request, int iteration, const char* seeded, const Outc
 void print(const Request& request, const char* balancer, const Balanced& balanced,
            std::uint32_t period, std::uint32_t many, double before) {
   std::printf(
-      "{\"kind\": \"balancer\", \"balancer\": \"%s\", \"cores\": %u, \"ranks\": %u, "
-      "\"period\": %u, \"many\": %u, \"seconds\": %.6f, \"moved\": %llu, "
+      "{\"kind\": \"balancer\", \"balancer\": \"%s\", \"cores\": %u, "
+      "\"period\": %u, \"many\": %u, \"seconds\": %.6f, \"passes\": %d, \"moved\": %llu, "
       "\"over_ideal\": %.6f, \"before\": %.6f}\n",
-      balancer, request.cores, request.rules.places.ranks, period, many, balanced.seconds,
-      static_cast<unsigned long long>(balanced.moved), balanced.over_ideal, before);
+      balancer, request.cores, period, many, balanced.seconds,
+      balanced.passes, static_cast<unsigned long long>(balanced.moved), balanced.over_ideal, before);
   std::fflush(stdout);
 }
 
@@ -195,24 +212,63 @@ Balancer balancer_named(const std::string& scheme) {
   usage("no such scheme");
 }
 
+// The durations of the iterations: from a file of 32-bit numbers, an iteration after the other, or
+// of the problem.
+class Durations {
+ public:
+  explicit Durations(const Request& request) : request_(request) {
+    if (!request.durations.empty()) {
+      drawn_ = numbers<float>(request.durations);
+      count_ = request.children.empty() ? request.problem.tasks : drawn_.size();
+    } else {
+      drawn_ = request.all ? all_durations_of(request.problem, request.machine)
+                           : durations_of(request.problem, request.machine);
+      count_ = drawn_.size();
+    }
+    if (count_ == 0 || drawn_.size() % count_ != 0) usage("the file is no multiple of --tasks");
+  }
+  [[nodiscard]] std::uint32_t tasks() const { return static_cast<std::uint32_t>(count_); }
+  // After the file's end its last iteration goes on.
+  std::vector<float> next() {
+    const std::size_t at = std::min<std::size_t>(iteration_++, drawn_.size() / count_ - 1);
+    const std::vector<float> part(drawn_.begin() + static_cast<long>(at * count_),
+                                  drawn_.begin() + static_cast<long>((at + 1) * count_));
+    return with_noise(part, request_.noise, request_.rules.seed + iteration_);
+  }
+
+  template <class Number>
+  static std::vector<Number> numbers(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    if (!file || bytes.size() % sizeof(Number) != 0) usage("a file cannot be read");
+    std::vector<Number> found(bytes.size() / sizeof(Number));
+    std::memcpy(found.data(), bytes.data(), bytes.size());
+    return found;
+  }
+
+ private:
+  const Request& request_;
+  std::vector<float> drawn_;
+  std::size_t count_ = 0;
+  unsigned iteration_ = 0;
+};
+
 void run(const Request& request) {
   const Balancer balancer = balancer_named(request.scheme);
-  const std::vector<float> drawn = draw_durations(request.problem, request.rules.seed);
-  const auto tasks = static_cast<std::uint32_t>(drawn.size());
+  Durations durations(request);
+  std::vector<TaskId> children;
+  if (!request.children.empty()) children = Durations::numbers<TaskId>(request.children);
+  const std::uint32_t seeds = children.empty() ? durations.tasks() : children.front();
   Iterations iterations(request.machine, request.rules, request.balance, balancer,
-                        in_blocks(tasks, request.rules.places.ranks));
+                        in_blocks(seeds, request.rules.places.ranks));
   for (int iteration = 1; iteration <= request.iterations; ++iteration) {
     const auto start = std::chrono::steady_clock::now();
-    const auto durations =
-        with_noise(drawn, request.noise, request.rules.seed + static_cast<unsigned>(iteration));
+    const std::vector<float> seconds = durations.next();
     if (request.seeded && iteration == 1) iterations.only_seeded();
-    const Outcome outcome = iterations.next({durations});
+    const Outcome outcome = iterations.next({seconds, children});
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    print(request, iteration, kBalancerNames[static_cast<std::size_t>(iterations.used())].first.data(), outcome, wall.count());
-    if (outcome.run != tasks) usage("tasks were lost or run twice");
-    if (moves_tasks(iterations.used())) {
-      print(request, request.scheme.c_str(), iterations.balanced(), 0, 0, 0);
-    }
+    print(request, iteration, iterations, outcome, wall.count());
+    if (outcome.run != iterations.expected()) usage("tasks were lost or run twice");
   }
 }
 
@@ -235,7 +291,7 @@ double imbalance(const Seeds& seeds, const std::vector<float>& durations) {
 }
 
 void balancers(const Request& request) {
-  const std::vector<float> durations = draw_durations(request.problem, request.rules.seed);
+  const std::vector<float> durations = durations_of(request.problem, request.machine);
   for (const auto& [period, many] : kGrid) {
     const Seeds seeds = favoured(durations, request.rules.places.ranks, period, many);
     const double before = imbalance(seeds, durations);

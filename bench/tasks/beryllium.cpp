@@ -77,7 +77,7 @@ int main(int count, char** words) {
   libint2::Engine engine(libint2::Operator::coulomb, 3, 1);
   engine.set_precision(0);
   for (std::size_t many = 0; many <= 4; ++many) {
-    std::printf("%.0fF, ", quartet_ns(engine, shells, many));
+    std::printf("%.0f, ", quartet_ns(engine, shells, many));
   }
   std::printf("\n");
   libint2::finalize();

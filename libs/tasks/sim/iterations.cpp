@@ -28,8 +28,9 @@ Iterations::Iterations(const MachineModel& machine, const Rules& rules, const Ba
       seeds_(std::move(seeds)) {}
 
 Outcome Iterations::next(const Work& work) {
-  const bool seeded = std::exchange(only_seeded_, false);
-  rules_.steal = may_steal(used_, measured_) && !seeded;
+  rules_.steal = may_steal(used_, measured_) && !std::exchange(is_seeded_, false);
+  expected_ = work.children.empty() ? 0 : work.seconds.size();
+  for (const auto& own : work.children.empty() ? seeds_ : Seeds{}) expected_ += own.size();
   Simulation simulation(machine_, rules_, work, seeds_);
   Outcome outcome = simulation.run();
   last_ = used_;
@@ -46,14 +47,12 @@ void Iterations::restore(Simulation& simulation, const Outcome& outcome) {
       timed[rank].push_back({task, Bin(static_cast<double>(simulation.measured(task)))});
     }
   }
-  const double before_s = std::exchange(restore_s_, 0);
-  if (automatic_) {
-    restore_s_ = before_s;  // choose() counts the restore() before this iteration
-    used_ = choose(timed, outcome);
-    restore_s_ = 2 * reduction_s(machine_, executed.size());
-  }
+  // choose() counts the restore() before this iteration.
+  if (automatic_) used_ = choose(timed, outcome);
+  restore_s_ = automatic_ ? 2 * reduction_s(machine_, executed.size()) : 0;
   measured_ = true;
-  if (moves_tasks(used_) && !only_seeded_) {
+  is_seeded_ = std::exchange(only_seeded_, false);
+  if (moves_tasks(used_) && !is_seeded_) {
     balanced_ = balance(scheme_of(used_), machine_, balance_, timed);
     restore_s_ += balanced_.seconds;
   }

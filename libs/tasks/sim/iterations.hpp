@@ -28,8 +28,10 @@ class Iterations {
   [[nodiscard]] Balancer used() const { return last_; }      // by the last iteration
   [[nodiscard]] double restore_s() const { return restore_s_; }  // after the last iteration
   [[nodiscard]] const Balanced& balanced() const { return balanced_; }  // by the last restore()
-  // The next iteration runs each task where it ran, without steals and without a balancer: the
-  // second iteration of figure 6.
+  // The number of tasks that the last iteration had to run.
+  [[nodiscard]] std::uint64_t expected() const { return expected_; }
+  // Call before next(). The iteration after that runs each task where it ran, without steals and
+  // without a balancer: the second iteration of figure 6.
   void only_seeded() { only_seeded_ = true; }
 
  private:
@@ -47,8 +49,10 @@ class Iterations {
   Seeds seeds_;
   Balanced balanced_;
   double restore_s_ = 0;
+  std::uint64_t expected_ = 0;
   bool measured_ = false;
   bool only_seeded_ = false;
+  bool is_seeded_ = false;  // the next iteration is the seeded one
 };
 
 }  // namespace mh::tasks::sim

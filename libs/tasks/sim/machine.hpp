@@ -32,6 +32,7 @@ struct MachineModel {
   std::uint64_t poll_every_ns = 75'000;  // of a server: its sleep of 20 us and the timer's slack
   std::uint64_t poll_ns = 2'000;         // of a server's core for each poll
   std::uint32_t task_bytes = 64;
+  double flops = 8.4e9;  // operations a second of a core, at most
   double slow_node = 1;  // the tasks on the first node take that many times as long
 
   [[nodiscard]] std::uint64_t transfer_ns(std::uint64_t bytes) const {
@@ -41,12 +42,12 @@ struct MachineModel {
 
 // The paper's three machines: cores of a node from its section 7. Latencies and bandwidths are
 // those that the makers published for the networks, rounded: Gemini 1.5 us, Blue Gene/P's torus
-// 3.5 us. Overheads are those of a threaded MPI there. The times of deques and heaps are this
+// 3.5 us. A core does four operations a cycle. Overheads are those of a threaded MPI there. The times of deques and heaps are this
 // library's on a core of 2021 (docs/tasks.md, costs), times 3 for Hopper and Titan and times 12
 // for Intrepid's 850 MHz.
 inline constexpr MachineModel kMachines[] = {
     {.name = "hopper"},
-    {.name = "titan", .cores_per_node = 16, .cores_per_numa = 8},
+    {.name = "titan", .cores_per_node = 16, .cores_per_numa = 8, .flops = 8.8e9},
     {.name = "intrepid",
      .cores_per_node = 4,
      .cores_per_numa = 4,
@@ -58,7 +59,8 @@ inline constexpr MachineModel kMachines[] = {
      .take_ns = 400,
      .look_ns = 400,
      .step_ns = 120,
-     .poll_ns = 8'000},
+     .poll_ns = 8'000,
+     .flops = 3.4e9},
 };
 
 }  // namespace mh::tasks::sim

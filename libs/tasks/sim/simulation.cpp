@@ -32,10 +32,10 @@ Spread spread(std::size_t count, Value value) {
 double work_of(const Work& work, const Seeds& seeds) {
   double sum = 0;
   if (!work.children.empty()) {
-    for (const float seconds : work.seconds) sum += static_cast<double>(seconds);
+    for (const float seconds : work.seconds) sum += std::abs(static_cast<double>(seconds));
   }
   for (const auto& own : work.children.empty() ? seeds : Seeds{}) {
-    for (const TaskId task : own) sum += static_cast<double>(work.seconds[task]);
+    for (const TaskId task : own) sum += std::abs(static_cast<double>(work.seconds[task]));
   }
   return sum;
 }
@@ -272,7 +272,7 @@ void Simulation::end(Rank& rank) {
 }
 
 std::uint64_t Simulation::time_of(std::uint32_t number) const {
-  double seconds = static_cast<double>(work_.seconds[ranks_[number].task]);
+  double seconds = std::abs(static_cast<double>(work_.seconds[ranks_[number].task]));
   if (node_of(number) == 0) seconds *= machine_.slow_node;
   if (machine_.server) {
     seconds *= 1 + static_cast<double>(machine_.poll_ns) /
@@ -306,7 +306,7 @@ void Simulation::finish_task(std::uint32_t number) {
   in_tasks_ += taken;
   measured_[rank.task] = static_cast<float>(static_cast<double>(taken) * 1e-9);
   ++rank.ran;
-  if (rank.task < first_child_) executed_[number].push_back(rank.task);
+  if (rank.task < first_child_ && !prunes_itself(rank.task)) executed_[number].push_back(rank.task);
   add_children(rank);
   rank.machine.ran(taken);
   if (!machine_.server && now_ >= rank.look) {

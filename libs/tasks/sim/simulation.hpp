@@ -107,7 +107,7 @@ struct Outcome {
   [[nodiscard]] double efficiency() const { return end_s == 0 ? 0 : ideal_s / end_s; }
 };
 
-// The tasks of an iteration.
+// The tasks of an iteration. A task whose seconds are negative prunes itself after its run.
 struct Work {
   std::span<const float> seconds;         // by task
   std::span<const TaskId> children = {};  // by task, and one more: its children begin there; or none
@@ -175,6 +175,7 @@ class Simulation {
   void add_children(Rank& rank);
   void end(Rank& rank);
   void count_busy(std::uint64_t time, int change);
+  [[nodiscard]] bool prunes_itself(TaskId task) const { return work_.seconds[task] < 0; }
   [[nodiscard]] std::uint64_t time_of(std::uint32_t number) const;
   [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const {
     return rank / rules_.places.per_node;

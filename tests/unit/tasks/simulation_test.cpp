@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <random>
 #include <vector>
 
+#include "tasks/sim/beryllium.hpp"
 #include "tasks/sim/iterations.hpp"
 
 namespace mh::tasks::sim {
@@ -40,16 +42,36 @@ TEST(EventQueue, gives_events_in_the_order_of_time_and_then_of_coming) {
   }
 }
 
-TEST(Workload, has_what_the_problem_says) {
-  const Problem problem{"test", 48, 40'000, 20'000, 5.9};
-  const std::vector<float> durations = draw_durations(problem, 3);
-  EXPECT_NEAR(static_cast<double>(durations.size()), 40'000, 400);
+TEST(Workload, has_as_many_tasks_as_the_paper_and_the_given_work) {
+  const auto problem = kProblems[0];
+  const std::vector<float> durations = durations_of(problem, {});
+  EXPECT_NEAR(static_cast<double>(durations.size()), problem.tasks, 0.05 * problem.tasks);
   const double sum = std::accumulate(durations.begin(), durations.end(), 0.0);
-  EXPECT_NEAR(sum, 20'000, 20);
-  const double mean = sum / static_cast<double>(durations.size());
-  EXPECT_NEAR(std::ranges::max(durations) / mean, 5.9, 0.1);
-  EXPECT_EQ(durations, draw_durations(problem, 3));
-  EXPECT_NE(durations, draw_durations(problem, 4));
+  EXPECT_NEAR(sum, problem.work_s, 1e-3 * problem.work_s);
+}
+
+TEST(Workload, null_tasks_are_those_that_are_missing_otherwise) {
+  const Problem problem{"test", 64, 24, 6'000, 3'000};
+  const std::vector<float> all = all_durations_of(problem, {});
+  EXPECT_EQ(all.size(), std::size_t{24} * 24 * 24 * 24);
+  std::vector<float> kept;
+  std::ranges::copy_if(all, std::back_inserter(kept), [](float one) { return one > 0; });
+  EXPECT_EQ(kept, durations_of(problem, {}));
+}
+
+// Four blocks of 12, 9, 5 and 11 tiles: (37^4 + 5^4 + 3^4 + 9^4) / 4 tiles of C are symmetric.
+TEST(Workload, the_contraction_has_the_tasks_of_table_1) {
+  const std::vector<float> durations = durations_of(kProblems[3], {});
+  EXPECT_EQ(durations.size(), 470'357U);
+  EXPECT_GT(*std::ranges::min_element(durations), 0);
+}
+
+// The mirrored chain has the same bounds, so exchanging both pairs changes no duration.
+TEST(Workload, bounds_of_shells_are_symmetric) {
+  for (std::uint32_t a = 0; a < 40; ++a) {
+    for (std::uint32_t b = 0; b < 40; ++b) EXPECT_EQ(shell_bound(a, b), shell_bound(b, a));
+  }
+  EXPECT_EQ(shell_bound(0, 3 * (kReach + 1)), kNoBound);
 }
 
 TEST(Workload, favoured_ranks_get_many) {
@@ -79,7 +101,7 @@ std::vector<TaskId> sorted(const Seeds& seeds) {
 }
 
 const std::vector<float>& durations() {
-  static const std::vector<float> drawn = draw_durations({"test", 24, 6'000, 3'000, 5.9}, 1);
+  static const std::vector<float> drawn = durations_of({"test", 64, 24, 6'000, 3'000}, {});
   return drawn;
 }
 
@@ -181,6 +203,40 @@ TEST(Simulation, tasks_add_tasks) {
   EXPECT_EQ(outcome.run, 7U);
   EXPECT_NEAR(outcome.last_task_s, 0.3, 0.01);
   EXPECT_EQ(sorted(simulation.take_executed()), std::vector<TaskId>{0});
+}
+
+TEST(Iterations, tasks_that_prune_themselves_run_once) {
+  const Setting s = setting(4, false);
+  const std::vector<float> seconds{0.1F, -0.001F, 0.1F, -0.001F, 0.1F};
+  Iterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(5, 4));
+  EXPECT_EQ(iterations.next({seconds}).run, 5U);
+  EXPECT_EQ(iterations.next({seconds}).run, 3U);
+}
+
+TEST(Iterations, a_seeded_iteration_steals_nothing_and_the_balancer_follows) {
+  const Setting s = setting(50, false);
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  Iterations iterations(s.machine, s.rules, {}, Balancer::plb_tree, in_blocks(count, 50));
+  iterations.only_seeded();
+  EXPECT_GT(iterations.next({durations()}).attempts.mean, 0);
+  EXPECT_EQ(iterations.balanced().moved, 0U);
+  const Outcome seeded = iterations.next({durations()});
+  EXPECT_EQ(seeded.attempts.mean, 0);
+  EXPECT_GT(iterations.balanced().moved, 0U);
+  EXPECT_GT(iterations.next({durations()}).efficiency(), seeded.efficiency());
+}
+
+TEST(Iterations, the_automatic_balancer_tries_both) {
+  const Setting s = setting(50, false);
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  Iterations iterations(s.machine, s.rules, {}, Balancer::automatic, in_blocks(count, 50));
+  std::vector<Balancer> used;
+  for (int i = 0; i < 3; ++i) {
+    (void)iterations.next({durations()});
+    used.push_back(iterations.used());
+  }
+  EXPECT_EQ(used[0], Balancer::retain);
+  EXPECT_TRUE(std::ranges::count(used, Balancer::plb_tree) > 0);
 }
 
 TEST(Simulation, a_slow_node_gets_less) {
