@@ -173,10 +173,10 @@ void print(const Request& request, int iteration, const Iterations& iterations,
   std::printf(
       "{\"kind\": \"iteration\", \"iteration\": %d, \"scheme\": \"%s\", \"used\": \"%s\", "
       "\"cores\": %u, \"server\": %d, \"ideal_s\": %.6f, \"last_task_s\": %.6f, "
-      "\"end_s\": %.6f, \"restore_s\": %.6f, \"efficiency\": %.5f, ",
+      "\"end_s\": %.6f, \"in_tasks_s\": %.6f, \"restore_s\": %.6f, \"efficiency\": %.5f, ",
       iteration, request.scheme.c_str(), kBalancerNames[used].first.data(), request.cores,
       static_cast<int>(request.machine.server), outcome.ideal_s, outcome.last_task_s,
-      outcome.end_s, iterations.restore_s(), outcome.efficiency());
+      outcome.end_s, outcome.in_tasks_s, iterations.restore_s(), outcome.efficiency());
   std::printf(
       "\"attempts\": %.4f, \"attempts_std\": %.4f, \"steals\": %.4f, \"steals_std\": %.4f, "
       "\"tasks\": %.4f, \"tasks_std\": %.4f, \"run\": %llu, \"rounds\": %u, "

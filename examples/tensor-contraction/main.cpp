@@ -2,7 +2,7 @@
 // C[ijkl] += A[ijab] B[abkl] in uneven tiles. A task is a tile of C, and multiplies the tiles of A
 // and B that it needs with BLAS. Every rank has all of A and B. The end sums C over the ranks.
 //
-//   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]
+//   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]
 //
 // Prints a line for each iteration, and the error of C v against A (B v) for a vector v.
 // Efficiency: the time in tasks over the number of ranks times the time of process().
@@ -16,6 +16,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "../recording.hpp"
 #include "manyhands/tasks.hpp"
 #include "tensor.hpp"
 
@@ -30,14 +31,15 @@ struct Tile {
 };
 struct Local {
   Tensor a, b, c;
+  recording::Recording* recording = nullptr;
 };
 struct Job {
   int rank = 0;
   int ranks = 1;
 };
 
-void multiply(tasks::Context& context, const Tile& tile) noexcept {
-  auto& [a, b, c] = context.local<Local>();
+void multiply_tile(Local& local, const Tile& tile) {
+  auto& [a, b, c, recording] = local;
   const int rows = static_cast<int>(a.size(tile.left));
   const int columns = static_cast<int>(b.size(tile.right));
   double* sum = c.tile(tile.left, tile.right).data();
@@ -47,6 +49,15 @@ void multiply(tasks::Context& context, const Tile& tile) noexcept {
                 a.tile(tile.left, pair).data(), inner, b.tile(pair, tile.right).data(), columns, 1,
                 sum, columns);
   }
+}
+
+void multiply(tasks::Context& context, const Tile& tile) noexcept {
+  auto& local = context.local<Local>();
+  const auto pairs = static_cast<std::uint32_t>(local.a.pairs());
+  local.recording->run(tile.left * pairs + tile.right, [&] {
+    multiply_tile(local, tile);
+    return true;
+  });
 }
 
 // Sums C over the ranks. Returns the largest difference of C v and factor A (B v).
@@ -69,18 +80,19 @@ double error(Local& local, int factor) {
 }
 
 void report(int iteration, const tasks::Statistics& own, const Job& job) {
-  std::array<double, 2> sums{own.task_s, static_cast<double>(own.tasks)};
+  std::array<double, 3> sums{own.task_s, static_cast<double>(own.tasks),
+                             static_cast<double>(own.steals)};
   double longest = own.process_s;
-  MPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, sums.data(), 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   if (job.rank != 0) return;
-  std::printf("iteration %d tasks %.0f time %.4f s efficiency %.1f %%\n", iteration, sums[1],
-              longest, 100 * sums[0] / (longest * job.ranks));
+  std::printf("iteration %d tasks %.0f steals %.0f time %.4f s efficiency %.1f %%\n", iteration,
+              sums[1], sums[2], longest, 100 * sums[0] / (longest * job.ranks));
 }
 
 int run(tasks::Balancer balancer, const contraction::Tiling& tiling, int iterations,
-        const Job& job) {
-  Local local{Tensor(tiling), Tensor(tiling), Tensor(tiling)};
+        recording::Recording& recording, const Job& job) {
+  Local local{Tensor(tiling), Tensor(tiling), Tensor(tiling), &recording};
   local.a.fill(1);
   local.b.fill(2);
   const auto pairs = static_cast<std::uint32_t>(local.a.pairs());
@@ -100,13 +112,14 @@ int run(tasks::Balancer balancer, const contraction::Tiling& tiling, int iterati
     }
   }
   for (int iteration = 1; iteration <= iterations; ++iteration) {
+    recording.begin_iteration();
     if (!collection->process()) return 1;
     report(iteration, collection->statistics(), job);
     if (!collection->restore()) return 1;
   }
   const double far = error(local, iterations);
   if (job.rank == 0) std::printf("error %.1e %s\n", far, far < 1e-8 ? "right" : "WRONG");
-  return 0;
+  return recording.write(job.rank) ? 0 : 1;
 }
 
 int number(int count, char** words, int at, int otherwise) {
@@ -117,6 +130,7 @@ int number(int count, char** words, int at, int otherwise) {
 
 int main(int count, char** words) {
   MPI_Init(&count, &words);
+  recording::Recording recording(count, words);
   Job job;
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
@@ -126,10 +140,10 @@ int main(int count, char** words) {
   const int iterations = number(count, words, 4, 5);
   int code = 2;
   if (balancer && tiles > 0 && mean > 0 && iterations > 0) {
-    code = run(*balancer, contraction::uneven(tiles, mean), iterations, job);
+    code = run(*balancer, contraction::uneven(tiles, mean), iterations, recording, job);
   } else if (job.rank == 0) {
     std::fprintf(stderr,
-                 "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]\n"
+                 "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]\n"
                  "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
   }
   MPI_Finalize();

@@ -164,7 +164,6 @@ TEST(Iterations, tasks_that_are_retained_need_few_steals) {
   const Outcome before = iterations.next({durations()});
   const Outcome after = iterations.next({durations()});
   EXPECT_LT(after.successes.mean, before.successes.mean);
-  EXPECT_LT(after.attempts.mean, before.attempts.mean);
   EXPECT_LT(after.end_s, before.end_s);
 }
 
