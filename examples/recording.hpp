@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Records the seconds of each task, for the simulator (bench/tasks/validate.py).
 //
-// The word record=FILE among a program's words switches it on. Each rank writes FILE.RANK: for each
-// task that it has run, the iteration and the number of the task as 32-bit numbers, and a 32-bit
-// float; a negative number of seconds means that the task has pruned itself. Threads: the rank's.
+// The word record=FILE among a program's words switches it on. Each rank writes FILE.RANK. A task
+// that it has run has a row there: the iteration and the task's number, both of 32 bits, and the
+// seconds as a 32-bit float. Negative seconds: the task has pruned itself. Threads: the rank's.
 #pragma once
 
 #include <chrono>

@@ -7,8 +7,8 @@
 //
 // SPACING is the distance of neighbours in angstroms; 2.22 is that of the metal. An atom has the
 // shells 1s, 2s and 2p. Prints log10 of the bounds, a line for each distance in atoms and each
-// shell of the first atom, then the nanoseconds of a quartet with 0 to 4 shells of p, the medians
-// of 21 rounds. Threads: one.
+// shell of the first atom. The last line has the nanoseconds of a quartet with 0 to 4 shells of p,
+// the medians of 21 rounds. Threads: one.
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -38,32 +38,24 @@ def runs() -> Iterator[Run]:
     for cores in (2400, 4800, 9600, 19200, 38400):
         words = ("balancers", "--problem", "hf-be256", "--cores", str(cores))
         yield Run(f"table3-{cores}", words)
-    yield Run(
-        "table3-76800-cap", ("balancers", "--problem", "hf-be256", "--cores", "76800")
-    )
+    yield Run("table3-76800-cap", ("balancers", "--problem", "hf-be256", "--cores", "76800"))
     no_cap = ("balancers", "--problem", "hf-be256", "--cores", "76800", "--cap", "0")
     yield Run("table3-76800-no-cap", no_cap)
     for cores in (2400, 4800, 9600, 19200, 38400):
-        for server in ("0", "1"):
-            more = ("--server", server)
-            yield _iterations("hf-be256", "hopper", cores, "retain", 5, *more)
-            yield _iterations("hf-be256", "hopper", cores, "plb-tree", 5, *more, "--seeded", "1")
+        yield _iterations("hf-be256", "hopper", cores, "retain", 5)
+        yield _iterations("hf-be256", "hopper", cores, "plb-tree", 5, "--seeded", "1")
     for cores in (9600, 19200, 38400, 76800):
-        for server in ("0", "1"):
-            yield _iterations("tce", "hopper", cores, "retain", 5, "--server", server)
-            more = ("--server", server, "--seeded", "1")
-            yield _iterations("tce", "hopper", cores, "plb-tree", 5, *more)
-    for cores in (9600, 19200, 38400, 76800):
-        for server in ("0", "1"):
-            yield _iterations("hf-be512", "hopper", cores, "retain", 5, "--server", server)
+        yield _iterations("hf-be512", "hopper", cores, "retain", 5)
     for cores in (9600, 76800):
-        more = ("--server", "0", "--seeded", "1")
-        yield _iterations("hf-be512", "hopper", cores, "plb-tree", 5, *more)
-    yield _iterations("hf-be512-20", "intrepid", 163840, "retain", 4, "--server", "0")
-    yield _iterations("hf-be256", "hopper", 9600, "retain", 1, "--all", "1")
-    yield _iterations("hf-be256", "hopper", 38400, "retain", 1, "--all", "1")
-    yield _iterations("hf-be512-20", "titan", 128000, "retain", 5, "--server", "0")
-    yield _iterations("hf-be512-20", "intrepid", 1000000, "retain", 1, "--server", "0")
+        yield _iterations("tce", "hopper", cores, "retain", 5)
+        yield _iterations("tce", "hopper", cores, "plb-tree", 5, "--seeded", "1")
+    yield _iterations("hf-be512-20", "intrepid", 163840, "retain", 4)
+    yield _iterations("hf-be512", "hopper", 76800, "plb-tree", 5, "--seeded", "1")
+    yield _iterations("hf-be256", "hopper", 9600, "retain", 2, "--all", "1")
+    yield _iterations("hf-be512-20", "titan", 128000, "retain", 5)
+    for cores in (9600, 38400):
+        yield _iterations("hf-be256", "hopper", cores, "retain", 5, "--server", "1")
+    yield _iterations("hf-be512-20", "intrepid", 1000000, "retain", 1)
 
 
 def run_all(program: Path, out: Path) -> None:
@@ -73,7 +65,9 @@ def run_all(program: Path, out: Path) -> None:
         if file.exists():
             continue
         start = time.monotonic()
-        done = subprocess.run([str(program), *run.words], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [str(program), *run.words], capture_output=True, text=True, check=True
+        )
         part = file.with_suffix(".part")
         part.write_text(done.stdout)
         part.rename(file)

@@ -71,10 +71,9 @@ def build(mpi: MpiBuild) -> None:
     flags += [f"-I{ROOT}/{folder}" for folder in ("include", "src", "libs")]
     link = [f"-L{ROOT}/build/lib", f"-Wl,-rpath,{ROOT}/build/lib", "-lmanyhands-tasks"]
     overhead = [mpicxx, *flags, str(here / "overhead.cpp"), *link, "-o", str(WORK / "overhead")]
-    tree = ["c++", *flags, str(here / "uts_tree.cpp"), "-lcrypto", "-o", str(WORK / "uts_tree")]
     make = ["make", "-s", f"MPICXX={mpicxx}", f"OUT={WORK}"]
-    for command in (overhead, tree):
-        subprocess.run(command, check=True)
+    subprocess.run(overhead, check=True)
+    subprocess.run([*make, "-C", str(ROOT / "examples" / "uts"), f"{WORK}/uts-tree"], check=True)
     for example in sorted({program.binary for program in PROGRAMS}):
         subprocess.run([*make, "-C", str(ROOT / "examples" / example)], check=True)
 
@@ -114,7 +113,9 @@ class Machine:
         """Steals of all ranks and efficiency, of each iteration that counts."""
         results: list[tuple[int, float]] = []
         for _ in range(self.rounds):
-            text = self.output(self.ranks, program.binary, *program.before, balancer, *program.after)
+            text = self.output(
+                self.ranks, program.binary, *program.before, balancer, *program.after
+            )
             one = [(int(steals), float(share)) for steals, _, share in RESULT.findall(text)]
             results += one if len(one) == 1 else one[1:]
         return results
@@ -166,7 +167,7 @@ def simulated(
 
 
 def _word(value: object) -> str:
-    return f"{value:.0f}" if isinstance(value, float) and value > 100 else str(value)
+    return f"{value:.0f}" if isinstance(value, float) else str(value)
 
 
 def tasks_of(machine: Machine, program: Program) -> list[str]:
@@ -175,7 +176,7 @@ def tasks_of(machine: Machine, program: Program) -> list[str]:
     if program.binary == "uts":
         children = WORK / "children.bin"
         subprocess.run(
-            [str(WORK / "uts_tree"), program.before[0], str(seconds), str(children)], check=True
+            [str(WORK / "uts-tree"), program.before[0], str(seconds), str(children)], check=True
         )
         return ["--durations", str(seconds), "--children", str(children)]
     found = machine.recorded(program)

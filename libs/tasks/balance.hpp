@@ -52,6 +52,13 @@ class Bin {
     const std::uint32_t bits = ((key_ + kLeast) << kShift) | (1U << (kShift - 1));
     return std::bit_cast<float>(bits);
   }
+  // The bin as a number, for storage; 0 is the shortest.
+  [[nodiscard]] std::uint16_t key() const { return key_; }
+  static Bin of_key(std::uint16_t key) {
+    Bin bin;
+    bin.key_ = key;
+    return bin;
+  }
   bool operator<(const Bin& other) const { return key_ < other.key_; }
 
  private:

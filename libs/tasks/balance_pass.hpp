@@ -48,22 +48,28 @@ class BalancePlan {
     best_ = std::min(best_, loads.longest);
     target_ = cap_ ? std::max(loads.average, loads.longest_task) : loads.average;
     if (target_ <= 0 || loads.longest <= above_ * target_) return false;
-    return passes_-- > 0;
+    return pass_++ < passes_;
   }
   // The tasks before next() are the best so far. The rank keeps a copy of the list.
   [[nodiscard]] bool is_best() const { return is_best_; }
 
   // Limits of a rank's load in seconds, for the pass.
   [[nodiscard]] double target() const { return target_; }
-  [[nodiscard]] double donates_above() const { return above_ * target_; }
+  [[nodiscard]] double donates_above() const {
+    return above_ * target_ * (1 - kDeeper * (pass_ - 1));
+  }
   [[nodiscard]] double assigns_below() const {
     return central_ ? std::numeric_limits<double>::infinity() : below_ * target_;
   }
 
  private:
+  // Each further pass takes more short tasks from all ranks, to fill gaps beside long ones.
+  static constexpr double kDeeper = 0.1;
+
   bool central_;
   bool cap_ = true;
   bool is_best_ = true;
+  int pass_ = 0;  // the passes so far, the one under way among them
   int passes_ = 0;
   double above_ = 1;
   double below_ = 1;

@@ -18,7 +18,8 @@ namespace mh::tasks {
 
 struct TaskHeader {
   std::uint32_t function = 0;
-  std::uint32_t seed = 0;  // 1: added outside of process(), so restore() adds it again
+  std::uint16_t seed = 0;  // 1: added outside of process(), so restore() adds it again
+  std::uint16_t bin = 0;   // of the last run (Bin::key); 0: none
 };
 static_assert(sizeof(TaskHeader) == sizeof(std::uint64_t));  // so the argument is aligned
 

@@ -97,7 +97,8 @@ Result<void*> CollectionCore::place(std::uint32_t function) {
     return Status{full ? Code::full : Code::retry};
   }
   std::byte* at = deque_.slots().at(deque_.slot(deque_.landing()));
-  const TaskHeader header{function, state_ == State::processing ? 0U : 1U};
+  const auto seed = static_cast<std::uint16_t>(state_ == State::processing ? 0 : 1);
+  const TaskHeader header{function, seed};
   std::memcpy(at, &header, sizeof(header));
   placing_ = true;
   return static_cast<void*>(at + sizeof(header));
@@ -157,6 +158,7 @@ void CollectionCore::begin() {
   state_ = State::processing;
   pausing_ = false;
   task_ticks_ = 0;
+  growth_s_ = 0;
   start_ticks_ = last_ticks_ = ticks();
   deque_.release();
 }
@@ -199,6 +201,14 @@ bool CollectionCore::call_function(TaskBytes task, Inside inside) {
   return header.seed != 0 && used_ != Balancer::steal && !context.pruned_;
 }
 
+// Records an executed task, and the change of its duration since the last run.
+void CollectionCore::keep(Timed<std::uint32_t> timed) {
+  TaskHeader header;
+  std::memcpy(&header, arena_.at(timed.task).bytes, sizeof(header));
+  if (header.bin != 0) growth_s_ += timed.bin.seconds() - Bin::of_key(header.bin).seconds();
+  executed_.push_back(timed);
+}
+
 void CollectionCore::count(std::uint64_t taken) {
   task_ticks_ += taken;
   ++statistics_.tasks;
@@ -211,7 +221,7 @@ void CollectionCore::run(TaskBytes task) {
   const std::uint64_t now = ticks();
   const std::uint64_t taken = now - last_ticks_ - wait_ticks_;
   last_ticks_ = now;
-  if (is_kept) executed_.push_back({arena_.commit(), Bin(seconds(taken))});
+  if (is_kept) keep({arena_.commit(), Bin(seconds(taken))});
   if (in_wait_.count() != 0) keep_those_of_wait();
   count(taken);
 }

@@ -62,6 +62,7 @@ class CollectionCore {
   Status work();
   void run(TaskBytes task);
   bool call_function(TaskBytes task, Inside inside);
+  void keep(Timed<std::uint32_t> timed);
   void count(std::uint64_t taken);
   void idle();
   void rest();
@@ -108,6 +109,8 @@ class CollectionCore {
   Chooser chooser_;
   Statistics statistics_;
   double last_restore_s_ = 0;
+  double growth_s_ = 0;      // of the tasks that ran here, since their last runs
+  bool has_bins_ = false;    // the restored tasks know their last durations
 
   double ns_per_tick_;
   std::uint64_t start_ticks_ = 0;   // when process() began

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A task collection between two iterations: the tasks with which each rank begins the next one.
+#include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/clock.hpp"
 #include "tasks/core.hpp"
@@ -29,14 +31,16 @@ Status CollectionCore::restore() {
 Status CollectionCore::choose() {
   const double load = load_of(executed_);
   std::array<double, 2> sums{load, statistics_.task_s};
-  std::array<double, 3> longest{load, statistics_.process_s, last_restore_s_};
+  std::array<double, 4> longest{load, statistics_.process_s, last_restore_s_, growth_s_};
   if (const Status status = network_->sum(sums); !status) return status;
   if (const Status status = network_->maximum(longest); !status) return status;
   used_ = chooser_.after(used_, {.average_task_s = sums[1] / network_->ranks(),
                                  .process_s = longest[1],
                                  .restore_s = longest[2],
                                  .average_load_s = sums[0] / network_->ranks(),
-                                 .longest_load_s = longest[0]});
+                                 .longest_load_s = longest[0],
+                                 .growth_s = has_bins_ ? std::max(longest[3], 0.0) : -1,
+                                 .ranks = network_->ranks()});
   return {};
 }
 
@@ -48,8 +52,13 @@ Status CollectionCore::balance(Scheme scheme) {
 }
 
 void CollectionCore::add_executed() {
+  has_bins_ = used_ != Balancer::steal;
   for (const auto& timed : executed_) {
     const TaskBytes task = arena_.at(timed.task);
+    TaskHeader header;
+    std::memcpy(&header, task.bytes, sizeof(header));
+    header.bin = timed.bin.key();
+    std::memcpy(task.bytes, &header, sizeof(header));
     if (backlog_.count() != 0 || !deque_.add(task)) backlog_.add(task.bytes);
   }
 }

@@ -56,6 +56,9 @@ void Iterations::restore(Simulation& simulation, const Outcome& outcome) {
     balanced_ = balance(scheme_of(used_), machine_, balance_, timed);
     restore_s_ += balanced_.seconds;
   }
+  for (const auto& own : automatic_ ? timed : std::vector<std::vector<Timed<TaskId>>>{}) {
+    for (const auto& one : own) last_bins_[one.task] = one.bin;
+  }
   for (std::size_t rank = 0; rank < timed.size(); ++rank) {
     order_restored(used_, timed[rank]);
     seeds_[rank].clear();
@@ -63,12 +66,26 @@ void Iterations::restore(Simulation& simulation, const Outcome& outcome) {
   }
 }
 
+double Iterations::growth_of(const std::vector<Timed<TaskId>>& own) {
+  double growth = 0;
+  for (const auto& one : own) {
+    if (one.task >= last_bins_.size()) last_bins_.resize(one.task + 1);
+    const Bin last = last_bins_[one.task];
+    if (last.key() != 0) growth += one.bin.seconds() - last.seconds();
+  }
+  return growth;
+}
+
 Balancer Iterations::choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
                             const Outcome& outcome) {
   const auto ranks = static_cast<double>(executed.size());
+  double growth_s = 0;
+  for (const auto& own : executed) growth_s = std::max(growth_s, growth_of(own));
   IterationTimes times{.average_task_s = outcome.in_tasks_s / ranks,
                        .process_s = outcome.end_s,
-                       .restore_s = restore_s_};
+                       .restore_s = restore_s_,
+                       .growth_s = measured_ ? growth_s : -1,
+                       .ranks = static_cast<std::uint32_t>(executed.size())};
   for (const auto& own : executed) {
     const double load = load_of(own);
     times.average_load_s += load / ranks;

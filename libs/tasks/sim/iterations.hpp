@@ -36,6 +36,8 @@ class Iterations {
 
  private:
   void restore(Simulation& simulation, const Outcome& outcome);
+  // The change of the durations of the tasks that a rank has run; core.cpp has the same rule.
+  [[nodiscard]] double growth_of(const std::vector<Timed<TaskId>>& own);
   [[nodiscard]] Balancer choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
                                 const Outcome& outcome);
 
@@ -50,6 +52,7 @@ class Iterations {
   Balanced balanced_;
   double restore_s_ = 0;
   std::uint64_t expected_ = 0;
+  std::vector<Bin> last_bins_;  // by task; with `automatic` only
   bool measured_ = false;
   bool only_seeded_ = false;
   bool is_seeded_ = false;  // the next iteration is the seeded one

@@ -68,7 +68,7 @@ Result<Network::Ticket> SimNetwork::send(std::uint32_t to, Tag tag, std::span<co
   const MachineModel& machine = s.machine_;
   std::uint64_t& clock = s.ranks_[rank_].clock;
   clock += machine.overhead_ns;
-  const bool answers = tag == Tag::answer;
+  const bool answers = tag == Tag::answer && !data.empty();  // no tasks lie in slots otherwise
   const std::uint64_t bytes =
       answers ? data.size() / sizeof(TaskId) * machine.task_bytes : data.size();
   const std::uint64_t left = clock + machine.transfer_ns(bytes);

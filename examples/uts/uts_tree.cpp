@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes a tree of examples/uts for the simulator: the seconds of each node (32-bit floats) and the
+// Writes a tree for the simulator (bench/tasks/validate.py): the seconds of each node (32-bit floats) and the
 // first child of each node (32-bit numbers, one more than there are nodes).
 //
 //   uts_tree TREE SECONDS_FILE CHILDREN_FILE
@@ -13,7 +13,7 @@
 #include <map>
 #include <vector>
 
-#include "../../examples/uts/tree.hpp"
+#include "tree.hpp"
 
 namespace {
 
