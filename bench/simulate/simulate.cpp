@@ -175,8 +175,8 @@ void print(const Request& request, int iteration, const Iterations& iterations,
       "\"cores\": %u, \"server\": %d, \"ideal_s\": %.6f, \"last_task_s\": %.6f, "
       "\"end_s\": %.6f, \"in_tasks_s\": %.6f, \"restore_s\": %.6f, \"efficiency\": %.5f, ",
       iteration, request.scheme.c_str(), kBalancerNames[used].first.data(), request.cores,
-      static_cast<int>(request.machine.server), outcome.ideal_s, outcome.last_task_s,
-      outcome.end_s, outcome.in_tasks_s, iterations.restore_s(), outcome.efficiency());
+      static_cast<int>(request.machine.server), outcome.ideal_s, outcome.last_task_s, outcome.end_s,
+      outcome.in_tasks_s, iterations.restore_s(), outcome.efficiency());
   std::printf(
       "\"attempts\": %.4f, \"attempts_std\": %.4f, \"steals\": %.4f, \"steals_std\": %.4f, "
       "\"tasks\": %.4f, \"tasks_std\": %.4f, \"run\": %llu, \"rounds\": %u, "
@@ -200,8 +200,8 @@ void print(const Request& request, const char* balancer, const Balanced& balance
       "{\"kind\": \"balancer\", \"balancer\": \"%s\", \"cores\": %u, "
       "\"period\": %u, \"many\": %u, \"seconds\": %.6f, \"passes\": %d, \"moved\": %llu, "
       "\"over_ideal\": %.6f, \"before\": %.6f}\n",
-      balancer, request.cores, period, many, balanced.seconds,
-      balanced.passes, static_cast<unsigned long long>(balanced.moved), balanced.over_ideal, before);
+      balancer, request.cores, period, many, balanced.seconds, balanced.passes,
+      static_cast<unsigned long long>(balanced.moved), balanced.over_ideal, before);
   std::fflush(stdout);
 }
 

@@ -142,9 +142,10 @@ int main(int count, char** words) {
   if (balancer && tiles > 0 && mean > 0 && iterations > 0) {
     code = run(*balancer, contraction::uneven(tiles, mean), iterations, recording, job);
   } else if (job.rank == 0) {
-    std::fprintf(stderr,
-                 "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]\n"
-                 "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
+    std::fprintf(
+        stderr,
+        "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]\n"
+        "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
   }
   MPI_Finalize();
   return code;

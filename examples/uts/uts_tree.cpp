@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes a tree for the simulator (bench/tasks/validate.py): the seconds of each node (32-bit floats) and the
-// first child of each node (32-bit numbers, one more than there are nodes).
+// Writes a tree for the simulator (bench/tasks/validate.py): the seconds of each node (32-bit
+// floats) and the first child of each node (32-bit numbers, one more than there are nodes).
 //
 //   uts_tree TREE SECONDS_FILE CHILDREN_FILE
 //

@@ -129,10 +129,10 @@ struct Report {
 enum class Scheme : std::uint8_t { central, tree };
 
 struct Balance {
-  double donate_above = 1.003;   // C, times the average
-  double central_above = 1;      // the same for the central balancer, which knows every rank
-  double assign_below = 1.003;   // D, times the average
-  bool cap_at_longest = true;    // limits refer to the longest task if that is more
+  double donate_above = 1.003;  // C, times the average
+  double central_above = 1;     // the same for the central balancer, which knows every rank
+  double assign_below = 1.003;  // D, times the average
+  bool cap_at_longest = true;   // limits refer to the longest task if that is more
   std::uint32_t branching = 3;
   int passes = 4;
 };

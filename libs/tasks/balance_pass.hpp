@@ -116,7 +116,8 @@ class BalancePass {
   // Valid until ended().
   [[nodiscard]] Expected expects() const {
     if (sent_up_) return {parent(), false};
-    const std::uint32_t child = tree_->first_child(index_) + static_cast<std::uint32_t>(children_.size());
+    const std::uint32_t child =
+        tree_->first_child(index_) + static_cast<std::uint32_t>(children_.size());
     return {tree_->host(level(), child), true};
   }
   // The steps of heaps and sorts so far, for a model of the time.

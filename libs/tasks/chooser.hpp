@@ -76,7 +76,8 @@ class Chooser {
     }
     return best;
   }
-  [[nodiscard]] bool is_due(std::size_t other, std::size_t best, const IterationTimes& times) const {
+  [[nodiscard]] bool is_due(std::size_t other, std::size_t best,
+                            const IterationTimes& times) const {
     const Cost& cost = costs_[other];
     if (cost.known) {
       const double since = cost.age * times.average_load_s;
@@ -94,8 +95,8 @@ class Chooser {
                                           Balancer::plb_central};
   static constexpr double kEven = 0.01;
   static constexpr double kForgets = 0.95;
-  static constexpr double kForTrials = 0.003;          // of the time
-  static constexpr std::uint32_t kTryAgain = 16;       // iterations
+  static constexpr double kForTrials = 0.003;           // of the time
+  static constexpr std::uint32_t kTryAgain = 16;        // iterations
   static constexpr std::uint32_t kMostCentral = 1'024;  // ranks
   std::array<Cost, kCandidates.size()> costs_;
   double growth_s_ = 0;

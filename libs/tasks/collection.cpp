@@ -59,7 +59,8 @@ const char* name_of(Balancer balancer) noexcept {
 }
 
 Result<Balancer> balancer_of(std::string_view name) noexcept {
-  const auto* const found = std::ranges::find(kBalancerNames, name, &decltype(kBalancerNames)::value_type::first);
+  const auto* const found =
+      std::ranges::find(kBalancerNames, name, &decltype(kBalancerNames)::value_type::first);
   if (found == kBalancerNames.end()) return Status{Code::misuse};
   return found->second;
 }

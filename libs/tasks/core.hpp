@@ -109,8 +109,8 @@ class CollectionCore {
   Chooser chooser_;
   Statistics statistics_;
   double last_restore_s_ = 0;
-  double growth_s_ = 0;      // of the tasks that ran here, since their last runs
-  bool has_bins_ = false;    // the restored tasks know their last durations
+  double growth_s_ = 0;    // of the tasks that ran here, since their last runs
+  bool has_bins_ = false;  // the restored tasks know their last durations
 
   double ns_per_tick_;
   std::uint64_t start_ticks_ = 0;   // when process() began

@@ -15,7 +15,8 @@ namespace mh::tasks {
 
 class AnswerServer {
  public:
-  explicit AnswerServer(NodeAnswerer& answerer) : answerer_(answerer), thread_([this] { serve(); }) {}
+  explicit AnswerServer(NodeAnswerer& answerer)
+      : answerer_(answerer), thread_([this] { serve(); }) {}
   AnswerServer(const AnswerServer&) = delete;
   AnswerServer& operator=(const AnswerServer&) = delete;
   ~AnswerServer() { static_cast<void>(end()); }

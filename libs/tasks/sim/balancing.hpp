@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The balancers on a simulated machine: the ranks of balance_pass.hpp over a queue of events, and the
-// time until all ranks know their tasks.
+// The balancers on a simulated machine: the ranks of balance_pass.hpp over a queue of events, and
+// the time until all ranks know their tasks.
 //
 // The model has a message's overhead at both ends, its latency and its bytes (a task's descriptor
 // and its bin). Each rank does one thing after the other, and each step of a heap or sort takes
@@ -17,8 +17,8 @@
 namespace mh::tasks::sim {
 
 struct Balanced {
-  Seeds seeds = {};        // by rank
-  double seconds = 0;      // until the last rank knows its tasks
+  Seeds seeds = {};    // by rank
+  double seconds = 0;  // until the last rank knows its tasks
   std::uint64_t moved = 0;
   int passes = 0;
   double over_ideal = 0;  // excess of the longest load: 0.03 is 3 %

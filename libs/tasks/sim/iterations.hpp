@@ -25,8 +25,8 @@ class Iterations {
   // the last.
   Outcome next(const Work& work);
 
-  [[nodiscard]] Balancer used() const { return last_; }      // by the last iteration
-  [[nodiscard]] double restore_s() const { return restore_s_; }  // after the last iteration
+  [[nodiscard]] Balancer used() const { return last_; }                 // by the last iteration
+  [[nodiscard]] double restore_s() const { return restore_s_; }         // after the last iteration
   [[nodiscard]] const Balanced& balanced() const { return balanced_; }  // by the last restore()
   // The number of tasks that the last iteration had to run.
   [[nodiscard]] std::uint64_t expected() const { return expected_; }

@@ -25,10 +25,10 @@ struct MachineModel {
   std::uint64_t local_latency_ns = 500;  // of a message within the node
   std::uint64_t overhead_ns = 700;
   double bytes_per_ns = 5;
-  double local_bytes_per_ns = 5;      // of a copy from a neighbour's deque
-  std::uint64_t take_ns = 100;        // to take a task from the own deque, and to record it
-  std::uint64_t look_ns = 100;        // to look into another deque of the node
-  std::uint64_t step_ns = 30;         // a step of a balancer's heap
+  double local_bytes_per_ns = 5;         // of a copy from a neighbour's deque
+  std::uint64_t take_ns = 100;           // to take a task from the own deque, and to record it
+  std::uint64_t look_ns = 100;           // to look into another deque of the node
+  std::uint64_t step_ns = 30;            // a step of a balancer's heap
   std::uint64_t poll_every_ns = 75'000;  // of a server: its sleep of 20 us and the timer's slack
   std::uint64_t poll_ns = 2'000;         // of a server's core for each poll
   std::uint32_t task_bytes = 64;
@@ -42,9 +42,9 @@ struct MachineModel {
 
 // The paper's three machines: cores of a node from its section 7. Latencies and bandwidths are
 // those that the makers published for the networks, rounded: Gemini 1.5 us, Blue Gene/P's torus
-// 3.5 us. A core does four operations a cycle. Overheads are those of a threaded MPI there. The times of deques and heaps are this
-// library's on a core of 2021 (docs/tasks.md, costs), times 3 for Hopper and Titan and times 12
-// for Intrepid's 850 MHz.
+// 3.5 us. A core does four operations a cycle. Overheads are those of a threaded MPI there. The
+// times of deques and heaps are this library's on a core of 2021 (docs/tasks.md, costs), times 3
+// for Hopper and Titan and times 12 for Intrepid's 850 MHz.
 inline constexpr MachineModel kMachines[] = {
     {.name = "hopper"},
     {.name = "titan", .cores_per_node = 16, .cores_per_numa = 8, .flops = 8.8e9},

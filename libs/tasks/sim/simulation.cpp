@@ -275,8 +275,8 @@ std::uint64_t Simulation::time_of(std::uint32_t number) const {
   double seconds = std::abs(static_cast<double>(work_.seconds[ranks_[number].task]));
   if (node_of(number) == 0) seconds *= machine_.slow_node;
   if (machine_.server) {
-    seconds *= 1 + static_cast<double>(machine_.poll_ns) /
-                       static_cast<double>(machine_.poll_every_ns);
+    seconds *=
+        1 + static_cast<double>(machine_.poll_ns) / static_cast<double>(machine_.poll_every_ns);
   }
   return to_ns(seconds);
 }

@@ -109,15 +109,15 @@ struct Outcome {
 
 // The tasks of an iteration. A task whose seconds are negative prunes itself after its run.
 struct Work {
-  std::span<const float> seconds;         // by task
-  std::span<const TaskId> children = {};  // by task, and one more: its children begin there; or none
+  std::span<const float> seconds;  // by task
+  std::span<const TaskId> children =
+      {};  // by task, and one more: its children begin there; or none
 };
 
 class Simulation {
  public:
   // `machine`, `rules`, and what `work` names outlive the simulation. `seeds`: by rank.
-  Simulation(const MachineModel& machine, const Rules& rules, const Work& work,
-             const Seeds& seeds);
+  Simulation(const MachineModel& machine, const Rules& rules, const Work& work, const Seeds& seeds);
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
@@ -152,11 +152,11 @@ class Simulation {
     std::uint64_t task_start = 0;  // of the running task
     std::uint64_t stolen_ns = 0;   // by the server, from the running task
     TaskId task = 0;
-    std::uint32_t ran = 0;         // tasks
+    std::uint32_t ran = 0;             // tasks
     std::vector<TaskId> backlog = {};  // children that found the deque full
-    bool busy = false;    // runs a task
-    bool waking = false;   // an event `awake` is under way
-    bool polling = false;  // an event `poll` is under way
+    bool busy = false;                 // runs a task
+    bool waking = false;               // an event `awake` is under way
+    bool polling = false;              // an event `poll` is under way
     bool ended = false;
   };
 

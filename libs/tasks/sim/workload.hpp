@@ -17,8 +17,8 @@
 // one, as in the group D2; that gives 470,357 tasks (the paper: 470 K). The time of a task is its
 // operations at a core's peak rate and the transfer of its tiles.
 //
-// Tasks are in the order of their indices, so neighbours have similar durations. A negative duration
-// is a null task: it takes that time once, and prunes itself. Threads: any.
+// Tasks are in the order of their indices, so neighbours have similar durations. A negative
+// duration is a null task: it takes that time once, and prunes itself. Threads: any.
 #pragma once
 
 #include <cstdint>
