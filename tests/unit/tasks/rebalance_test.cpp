@@ -132,7 +132,7 @@ IterationTimes iteration(double cost, double growth = 0, double imbalance = 0.1)
           .average_load_s = 1,
           .longest_load_s = 1 + imbalance,
           .growth_s = growth,
-          .ranks = 8};
+          .ranks = 2'000};
 }
 
 TEST(Chooser, goes_by_the_costs_of_iterations) {

@@ -227,11 +227,11 @@ TEST(Iterations, a_seeded_iteration_steals_nothing_and_the_balancer_follows) {
 }
 
 TEST(Iterations, the_automatic_balancer_tries_both) {
-  const Setting s = setting(50, false);
+  const Setting s = setting(500, false);
   const auto count = static_cast<std::uint32_t>(durations().size());
-  Iterations iterations(s.machine, s.rules, {}, Balancer::automatic, in_blocks(count, 50));
+  Iterations iterations(s.machine, s.rules, {}, Balancer::automatic, in_blocks(count, 500));
   std::vector<Balancer> used;
-  for (int i = 0; i < 3; ++i) {
+  for (int i = 0; i < 4; ++i) {
     (void)iterations.next({durations()});
     used.push_back(iterations.used());
   }
