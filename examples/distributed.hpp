@@ -28,11 +28,16 @@ class Blocks {
       offsets_.push_back(end);
       end += static_cast<MPI_Aint>(sizes[block]);
     }
-    memory_.resize(static_cast<std::size_t>(used[static_cast<std::size_t>(rank_)]));
-    constexpr int kUnit = sizeof(double);
-    // MPI_Win_allocate() of MPICH 4.0.2 gives two windows the same memory.
-    MPI_Win_create(memory_.data(), static_cast<MPI_Aint>(memory_.size() * kUnit), kUnit,
-                   MPI_INFO_NULL, comm, &window_);
+    const auto own = used[static_cast<std::size_t>(rank_)];
+    if (on_one_node()) {
+      share(own);
+    } else {
+      memory_.resize(static_cast<std::size_t>(own));
+      own_ = memory_.data();
+      // MPI_Win_allocate() of MPICH 4.0.2 gives two windows the same memory.
+      MPI_Win_create(own_, own * kUnit, kUnit, MPI_INFO_NULL, comm, &window_);
+    }
+    std::fill_n(own_, own, 0.0);
     MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
     sync();
   }
@@ -48,11 +53,16 @@ class Blocks {
   [[nodiscard]] bool is_own(std::size_t block) const { return owner(block) == rank_; }
   // The block of this rank, in place.
   [[nodiscard]] std::span<double> own(std::size_t block) {
-    return {memory_.data() + offsets_[block], sizes_[block]};
+    return {own_ + offsets_[block], sizes_[block]};
   }
 
   void get(std::size_t block, std::vector<double>& values) {
     values.resize(sizes_[block]);
+    if (!shared_.empty()) {
+      const double* first = shared_[static_cast<std::size_t>(owner(block))] + offsets_[block];
+      std::copy_n(first, values.size(), values.begin());
+      return;
+    }
     const int many = static_cast<int>(values.size());
     MPI_Get(values.data(), many, MPI_DOUBLE, owner(block), offsets_[block], many, MPI_DOUBLE,
             window_);
@@ -73,6 +83,27 @@ class Blocks {
   }
 
  private:
+  static constexpr int kUnit = sizeof(double);
+
+  [[nodiscard]] bool on_one_node() const {
+    MPI_Comm node = MPI_COMM_NULL;
+    MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    int ranks = 0;
+    MPI_Comm_size(node, &ranks);
+    MPI_Comm_free(&node);
+    return ranks == ranks_;
+  }
+  // Ranks of one node load each other's blocks.
+  void share(MPI_Aint own) {
+    MPI_Win_allocate_shared(own * kUnit, kUnit, MPI_INFO_NULL, comm_, &own_, &window_);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      MPI_Aint size = 0;
+      int unit = 0;
+      double* first = nullptr;
+      MPI_Win_shared_query(window_, rank, &size, &unit, &first);
+      shared_.push_back(first);
+    }
+  }
   [[nodiscard]] int owner(std::size_t block) const {
     return static_cast<int>(block % static_cast<std::size_t>(ranks_));
   }
@@ -82,7 +113,9 @@ class Blocks {
   std::vector<MPI_Aint> offsets_;
   int rank_ = 0;
   int ranks_ = 1;
-  std::vector<double> memory_;  // the blocks of this rank
+  std::vector<double> memory_;  // the blocks of this rank, if there are several nodes
+  double* own_ = nullptr;
+  std::vector<double*> shared_;  // by rank, the blocks of all ranks of the only node
   MPI_Win window_ = MPI_WIN_NULL;
 };
 

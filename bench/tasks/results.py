@@ -243,7 +243,7 @@ def page(work: Path, folder: Path) -> str:
     pictures(work, folder)
     machine = errors.machine
     ns = ", ".join(f"{name} {value:.0f} ns" for name, value in machine["ns"].items())
-    about = (HERE / "results_about.md").read_text()
+    about = (HERE / "results_about.txt").read_text()
     parts = {
         "DATE": machine["date"],
         "FOLDER": folder.name,

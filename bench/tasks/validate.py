@@ -88,7 +88,7 @@ class Machine:
 
     def output(self, ranks: int, binary: str, *words: str) -> str:
         command = [*self.mpi.launch(ranks, Placement.FREE), str(WORK / binary), *words]
-        environment = {**os.environ, **self.mpi.environment()}
+        environment = {**os.environ, **self.mpi.environment(), "OPENBLAS_NUM_THREADS": "1"}
         done = subprocess.run(
             command,
             capture_output=True,
