@@ -47,8 +47,16 @@ INPUTS = (
     ("latency", "1.5, 1.5, 3.5 us", "published for Gemini and Blue Gene/P's torus, rounded"),
     ("overhead of a message", "0.7, 0.7, 2 us", "assumed: a threaded MPI of that time"),
     ("bandwidth", "5, 5, 0.4 GB/s", "half of a Gemini chip's peak (the paper), and of the torus"),
-    ("deque and heap", "100 ns, 30 ns", "measured here ([costs](../tasks.md)), times 3; x4 on Intrepid"),
-    ("server", "a poll each 75 us, 2 us long", "server.hpp and the timer's slack of 50 us; assumed"),
+    (
+        "deque and heap",
+        "100 ns, 30 ns",
+        "measured here ([costs](../tasks.md)), times 3; x4 on Intrepid",
+    ),
+    (
+        "server",
+        "a poll each 75 us, 2 us long",
+        "server.hpp and the timer's slack of 50 us; assumed",
+    ),
     ("number of tasks", "table 1", "the threshold of the screening follows from it"),
     ("spread of durations", "integrals of a beryllium chain", "computed, `sim/beryllium.hpp`"),
     ("sum of durations", "48 s on 2400 cores", "the ideal times in the caption of table 3"),
@@ -70,7 +78,7 @@ def iterations(work: Path, name: str) -> list[Line]:
 
 
 class Errors:
-    """What the validation found: the error of the predicted efficiency, in points."""
+    """The errors of the predicted efficiencies that the validation found, in points."""
 
     def __init__(self, folder: Path) -> None:
         with (folder / "validation.csv").open() as file:
@@ -195,11 +203,15 @@ def scaled(work: Path, errors: Errors) -> tuple[str, list[Line]]:
         if run.words[0] != "run":
             continue
         problem, machine = run.words[2], run.words[4]
-        seeded, server, with_null = ("--" + word in run.words for word in ("seeded", "server", "all"))
+        seeded, server, with_null = (
+            "--" + word in run.words for word in ("seeded", "server", "all")
+        )
         found = iterations(work, run.name)
         for line in found:
             mark = " with servers" if server else ""
-            scheme = "StealAll" if with_null and line["iteration"] == 1 else scheme_name(line, seeded)
+            scheme = (
+                "StealAll" if with_null and line["iteration"] == 1 else scheme_name(line, seeded)
+            )
             all_lines.append({"problem": problem, "machine": machine, **line})
             rows.append(
                 (
@@ -217,12 +229,22 @@ def scaled(work: Path, errors: Errors) -> tuple[str, list[Line]]:
     return table((*head, "steals", "the paper"), rows), all_lines
 
 
+def missing(work: Path) -> str:
+    names = [f"`{run.name}`" for run in scale.runs() if not (work / f"{run.name}.jsonl").exists()]
+    return "Listed in `scale.py` but not run: " + ", ".join(names) + "." if names else ""
+
+
 def automatic(folder: Path) -> str:
     with (folder / "auto.csv").open() as file:
         rows = list(csv.DictReader(file))
     schemes = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
     body = [
-        (row["workload"], *(row[one] for one in schemes), row["best"], row["auto_over_best_percent"])
+        (
+            row["workload"],
+            *(row[one] for one in schemes),
+            row["best"],
+            row["auto_over_best_percent"],
+        )
         for row in rows
     ]
     return table(("workload", *(f"{one}, s" for one in schemes), "best", "auto, % over"), body)
@@ -231,7 +253,10 @@ def automatic(folder: Path) -> str:
 def pictures(work: Path, folder: Path) -> None:
     shown = []
     for cores in (2400, 9600):
-        for name in (f"hf-be256-hopper-{cores}-retain", f"hf-be256-hopper-{cores}-plb-tree-seeded-1"):
+        for name in (
+            f"hf-be256-hopper-{cores}-retain",
+            f"hf-be256-hopper-{cores}-plb-tree-seeded-1",
+        ):
             shown += iterations(work, name)
     draw.utilization(folder / "utilization.png", shown, "hf-be256 on hopper, simulated")
 
@@ -242,14 +267,19 @@ def page(work: Path, folder: Path) -> str:
     lines.write_csv(folder / "iterations.csv", all_lines)
     pictures(work, folder)
     machine = errors.machine
-    ns = ", ".join(f"{name} {value:.0f} ns" for name, value in machine["ns"].items())
+    ns = ", ".join(f"{name} {value:.0f}" for name, value in machine["ns"].items())
+    second = machine.get("second_call")  # a second call of validate.py for some of the programs
+    if second is not None:
+        more = ", ".join(f"{name} {value:.0f}" for name, value in second["ns"].items())
+        ns += f"; {second['programs']} in a second call: {more}"
     about = (HERE / "results_about.txt").read_text()
     parts = {
         "DATE": machine["date"],
         "FOLDER": folder.name,
         "INPUTS": table(("input", "value", "where it comes from"), INPUTS),
         "MACHINE": f"{machine['cpu']}, {machine['cores']} cores, {machine['mpi']}, "
-        f"load average {machine['load']:.0f}: {ns}",
+        f"load average {machine['load']:.0f}; in nanoseconds: {ns}",
+        "MISSING": missing(work),
         "VALIDATION": validation(errors),
         "TABLE3": table3(work),
         "CAP": cap(work),
