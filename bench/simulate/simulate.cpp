@@ -13,20 +13,29 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tasks/balancer_names.hpp"
+#include "tasks/retention.hpp"
 #include "tasks/sim/balancing.hpp"
+#include "tasks/sim/iterations.hpp"
 #include "tasks/sim/simulation.hpp"
+#include "tasks/sim/workload.hpp"
 
 namespace mh::tasks::sim {
 namespace {
 
 struct Request {
   std::string scheme = "retain";
-  std::string order = "longest";
+  bool seeded = false;  // a second iteration where tasks ran, without steals and balancer
+  bool all = false;     // the first iteration has the null tasks
+  std::string durations;
+  std::string children;
   Problem problem = kProblems[1];
   MachineModel machine;
   std::uint32_t cores = 2400;
@@ -81,7 +90,10 @@ struct Setting {
 using R = Request;
 constexpr Setting kSettings[] = {
     {"scheme", [](R& r, const char* v) { r.scheme = v; }},
-    {"order", [](R& r, const char* v) { r.order = v; }},
+    {"seeded", [](R& r, const char* v) { r.seeded = whole(v, 0) != 0; }},
+    {"all", [](R& r, const char* v) { r.all = whole(v, 0) != 0; }},
+    {"durations", [](R& r, const char* v) { r.durations = v; }},
+    {"children", [](R& r, const char* v) { r.children = v; }},
     {"problem", [](R& r, const char* v) { r.problem = named(kProblems, v, "no such problem"); }},
     {"machine", [](R& r, const char* v) { r.machine = named(kMachines, v, "no such machine"); }},
     {"cores", [](R& r, const char* v) { r.cores = count(v, 2); }},
@@ -94,14 +106,23 @@ constexpr Setting kSettings[] = {
     {"arity", [](R& r, const char* v) { r.rules.arity = count(v, 1); }},
     {"tasks", [](R& r, const char* v) { r.problem.tasks = count(v, 1); }},
     {"work", [](R& r, const char* v) { r.problem.work_s = real(v); }},
-    {"longest-over-mean", [](R& r, const char* v) { r.problem.longest_over_mean = real(v); }},
+    {"atoms", [](R& r, const char* v) { r.problem.atoms = count(v, 1); }},
+    {"blocks", [](R& r, const char* v) { r.problem.blocks = count(v, 1); }},
     {"latency-ns", [](R& r, const char* v) { r.machine.latency_ns = whole(v, 0); }},
     {"overhead-ns", [](R& r, const char* v) { r.machine.overhead_ns = whole(v, 0); }},
     {"bandwidth", [](R& r, const char* v) { r.machine.bytes_per_ns = real(v); }},
     {"server", [](R& r, const char* v) { r.machine.server = whole(v, 0) != 0; }},
+    {"local-latency-ns", [](R& r, const char* v) { r.machine.local_latency_ns = whole(v, 0); }},
+    {"local-bandwidth", [](R& r, const char* v) { r.machine.local_bytes_per_ns = real(v); }},
+    {"take-ns", [](R& r, const char* v) { r.machine.take_ns = whole(v, 0); }},
+    {"look-ns", [](R& r, const char* v) { r.machine.look_ns = whole(v, 0); }},
+    {"task-bytes", [](R& r, const char* v) { r.machine.task_bytes = count(v, 1); }},
+    {"slow-node", [](R& r, const char* v) { r.machine.slow_node = real(v); }},
     {"node", [](R& r, const char* v) { r.machine.cores_per_node = count(v, 1); }},
     {"constant",
      [](R& r, const char* v) { r.balance.donate_above = r.balance.assign_below = real(v); }},
+    {"central-constant", [](R& r, const char* v) { r.balance.central_above = real(v); }},
+    {"cap", [](R& r, const char* v) { r.balance.cap_at_longest = whole(v, 0) != 0; }},
     {"branching", [](R& r, const char* v) { r.balance.branching = count(v, 2); }},
     {"passes", [](R& r, const char* v) { r.balance.passes = static_cast<int>(whole(v, 1)); }},
 };
@@ -125,13 +146,10 @@ Request parse(int argc, char** argv) {
   Request request;
   read_options(argc, argv, request);
   const MachineModel& machine = request.machine;
-  if (machine.workers_per_node() == 0) usage("a node needs a core beside its server");
-  const std::uint32_t workers = machine.workers(request.cores);
-  if (workers < 2) usage("fewer than two cores run tasks");
   auto& patience = request.rules.patience;
   patience.shortest_ns = std::min(patience.shortest_ns, patience.longest_ns);
-  const std::uint32_t per_node = machine.workers_per_node();
-  request.rules.places = {workers, per_node, std::min(machine.cores_per_numa, per_node)};
+  const std::uint32_t per_node = machine.cores_per_node;
+  request.rules.places = {request.cores, per_node, std::min(machine.cores_per_numa, per_node)};
   return request;
 }
 
@@ -149,14 +167,16 @@ std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std
   return durations;
 }
 
-void print(const Request& request, int iteration, const char* seeded, const Outcome& outcome,
-           double wall_s) {
+void print(const Request& request, int iteration, const Iterations& iterations,
+           const Outcome& outcome, double wall_s) {
+  const auto used = static_cast<std::size_t>(iterations.used());
   std::printf(
-      "{\"kind\": \"iteration\", \"iteration\": %d, \"scheme\": \"%s\", \"seeded\": \"%s\", "
-      "\"cores\": %u, \"ranks\": %u, \"ideal_s\": %.6f, \"last_task_s\": %.6f, "
-      "\"end_s\": %.6f, \"efficiency\": %.5f, ",
-      iteration, request.scheme.c_str(), seeded, request.cores, request.rules.places.ranks,
-      outcome.ideal_s, outcome.last_task_s, outcome.end_s, outcome.efficiency());
+      "{\"kind\": \"iteration\", \"iteration\": %d, \"scheme\": \"%s\", \"used\": \"%s\", "
+      "\"cores\": %u, \"server\": %d, \"ideal_s\": %.6f, \"last_task_s\": %.6f, "
+      "\"end_s\": %.6f, \"in_tasks_s\": %.6f, \"restore_s\": %.6f, \"efficiency\": %.5f, ",
+      iteration, request.scheme.c_str(), kBalancerNames[used].first.data(), request.cores,
+      static_cast<int>(request.machine.server), outcome.ideal_s, outcome.last_task_s, outcome.end_s,
+      outcome.in_tasks_s, iterations.restore_s(), outcome.efficiency());
   std::printf(
       "\"attempts\": %.4f, \"attempts_std\": %.4f, \"steals\": %.4f, \"steals_std\": %.4f, "
       "\"tasks\": %.4f, \"tasks_std\": %.4f, \"run\": %llu, \"rounds\": %u, "
@@ -177,61 +197,78 @@ void print(const Request& request, int iteration, const char* seeded, const Outc
 void print(const Request& request, const char* balancer, const Balanced& balanced,
            std::uint32_t period, std::uint32_t many, double before) {
   std::printf(
-      "{\"kind\": \"balancer\", \"balancer\": \"%s\", \"cores\": %u, \"ranks\": %u, "
-      "\"period\": %u, \"many\": %u, \"seconds\": %.6f, \"moved\": %llu, "
+      "{\"kind\": \"balancer\", \"balancer\": \"%s\", \"cores\": %u, "
+      "\"period\": %u, \"many\": %u, \"seconds\": %.6f, \"passes\": %d, \"moved\": %llu, "
       "\"over_ideal\": %.6f, \"before\": %.6f}\n",
-      balancer, request.cores, request.rules.places.ranks, period, many, balanced.seconds,
+      balancer, request.cores, period, many, balanced.seconds, balanced.passes,
       static_cast<unsigned long long>(balanced.moved), balanced.over_ideal, before);
   std::fflush(stdout);
 }
 
-// The balancer that a scheme uses from the second iteration on.
-std::optional<Scheme> balancer_of(const std::string& scheme) {
-  if (scheme == "plb-central") return Scheme::central;
-  if (scheme == "plb-tree") return Scheme::tree;
-  return std::nullopt;
+Balancer balancer_named(const std::string& scheme) {
+  for (const auto& [name, balancer] : kBalancerNames) {
+    if (name == scheme) return balancer;
+  }
+  usage("no such scheme");
 }
 
-// Orders the tasks by duration. The owner takes the last and longest task first, so thieves get the
-// shortest.
-void longest_last(Seeds& seeds, const std::vector<float>& durations) {
-  for (auto& own : seeds) {
-    std::ranges::stable_sort(own, [&](TaskId a, TaskId b) { return durations[a] < durations[b]; });
+// The durations of the iterations: from a file of 32-bit numbers, an iteration after the other, or
+// of the problem.
+class Durations {
+ public:
+  explicit Durations(const Request& request) : request_(request) {
+    if (!request.durations.empty()) {
+      drawn_ = numbers<float>(request.durations);
+      count_ = request.children.empty() ? request.problem.tasks : drawn_.size();
+    } else {
+      drawn_ = request.all ? all_durations_of(request.problem, request.machine)
+                           : durations_of(request.problem, request.machine);
+      count_ = drawn_.size();
+    }
+    if (count_ == 0 || drawn_.size() % count_ != 0) usage("the file is no multiple of --tasks");
   }
-}
+  [[nodiscard]] std::uint32_t tasks() const { return static_cast<std::uint32_t>(count_); }
+  // After the file's end its last iteration goes on.
+  std::vector<float> next() {
+    const std::size_t at = std::min<std::size_t>(iteration_++, drawn_.size() / count_ - 1);
+    const std::vector<float> part(drawn_.begin() + static_cast<long>(at * count_),
+                                  drawn_.begin() + static_cast<long>((at + 1) * count_));
+    return with_noise(part, request_.noise, request_.rules.seed + iteration_);
+  }
 
-void run(Request request) {
-  const auto balancer = balancer_of(request.scheme);
-  if (!balancer && request.scheme != "none" && request.scheme != "steal" &&
-      request.scheme != "retain") {
-    usage("no such scheme");
+  template <class Number>
+  static std::vector<Number> numbers(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    if (!file || bytes.size() % sizeof(Number) != 0) usage("a file cannot be read");
+    std::vector<Number> found(bytes.size() / sizeof(Number));
+    std::memcpy(found.data(), bytes.data(), bytes.size());
+    return found;
   }
-  if (request.order != "longest" && request.order != "executed") usage("no such order");
-  const std::vector<float> drawn = draw_durations(request.problem, request.rules.seed);
-  const auto tasks = static_cast<std::uint32_t>(drawn.size());
-  Seeds seeds = in_blocks(tasks, request.rules.places.ranks);
-  const char* seeded = "blocks";
+
+ private:
+  const Request& request_;
+  std::vector<float> drawn_;
+  std::size_t count_ = 0;
+  unsigned iteration_ = 0;
+};
+
+void run(const Request& request) {
+  const Balancer balancer = balancer_named(request.scheme);
+  Durations durations(request);
+  std::vector<TaskId> children;
+  if (!request.children.empty()) children = Durations::numbers<TaskId>(request.children);
+  const std::uint32_t seeds = children.empty() ? durations.tasks() : children.front();
+  Iterations iterations(request.machine, request.rules, request.balance, balancer,
+                        in_blocks(seeds, request.rules.places.ranks));
   for (int iteration = 1; iteration <= request.iterations; ++iteration) {
     const auto start = std::chrono::steady_clock::now();
-    const auto durations =
-        with_noise(drawn, request.noise, request.rules.seed + static_cast<unsigned>(iteration));
-    request.rules.steal = request.scheme != "none" && (!balancer || iteration == 1);
-    Simulation simulation(request.machine, request.rules, durations, seeds);
-    const Outcome outcome = simulation.run();
+    const std::vector<float> seconds = durations.next();
+    if (request.seeded && iteration == 1) iterations.only_seeded();
+    const Outcome outcome = iterations.next({seconds, children});
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
-    print(request, iteration, seeded, outcome, wall.count());
-    if (outcome.run != tasks) usage("tasks were lost or run twice");
-    if (request.scheme == "retain") {
-      seeds = simulation.take_executed();
-      if (request.order == "longest") longest_last(seeds, durations);
-      seeded = "executed";
-    } else if (balancer) {
-      const Balanced balanced = balance(*balancer, request.machine, request.balance, durations,
-                                        simulation.take_executed());
-      print(request, request.scheme.c_str(), balanced, 0, 0, 0);
-      seeds = balanced.seeds;
-      seeded = "balanced";
-    }
+    print(request, iteration, iterations, outcome, wall.count());
+    if (outcome.run != iterations.expected()) usage("tasks were lost or run twice");
   }
 }
 
@@ -254,7 +291,7 @@ double imbalance(const Seeds& seeds, const std::vector<float>& durations) {
 }
 
 void balancers(const Request& request) {
-  const std::vector<float> durations = draw_durations(request.problem, request.rules.seed);
+  const std::vector<float> durations = durations_of(request.problem, request.machine);
   for (const auto& [period, many] : kGrid) {
     const Seeds seeds = favoured(durations, request.rules.places.ranks, period, many);
     const double before = imbalance(seeds, durations);

@@ -3,6 +3,7 @@
 //
 //   overhead task     one rank: add, get and run an empty task
 //   overhead steal    one rank, two threads: steal a task, and 64 KB of tasks, from a neighbour
+//   overhead message  two ranks: a message of the protocol one way, and a send of it
 //   overhead end      all ranks: from the end of the last task until all have left process()
 //
 // Each figure is the median of several rounds. compare.py runs this program beside onetbb.cpp.
@@ -134,6 +135,53 @@ int end_cost(int rank) {
   return rank == 0 ? std::printf("end %.3f ms\n", 1e3 * median(rounds)) : 1;
 }
 
+using tasks::Network;
+using tasks::Tag;
+
+// The network waits for nothing itself.
+bool receive(Network& network) {
+  std::array<std::byte, 12> bytes{};
+  for (;;) {
+    const auto envelope = network.probe(Network::kAnyone, Tag::control);
+    if (!envelope) return false;
+    if (envelope->has_value()) return network.take(**envelope, bytes).ok();
+  }
+}
+bool send(Network& network) {
+  const std::array<std::byte, 12> bytes{};
+  const auto ticket = network.send(1 - network.rank(), Tag::control, bytes, false);
+  bool done = false;
+  while (ticket && !done) {
+    const auto found = network.done(*ticket);
+    if (!found) return false;
+    done = *found;
+  }
+  return done;
+}
+
+int message_cost(int rank) {
+  auto network = tasks::MpiNetwork::over(MPI_COMM_WORLD);
+  if (!network || (*network)->ranks() != 2) return 0;
+  constexpr int kTimes = 2'000;
+  std::vector<double> ways;
+  std::vector<double> sends;
+  for (int round = 0; round < 51; ++round) {
+    double in_send = 0;
+    const auto start = Clock::now();
+    for (int i = 0; i < kTimes; ++i) {
+      if (rank == 1 && !receive(**network)) return 0;
+      const auto before = Clock::now();
+      if (!send(**network)) return 0;
+      in_send += ns_since(before);
+      if (rank == 0 && !receive(**network)) return 0;
+    }
+    ways.push_back(ns_since(start) / (2 * kTimes));
+    sends.push_back(in_send / kTimes);
+  }
+  if (rank != 0) return 1;
+  return std::printf("message %.0f ns\nsend %.0f ns\n", median(ways), median(sends));
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -144,6 +192,7 @@ int main(int count, char** words) {
   int said = 0;
   if (what == "task") said = task_cost();
   if (what == "steal") said = steal_cost();
+  if (what == "message") said = message_cost(rank);
   if (what == "end") said = end_cost(rank);
   MPI_Finalize();
   return said > 0 ? 0 : 2;

@@ -2,7 +2,7 @@
 // Restricted Hartree-Fock, STO-3G. The two-electron part is a task collection: a task is a pair of
 // blocks of shells, and computes all integrals whose first two shells are in these blocks.
 //
-//   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK]
+//   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK] [record=FILE]
 //
 // Each rank begins with a block of consecutive pairs. The work of task (i, j) grows with i, so late
 // ranks have more work. The first iteration prunes tasks whose integrals are all too small. Prints
@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "../recording.hpp"
 #include "manyhands/tasks.hpp"
 #include "scf.hpp"
 
@@ -35,10 +36,11 @@ struct Local {
   hf::Matrix fock;
   std::size_t shells = 0;
   std::size_t block = 1;
+  recording::Recording* recording = nullptr;
 };
 
-void compute(tasks::Context& context, const Pair& pair) noexcept {
-  auto& local = context.local<Local>();
+// False: all integrals of the pair are too small.
+bool compute_pair(Local& local, const Pair& pair) {
   const std::size_t end_i = std::min((pair.first + 1) * local.block, local.shells);
   const std::size_t end_j = std::min((pair.second + 1) * local.block, local.shells);
   bool null = true;
@@ -49,7 +51,17 @@ void compute(tasks::Context& context, const Pair& pair) noexcept {
       local.integrals->add(i, j, *local.density, local.fock);
     }
   }
-  if (null) context.prune();
+  return !null;
+}
+
+void compute(tasks::Context& context, const Pair& pair) noexcept {
+  auto& local = context.local<Local>();
+  const std::uint32_t number = pair.first * (pair.first + 1) / 2 + pair.second;
+  local.recording->run(number, [&] {
+    const bool kept = compute_pair(local, pair);
+    if (!kept) context.prune();
+    return kept;
+  });
 }
 
 struct Job {
@@ -88,6 +100,7 @@ void report(int iteration, double energy, const tasks::Statistics& own, const Jo
 // Collective: computes the two-electron part for the current density, on all ranks.
 bool build(tasks::Collection& collection, Local& local) {
   local.fock.setZero();
+  local.recording->begin_iteration();
   if (!collection.process()) return false;
   MPI_Allreduce(MPI_IN_PLACE, local.fock.data(), static_cast<int>(local.fock.size()), MPI_DOUBLE,
                 MPI_SUM, MPI_COMM_WORLD);
@@ -110,11 +123,12 @@ int iterate(tasks::Collection& collection, Local& local, hf::Scf& scf, const Job
   return 1;
 }
 
-int run(const hf::Molecule& molecule, tasks::Balancer balancer, std::size_t block, const Job& job) {
+int run(const hf::Molecule& molecule, tasks::Balancer balancer, std::size_t block,
+        recording::Recording& recording, const Job& job) {
   const hf::Shells shells = hf::shells_of(molecule);
   hf::TwoElectron integrals(shells);
   hf::Scf scf(molecule, shells);
-  Local local{&integrals, &scf.density(), scf.density(), shells.size(), block};
+  Local local{&integrals, &scf.density(), scf.density(), shells.size(), block, &recording};
   const std::size_t blocks = (shells.size() + block - 1) / block;
   tasks::Config config{.task_bytes = sizeof(Pair), .balancer = balancer, .local = &local};
   config.max_tasks = blocks * (blocks + 1) / 2;
@@ -125,13 +139,15 @@ int run(const hf::Molecule& molecule, tasks::Balancer balancer, std::size_t bloc
   }
   const auto function = collection->define<Pair>(compute);
   if (!function || !seed(*collection, *function, blocks, job)) return 1;
-  return iterate(*collection, local, scf, job);
+  const int code = iterate(*collection, local, scf, job);
+  return recording.write(job.rank) ? code : 1;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   MPI_Init(&count, &words);
+  recording::Recording recording(count, words);
   libint2::initialize();
   Job job;
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
@@ -141,10 +157,10 @@ int main(int count, char** words) {
   const unsigned long block = count >= 4 ? std::strtoul(words[3], nullptr, 10) : 1;
   int code = 2;
   if (!molecule.empty() && hf::electrons(molecule) % 2 == 0 && balancer && block != 0) {
-    code = run(molecule, *balancer, block, job);
+    code = run(molecule, *balancer, block, recording, job);
   } else if (job.rank == 0) {
     std::fprintf(stderr,
-                 "usage: hartree-fock FILE.xyz BALANCER [SHELLS_A_BLOCK]\n"
+                 "usage: hartree-fock FILE.xyz BALANCER [SHELLS_A_BLOCK] [record=FILE]\n"
                  "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n"
                  "FILE: of H, Be, C, N and O, with an even number of electrons\n");
   }

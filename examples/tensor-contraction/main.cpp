@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C[ijkl] += A[ijab] B[abkl] in uneven tiles. A task is a tile of C, and multiplies the tiles of A
-// and B that it needs with BLAS. Every rank has all of A and B. The end sums C over the ranks.
+// C[ijkl] += A[ijab] B[abkl] in uneven tiles. The tensors are distributed over the ranks, in
+// windows of MPI. A task is a tile of C: it gets the tiles of A and B that it needs, multiplies
+// them with BLAS, and adds its tile to C.
 //
-//   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]
+//   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]
 //
-// Prints a line for each iteration, and the error of C v against A (B v) for a vector v.
+// Prints a line for each iteration, the sums of all elements of C and of their squares, and the
+// error of C v against A (B v) for a vector v.
 // Efficiency: the time in tasks over the number of ranks times the time of process().
 #include <cblas.h>
 #include <mpi.h>
@@ -15,7 +17,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <vector>
 
+#include "../recording.hpp"
 #include "manyhands/tasks.hpp"
 #include "tensor.hpp"
 
@@ -29,38 +33,51 @@ struct Tile {
   std::uint32_t right;  // pair kl
 };
 struct Local {
-  Tensor a, b, c;
+  Tensor &a, &b, &c;
+  std::vector<double> left = {}, right = {}, sum = {};  // the tiles at hand
+  recording::Recording* recording = nullptr;
 };
 struct Job {
   int rank = 0;
   int ranks = 1;
 };
 
-void multiply(tasks::Context& context, const Tile& tile) noexcept {
-  auto& [a, b, c] = context.local<Local>();
+void multiply_tile(Local& local, const Tile& tile) {
+  Tensor& a = local.a;
+  Tensor& b = local.b;
   const int rows = static_cast<int>(a.size(tile.left));
   const int columns = static_cast<int>(b.size(tile.right));
-  double* sum = c.tile(tile.left, tile.right).data();
+  local.sum.assign(a.size(tile.left) * b.size(tile.right), 0);
   for (std::size_t pair = 0; pair < a.pairs(); ++pair) {
     const int inner = static_cast<int>(a.size(pair));
+    a.get(tile.left, pair, local.left);
+    b.get(pair, tile.right, local.right);
     cblas_dgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, rows, columns, inner, 1,
-                a.tile(tile.left, pair).data(), inner, b.tile(pair, tile.right).data(), columns, 1,
-                sum, columns);
+                local.left.data(), inner, local.right.data(), columns, 1, local.sum.data(),
+                columns);
   }
+  local.c.add(tile.left, tile.right, local.sum);
 }
 
-// Sums C over the ranks. Returns the largest difference of C v and factor A (B v).
+void multiply(tasks::Context& context, const Tile& tile) noexcept {
+  auto& local = context.local<Local>();
+  const auto pairs = static_cast<std::uint32_t>(local.a.pairs());
+  local.recording->run(tile.left * pairs + tile.right, [&] {
+    multiply_tile(local, tile);
+    return true;
+  });
+}
+
+// Returns the largest difference of C v and factor A (B v).
 double error(Local& local, int factor) {
   Tensor::Vector vector(local.b.pairs());
   for (std::size_t pair = 0; pair < vector.size(); ++pair) {
     vector[pair].assign(local.b.size(pair), 1 + 0.1 * static_cast<double>(pair));
   }
-  Tensor::Vector got = local.c.times(vector);
+  const Tensor::Vector got = local.c.times(vector);
   const Tensor::Vector wanted = local.a.times(local.b.times(vector));
   double largest = 0;
   for (std::size_t pair = 0; pair < got.size(); ++pair) {
-    MPI_Allreduce(MPI_IN_PLACE, got[pair].data(), static_cast<int>(got[pair].size()), MPI_DOUBLE,
-                  MPI_SUM, MPI_COMM_WORLD);
     for (std::size_t i = 0; i < got[pair].size(); ++i) {
       largest = std::max(largest, std::abs(got[pair][i] - factor * wanted[pair][i]));
     }
@@ -69,20 +86,24 @@ double error(Local& local, int factor) {
 }
 
 void report(int iteration, const tasks::Statistics& own, const Job& job) {
-  std::array<double, 2> sums{own.task_s, static_cast<double>(own.tasks)};
+  std::array<double, 3> sums{own.task_s, static_cast<double>(own.tasks),
+                             static_cast<double>(own.steals)};
   double longest = own.process_s;
-  MPI_Allreduce(MPI_IN_PLACE, sums.data(), 2, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, sums.data(), 3, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
   MPI_Allreduce(MPI_IN_PLACE, &longest, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
   if (job.rank != 0) return;
-  std::printf("iteration %d tasks %.0f time %.4f s efficiency %.1f %%\n", iteration, sums[1],
-              longest, 100 * sums[0] / (longest * job.ranks));
+  std::printf("iteration %d tasks %.0f steals %.0f time %.4f s efficiency %.1f %%\n", iteration,
+              sums[1], sums[2], longest, 100 * sums[0] / (longest * job.ranks));
 }
 
 int run(tasks::Balancer balancer, const contraction::Tiling& tiling, int iterations,
-        const Job& job) {
-  Local local{Tensor(tiling), Tensor(tiling), Tensor(tiling)};
-  local.a.fill(1);
-  local.b.fill(2);
+        recording::Recording& recording, const Job& job) {
+  Tensor a(MPI_COMM_WORLD, tiling);
+  Tensor b(MPI_COMM_WORLD, tiling);
+  Tensor c(MPI_COMM_WORLD, tiling);
+  a.fill(1);
+  b.fill(2);
+  Local local{.a = a, .b = b, .c = c, .recording = &recording};
   const auto pairs = static_cast<std::uint32_t>(local.a.pairs());
   const tasks::Config config{.task_bytes = sizeof(Tile),
                              .max_tasks = std::uint64_t{pairs} * pairs,
@@ -100,13 +121,17 @@ int run(tasks::Balancer balancer, const contraction::Tiling& tiling, int iterati
     }
   }
   for (int iteration = 1; iteration <= iterations; ++iteration) {
+    recording.begin_iteration();
     if (!collection->process()) return 1;
     report(iteration, collection->statistics(), job);
     if (!collection->restore()) return 1;
   }
+  c.sync();
+  const Tensor::Sums sums = c.sums();
+  if (job.rank == 0) std::printf("sum %.12e squares %.12e\n", sums.elements, sums.squares);
   const double far = error(local, iterations);
   if (job.rank == 0) std::printf("error %.1e %s\n", far, far < 1e-8 ? "right" : "WRONG");
-  return 0;
+  return recording.write(job.rank) ? 0 : 1;
 }
 
 int number(int count, char** words, int at, int otherwise) {
@@ -117,6 +142,7 @@ int number(int count, char** words, int at, int otherwise) {
 
 int main(int count, char** words) {
   MPI_Init(&count, &words);
+  recording::Recording recording(count, words);
   Job job;
   MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
   MPI_Comm_size(MPI_COMM_WORLD, &job.ranks);
@@ -126,11 +152,12 @@ int main(int count, char** words) {
   const int iterations = number(count, words, 4, 5);
   int code = 2;
   if (balancer && tiles > 0 && mean > 0 && iterations > 0) {
-    code = run(*balancer, contraction::uneven(tiles, mean), iterations, job);
+    code = run(*balancer, contraction::uneven(tiles, mean), iterations, recording, job);
   } else if (job.rank == 0) {
-    std::fprintf(stderr,
-                 "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]]\n"
-                 "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
+    std::fprintf(
+        stderr,
+        "usage: tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]\n"
+        "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
   }
   MPI_Finalize();
   return code;

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors of four indices in tiles. Each tile is stored separately, with its indices in order.
-// Tiles of a dimension differ in size, like tiles of orbitals by symmetry.
+// Tensors of four indices in tiles, distributed over the ranks. Each tile is stored separately,
+// with its indices in order. Tiles of a dimension differ in size, like tiles of orbitals by
+// symmetry.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <vector>
+
+#include "../distributed.hpp"
 
 namespace contraction {
 
@@ -20,54 +23,98 @@ inline Tiling uneven(int tiles, int mean) {
 }
 
 // A tensor T[pq][rs] as a matrix of tiles by pairs of indices; the number of a pair is p * tiles +
-// q.
+// q. Collective to make and to destroy.
 class Tensor {
  public:
-  explicit Tensor(const Tiling& tiling) : tiling_(tiling), tiles_(pairs() * pairs()) {
-    for (std::size_t left = 0; left < pairs(); ++left) {
-      for (std::size_t right = 0; right < pairs(); ++right) {
-        tile(left, right).resize(size(left) * size(right));
-      }
-    }
-  }
+  Tensor(MPI_Comm comm, const Tiling& tiling)
+      : comm_(comm), tiling_(tiling), tiles_(comm, sizes_of(tiling)) {}
+
   [[nodiscard]] std::size_t pairs() const { return tiling_.size() * tiling_.size(); }
   // The number of elements of a pair of indices.
-  [[nodiscard]] std::size_t size(std::size_t pair) const {
-    return static_cast<std::size_t>(tiling_[pair / tiling_.size()]) *
-           static_cast<std::size_t>(tiling_[pair % tiling_.size()]);
+  [[nodiscard]] std::size_t size(std::size_t pair) const { return size_of(tiling_, pair); }
+  void get(std::size_t left, std::size_t right, std::vector<double>& tile) {
+    tiles_.get(number(left, right), tile);
   }
-  std::vector<double>& tile(std::size_t left, std::size_t right) {
-    return tiles_[left * pairs() + right];
+  void add(std::size_t left, std::size_t right, const std::vector<double>& tile) {
+    tiles_.add(number(left, right), tile);
   }
-  // Fills the tensor with random numbers in [-1, 1) from a seed.
+  void sync() { tiles_.sync(); }
+
+  // Fills the tensor with random numbers in [-1, 1) from a seed, the same for any number of ranks.
+  // Collective.
   void fill(std::uint64_t seed) {
-    for (auto& tile : tiles_) {
-      for (double& element : tile) {
+    for (std::size_t tile = 0; tile < tiles_.count(); ++tile) {
+      std::vector<double> elements(tiles_.size(tile));
+      for (double& element : elements) {
         seed = seed * 6364136223846793005U + 1442695040888963407U;
         element = static_cast<double>(static_cast<std::int64_t>(seed)) / 9.3e18;
       }
+      if (tiles_.is_own(tile)) std::ranges::copy(elements, tiles_.own(tile).begin());
     }
+    sync();
   }
-  // Multiplies the tensor as a matrix with a vector that has a part for each pair.
+  // The sum of all elements, and of their squares. Collective, after sync().
+  struct Sums {
+    double elements = 0;
+    double squares = 0;
+  };
+  Sums sums() {
+    Sums sums;
+    for (std::size_t tile = 0; tile < tiles_.count(); ++tile) {
+      if (!tiles_.is_own(tile)) continue;
+      for (const double element : tiles_.own(tile)) {
+        sums.elements += element;
+        sums.squares += element * element;
+      }
+    }
+    MPI_Allreduce(MPI_IN_PLACE, &sums.elements, 1, MPI_DOUBLE, MPI_SUM, comm_);
+    MPI_Allreduce(MPI_IN_PLACE, &sums.squares, 1, MPI_DOUBLE, MPI_SUM, comm_);
+    return sums;
+  }
+  // Multiplies the tensor as a matrix with a vector that has a part for each pair. Collective,
+  // after sync(); all ranks get the product.
   using Vector = std::vector<std::vector<double>>;
   Vector times(const Vector& vector) {
     Vector product(pairs());
     for (std::size_t left = 0; left < pairs(); ++left) {
       product[left].resize(size(left));
-      for (std::size_t right = 0; right < pairs(); ++right) {
-        const double* element = tile(left, right).data();
-        for (double& sum : product[left]) {
-          sum = std::inner_product(vector[right].begin(), vector[right].end(), element, sum);
-          element += size(right);
-        }
-      }
+      for (std::size_t right = 0; right < pairs(); ++right)
+        add_product(left, right, vector, product);
+      MPI_Allreduce(MPI_IN_PLACE, product[left].data(), static_cast<int>(product[left].size()),
+                    MPI_DOUBLE, MPI_SUM, comm_);
     }
     return product;
   }
 
  private:
+  static std::size_t size_of(const Tiling& tiling, std::size_t pair) {
+    return static_cast<std::size_t>(tiling[pair / tiling.size()]) *
+           static_cast<std::size_t>(tiling[pair % tiling.size()]);
+  }
+  static std::vector<std::size_t> sizes_of(const Tiling& tiling) {
+    const std::size_t pairs = tiling.size() * tiling.size();
+    std::vector<std::size_t> sizes;
+    for (std::size_t tile = 0; tile < pairs * pairs; ++tile) {
+      sizes.push_back(size_of(tiling, tile / pairs) * size_of(tiling, tile % pairs));
+    }
+    return sizes;
+  }
+  [[nodiscard]] std::size_t number(std::size_t left, std::size_t right) const {
+    return left * pairs() + right;
+  }
+  // Adds the product of a tile of this rank.
+  void add_product(std::size_t left, std::size_t right, const Vector& vector, Vector& product) {
+    if (!tiles_.is_own(number(left, right))) return;
+    const double* element = tiles_.own(number(left, right)).data();
+    for (double& sum : product[left]) {
+      sum = std::inner_product(vector[right].begin(), vector[right].end(), element, sum);
+      element += size(right);
+    }
+  }
+
+  MPI_Comm comm_;
   Tiling tiling_;
-  std::vector<std::vector<double>> tiles_;
+  distributed::Blocks tiles_;
 };
 
 }  // namespace contraction

@@ -52,6 +52,13 @@ class Bin {
     const std::uint32_t bits = ((key_ + kLeast) << kShift) | (1U << (kShift - 1));
     return std::bit_cast<float>(bits);
   }
+  // The bin as a number, for storage; 0 is the shortest.
+  [[nodiscard]] std::uint16_t key() const { return key_; }
+  static Bin of_key(std::uint16_t key) {
+    Bin bin;
+    bin.key_ = key;
+    return bin;
+  }
   bool operator<(const Bin& other) const { return key_ < other.key_; }
 
  private:
@@ -123,7 +130,9 @@ enum class Scheme : std::uint8_t { central, tree };
 
 struct Balance {
   double donate_above = 1.003;  // C, times the average
+  double central_above = 1;     // the same for the central balancer, which knows every rank
   double assign_below = 1.003;  // D, times the average
+  bool cap_at_longest = true;   // limits refer to the longest task if that is more
   std::uint32_t branching = 3;
   int passes = 4;
 };

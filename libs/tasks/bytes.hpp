@@ -18,7 +18,8 @@ namespace mh::tasks {
 
 struct TaskHeader {
   std::uint32_t function = 0;
-  std::uint32_t seed = 0;  // 1: added outside of process(), so restore() adds it again
+  std::uint16_t seed = 0;  // 1: added outside of process(), so restore() adds it again
+  std::uint16_t bin = 0;   // of the last run (Bin::key); 0: none
 };
 static_assert(sizeof(TaskHeader) == sizeof(std::uint64_t));  // so the argument is aligned
 
@@ -55,9 +56,10 @@ class ByteSlots {
 };
 using ByteDeque = Deque<Shared, ByteSlots>;
 
-// The bytes of `count` contiguous tasks of the deque, from task number `at` on.
-inline std::span<std::byte> bytes_of(ByteDeque& deque, std::uint64_t at, std::uint32_t count) {
-  ByteSlots& slots = deque.slots();
+// The bytes of `count` contiguous tasks of a deque, from task number `at` on.
+template <class AnyDeque>
+std::span<std::byte> bytes_of(AnyDeque& deque, std::uint64_t at, std::uint32_t count) {
+  auto& slots = deque.slots();
   return {slots.at(deque.slot(at)), count * slots.stride()};
 }
 

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Balancer::automatic: chooses `retain` or `plb_tree` for the next iteration.
+// Balancer::automatic: chooses `retain`, `plb_tree` or `plb_central` for the next iteration.
 //
 // The cost of an iteration is the time outside of tasks: the time of process() beyond the average
-// time in tasks, and the time of restore(). Each balancer is tried once. Then the balancer with the
-// cheaper iterations goes on, and the other is tried again from time to time. If the loads are even
-// enough, tasks stay where they ran.
+// time in tasks, and the time of restore(). The first two iterations retain. A balancer is tried
+// once if durations persist: if even loads would, by the last change of durations, have become less
+// uneven than the best iterations are. `plb_central` is tried if `plb_tree` was better than
+// `retain`, and only in jobs of up to kMostCentral ranks, because its time grows with them. The
+// cheapest goes on. Another is tried again once its excess is a small part of the time since. If
+// the loads are even enough, tasks stay where they ran.
 //
 // All ranks pass the same numbers, so all choose the same balancer. Times are in seconds.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -17,26 +21,34 @@
 
 namespace mh::tasks {
 
+// The times of an iteration, in seconds.
+struct IterationTimes {
+  double average_task_s = 0;  // of the ranks, in tasks
+  double process_s = 0;       // of the slowest rank
+  double restore_s = 0;       // before the iteration
+  double average_load_s = 0;  // of the tasks that restore() adds again
+  double longest_load_s = 0;
+  // The most by which a rank's tasks have become longer since the iteration before, all together;
+  // negative: not known.
+  double growth_s = -1;
+  std::uint32_t ranks = 1;
+};
+
 class Chooser {
  public:
-  // Call after each iteration. `cost_s` includes the restore() before the iteration.
-  void measured(Balancer used, double cost_s) {
-    if (used != Balancer::retain && used != Balancer::plb_tree) return;
-    Cost& cost = costs_[index(used)];
-    cost.seconds = cost.known ? (cost.seconds + cost_s) / 2 : cost_s;
-    cost.known = true;
-    cost.age = 0;
-    Cost& other = costs_[1 - index(used)];
-    ++other.age;
-  }
-  // `imbalance_s`: the longest load minus the average load, with each task where it ran.
-  [[nodiscard]] Balancer next(double imbalance_s, double average_s) const {
-    const Cost& retain = costs_[0];
-    const Cost& balance = costs_[1];
-    if (imbalance_s <= kEven * average_s) return Balancer::retain;
-    if (!balance.known || balance.age >= kTryAgain) return Balancer::plb_tree;
-    if (!retain.known || retain.age >= kTryAgain) return Balancer::retain;
-    return retain.seconds <= balance.seconds ? Balancer::retain : Balancer::plb_tree;
+  // Call after each iteration. Returns the balancer of the next.
+  Balancer after(Balancer used, const IterationTimes& times) {
+    note(used, times.process_s - times.average_task_s + times.restore_s);
+    // A single growth may be small by chance, because a rank with longer tasks runs fewer of them.
+    if (times.growth_s >= 0) growth_s_ = std::max(times.growth_s, kForgets * growth_s_);
+    if (times.longest_load_s - times.average_load_s <= kEven * times.average_load_s) {
+      return Balancer::retain;
+    }
+    const std::size_t best = cheapest();
+    for (std::size_t other = 0; other < kCandidates.size(); ++other) {
+      if (other != best && is_due(other, best, times)) return kCandidates[other];
+    }
+    return kCandidates[best];
   }
 
  private:
@@ -45,11 +57,49 @@ class Chooser {
     std::uint32_t age = 0;  // iterations since it was measured
     bool known = false;
   };
-  static std::size_t index(Balancer balancer) { return balancer == Balancer::retain ? 0 : 1; }
 
+  void note(Balancer used, double cost_s) {
+    for (std::size_t i = 0; i < kCandidates.size(); ++i) {
+      Cost& cost = costs_[i];
+      ++cost.age;
+      if (kCandidates[i] != used) continue;
+      cost.seconds = cost.known ? (cost.seconds + cost_s) / 2 : cost_s;
+      cost.known = true;
+      cost.age = 0;
+    }
+  }
+  // `retain` is known, because the first iteration retains.
+  [[nodiscard]] std::size_t cheapest() const {
+    std::size_t best = 0;
+    for (std::size_t i = 1; i < costs_.size(); ++i) {
+      if (costs_[i].known && costs_[i].seconds < costs_[best].seconds) best = i;
+    }
+    return best;
+  }
+  [[nodiscard]] bool is_due(std::size_t other, std::size_t best,
+                            const IterationTimes& times) const {
+    const Cost& cost = costs_[other];
+    if (cost.known) {
+      const double since = cost.age * times.average_load_s;
+      const double excess = cost.seconds - costs_[best].seconds;
+      return cost.age >= kTryAgain && excess <= kForTrials * since;
+    }
+    if (kCandidates[other] == Balancer::plb_central) {
+      const bool tree_is_better = costs_[1].known && costs_[1].seconds < costs_[0].seconds;
+      if (times.ranks > kMostCentral || !tree_is_better) return false;
+    }
+    return times.growth_s >= 0 && growth_s_ < costs_[best].seconds;
+  }
+
+  static constexpr std::array kCandidates{Balancer::retain, Balancer::plb_tree,
+                                          Balancer::plb_central};
   static constexpr double kEven = 0.01;
-  static constexpr std::uint32_t kTryAgain = 16;  // iterations
-  std::array<Cost, 2> costs_;                     // retain, plb_tree
+  static constexpr double kForgets = 0.95;
+  static constexpr double kForTrials = 0.003;           // of the time
+  static constexpr std::uint32_t kTryAgain = 16;        // iterations
+  static constexpr std::uint32_t kMostCentral = 1'024;  // ranks
+  std::array<Cost, kCandidates.size()> costs_;
+  double growth_s_ = 0;
 };
 
 }  // namespace mh::tasks

@@ -8,19 +8,11 @@
 #include <new>
 #include <utility>
 
+#include "tasks/balancer_names.hpp"
 #include "tasks/core.hpp"
 
 namespace mh::tasks {
 namespace {
-
-constexpr std::array<std::pair<std::string_view, Balancer>, 6> kNames{{
-    {"none", Balancer::none},
-    {"steal", Balancer::steal},
-    {"retain", Balancer::retain},
-    {"plb-central", Balancer::plb_central},
-    {"plb-tree", Balancer::plb_tree},
-    {"auto", Balancer::automatic},
-}};
 
 constexpr std::size_t kMostTaskBytes = std::size_t{1} << 20U;
 constexpr std::uint64_t kMostTasks = std::uint64_t{1} << 30U;
@@ -63,12 +55,13 @@ Result<detail::CollectionCore*> open(std::unique_ptr<Network> network, const Con
 }  // namespace
 
 const char* name_of(Balancer balancer) noexcept {
-  return kNames[static_cast<std::size_t>(balancer)].first.data();
+  return kBalancerNames[static_cast<std::size_t>(balancer)].first.data();
 }
 
 Result<Balancer> balancer_of(std::string_view name) noexcept {
-  const auto* const found = std::ranges::find(kNames, name, &decltype(kNames)::value_type::first);
-  if (found == kNames.end()) return Status{Code::misuse};
+  const auto* const found =
+      std::ranges::find(kBalancerNames, name, &decltype(kBalancerNames)::value_type::first);
+  if (found == kBalancerNames.end()) return Status{Code::misuse};
   return found->second;
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "tasks/retention.hpp"
 #include "tasks/server.hpp"
 
 namespace mh::tasks::detail {
@@ -30,7 +31,7 @@ std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
 }
 
 // Returns nullptr if the system starts no more threads. The worker then answers requests.
-std::unique_ptr<AnswerServer> start_server(Answerer& answerer) {
+std::unique_ptr<AnswerServer> start_server(NodeAnswerer& answerer) {
   try {
     return std::make_unique<AnswerServer>(answerer);
   } catch (const std::system_error&) {
@@ -57,7 +58,7 @@ CollectionCore::CollectionCore(std::unique_ptr<Network> network, const Config& c
       arena_(shape.stride),
       in_wait_(shape.stride),
       backlog_(shape.stride),
-      used_(config.balancer == Balancer::automatic ? Balancer::retain : config.balancer),
+      used_(first_balancer(config.balancer)),
       ns_per_tick_(1 / ticks_per_ns()) {
   balance_rules_.branching = config.balance_branching;
   context_.local_ = config.local;
@@ -96,7 +97,8 @@ Result<void*> CollectionCore::place(std::uint32_t function) {
     return Status{full ? Code::full : Code::retry};
   }
   std::byte* at = deque_.slots().at(deque_.slot(deque_.landing()));
-  const TaskHeader header{function, state_ == State::processing ? 0U : 1U};
+  const auto seed = static_cast<std::uint16_t>(state_ == State::processing ? 0 : 1);
+  const TaskHeader header{function, seed};
   std::memcpy(at, &header, sizeof(header));
   placing_ = true;
   return static_cast<void*>(at + sizeof(header));
@@ -117,7 +119,7 @@ Status CollectionCore::process() {
   if (!failure_.ok()) return failure_;
   if (const Status met = meet(); !met) return met;
   begin();
-  Machine machine(EndpointRef{&endpoint_}, deque_, memory_.shape().rank, rules_);
+  Machine machine({&endpoint_}, deque_, memory_.shape().rank, rules_);
   std::unique_ptr<AnswerServer> server;
   if (config_.server && has_other_nodes()) server = start_server(answerer_);
   serves_ = has_other_nodes() && server == nullptr;
@@ -138,8 +140,7 @@ Status CollectionCore::process() {
 }
 
 void CollectionCore::begin() {
-  const bool balanced = used_ == Balancer::plb_central || used_ == Balancer::plb_tree;
-  rules_.steal = used_ != Balancer::none && !(balanced && measured_);
+  rules_.steal = may_steal(used_, measured_);
   statistics_ = {.given = deque_.steals(), .used = used_};
   statistics_.far_steals = endpoint_.far_steals();
   statistics_.arrived = endpoint_.arrived();
@@ -157,6 +158,7 @@ void CollectionCore::begin() {
   state_ = State::processing;
   pausing_ = false;
   task_ticks_ = 0;
+  growth_s_ = 0;
   start_ticks_ = last_ticks_ = ticks();
   deque_.release();
 }
@@ -199,6 +201,14 @@ bool CollectionCore::call_function(TaskBytes task, Inside inside) {
   return header.seed != 0 && used_ != Balancer::steal && !context.pruned_;
 }
 
+// Records an executed task, and the change of its duration since the last run.
+void CollectionCore::keep(Timed<std::uint32_t> timed) {
+  TaskHeader header;
+  std::memcpy(&header, arena_.at(timed.task).bytes, sizeof(header));
+  if (header.bin != 0) growth_s_ += timed.bin.seconds() - Bin::of_key(header.bin).seconds();
+  executed_.push_back(timed);
+}
+
 void CollectionCore::count(std::uint64_t taken) {
   task_ticks_ += taken;
   ++statistics_.tasks;
@@ -211,7 +221,7 @@ void CollectionCore::run(TaskBytes task) {
   const std::uint64_t now = ticks();
   const std::uint64_t taken = now - last_ticks_ - wait_ticks_;
   last_ticks_ = now;
-  if (is_kept) executed_.push_back({arena_.commit(), Bin(seconds(taken))});
+  if (is_kept) keep({arena_.commit(), Bin(seconds(taken))});
   if (in_wait_.count() != 0) keep_those_of_wait();
   count(taken);
 }

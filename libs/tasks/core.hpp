@@ -47,7 +47,7 @@ class CollectionCore {
   [[nodiscard]] std::uint64_t size() const;
 
  private:
-  using Machine = Process<EndpointRef, ByteDeque&>;
+  using Machine = Process<EndpointRef<NodeMemory>, ByteDeque&>;
   struct Registered {
     Call call;
     Any function;
@@ -62,6 +62,7 @@ class CollectionCore {
   Status work();
   void run(TaskBytes task);
   bool call_function(TaskBytes task, Inside inside);
+  void keep(Timed<std::uint32_t> timed);
   void count(std::uint64_t taken);
   void idle();
   void rest();
@@ -90,13 +91,13 @@ class CollectionCore {
   ByteDeque& deque_;
   Rules rules_;
   Balance balance_rules_;
-  Answerer answerer_;
+  NodeAnswerer answerer_;
   std::vector<Registered> functions_;
   Context context_;
   State state_ = State::seeding;
   Status failure_;  // the network's first failure; the network is unusable after it
 
-  TaskEndpoint endpoint_;
+  NodeEndpoint endpoint_;
   Arena arena_;
   ArenaTasks executed_;  // in arena_: the seeds that ran here or, with `steal`, were added here
   Arena in_wait_;        // copies of the tasks that ran in waits of the current task
@@ -108,6 +109,8 @@ class CollectionCore {
   Chooser chooser_;
   Statistics statistics_;
   double last_restore_s_ = 0;
+  double growth_s_ = 0;    // of the tasks that ran here, since their last runs
+  bool has_bins_ = false;  // the restored tasks know their last durations
 
   double ns_per_tick_;
   std::uint64_t start_ticks_ = 0;   // when process() began

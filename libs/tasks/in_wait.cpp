@@ -54,7 +54,7 @@ bool CollectionCore::make_room_in_wait() {
 // Records the tasks that ran in waits of the current task. Call after that task has ended.
 void CollectionCore::keep_those_of_wait() {
   for (const auto& timed : in_wait_executed_) {
-    executed_.push_back({arena_.add(in_wait_.at(timed.task).bytes), timed.bin});
+    keep({arena_.add(in_wait_.at(timed.task).bytes), timed.bin});
   }
   in_wait_executed_.clear();
   in_wait_.clear();

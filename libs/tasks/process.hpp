@@ -72,6 +72,8 @@ class Process {
   // Call after NextStep::run, with the duration of the task.
   void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
+    all_ns_ += ns;
+    ++all_;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
   // Valid after NextStep::pause.
@@ -114,7 +116,8 @@ class Process {
  private:
   [[nodiscard]] std::uint64_t longest_pause() const {
     const Patience& patience = rules_->patience;
-    return std::clamp(mean_ns_ / kPausesOfTask, patience.shortest_ns, patience.longest_ns);
+    const std::uint64_t mean_ns = all_ns_ / std::max<std::uint64_t>(all_, 1);
+    return std::clamp(mean_ns / kPausesOfTask, patience.shortest_ns, patience.longest_ns);
   }
   NextStep rest(std::uint64_t for_ns) {
     pause_ns_ = for_ns;
@@ -145,6 +148,8 @@ class Process {
   Termination termination_;
   Victims victims_;
   std::uint64_t mean_ns_ = 0;  // the mean duration of its last tasks
+  std::uint64_t all_ns_ = 0;   // of all its tasks, which may end with short ones (retention)
+  std::uint64_t all_ = 0;
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;
   std::uint32_t attempts_ = 0;

@@ -7,6 +7,8 @@
 #include <array>
 #include <utility>
 
+#include "tasks/balance_pass.hpp"
+#include "tasks/retention.hpp"
 #include "tasks/wire.hpp"
 
 namespace mh::tasks {
@@ -36,123 +38,73 @@ Result<Wire> receive(Network& network, std::uint32_t from) {
   }
 }
 
-// A pass of the balancer on one rank.
-class Pass {
+// The transport of a pass over the network. Tasks travel as bytes.
+class NetworkWire {
  public:
-  Pass(Network& network, const BalanceTree& tree, double limit, double target, Arena& arena)
-      : network_(network),
-        tree_(tree),
-        rank_(network.rank()),
-        limit_(limit),
-        target_(target),
-        arena_(arena) {}
+  NetworkWire(Network& network, Arena& arena) : network_(network), arena_(arena) {}
 
-  // Returns the tasks that this rank gets. `report` has the tasks that it gives away.
-  Result<ArenaTasks> run(Report<std::uint32_t> report) {
-    if (const Status status = up(report); !status) return status;
-    return down(std::move(report.given));
+  Status send_report(std::uint32_t to, const Report<std::uint32_t>& report) {
+    WireWriter writer;
+    writer.put_report(arena_, report);
+    return send(network_, to, writer.wire());
   }
-
- private:
-  [[nodiscard]] std::uint32_t host_above(std::uint32_t level) const {
-    return tree_.host(level + 1, index_ / tree_.branching());
+  Status send_list(std::uint32_t to, const ArenaTasks& list) {
+    WireWriter writer;
+    writer.put_list(arena_, list);
+    return send(network_, to, writer.wire());
   }
-
-  // On return `report` is the report that was sent to the parent or, on the root's host, the root's
-  // rest.
-  Status up(Report<std::uint32_t>& report) {
-    for (std::uint32_t level = 0; level < tree_.root_level(); ++level) {
-      parent_ = host_above(level);
-      if (parent_ != rank_) {
-        WireWriter writer;
-        writer.put_report(arena_, report);
-        return send(network_, parent_, writer.wire());
-      }
-      index_ /= tree_.branching();
-      auto children = collect(level + 1, std::move(report));
-      if (!children) return children.status();
-      report = nodes_.emplace_back(std::move(*children), target_).up(limit_);
+  // Receives messages until the rank has its tasks.
+  Status run(BalancePass& pass) {
+    while (!pass.ended()) {
+      const BalancePass::Expected expected = pass.expects();
+      const auto wire = receive(network_, expected.from);
+      if (!wire) return wire.status();
+      WireReader reader(*wire);
+      const Status status = expected.report ? pass.take_report(reader.get_report(arena_), *this)
+                                            : pass.take_list(reader.get_list(arena_), *this);
+      if (!status) return status;
     }
     return {};
   }
 
-  using Reports = std::vector<Report<std::uint32_t>>;
-  Result<Reports> collect(std::uint32_t level, Report<std::uint32_t> own) {
-    Reports children;
-    children.push_back(std::move(own));  // a node runs on the host of its first child
-    for (std::uint32_t i = 1; i < tree_.children(level, index_); ++i) {
-      const std::uint32_t from = tree_.host(level - 1, tree_.first_child(index_) + i);
-      const auto wire = receive(network_, from);
-      if (!wire) return wire.status();
-      children.push_back(WireReader(*wire).get_report(arena_));
-    }
-    return children;
-  }
-
-  Result<ArenaTasks> down(ArenaTasks above) {
-    if (nodes_.size() < tree_.root_level()) {
-      const auto wire = receive(network_, parent_);
-      if (!wire) return wire.status();
-      above = WireReader(*wire).get_list(arena_);
-    }
-    for (auto level = static_cast<std::uint32_t>(nodes_.size()); level > 0; --level) {
-      auto parts = nodes_[level - 1].down(std::move(above));
-      for (std::uint32_t i = 1; i < parts.size(); ++i) {
-        WireWriter writer;
-        writer.put_list(arena_, parts[i]);
-        const std::uint32_t to = tree_.host(level - 1, tree_.first_child(index_) + i);
-        if (const Status status = send(network_, to, writer.wire()); !status) return status;
-      }
-      above = std::move(parts[0]);
-      index_ *= tree_.branching();
-    }
-    return above;
-  }
-
+ private:
   Network& network_;
-  const BalanceTree& tree_;
-  std::uint32_t rank_;
-  double limit_;
-  double target_;
   Arena& arena_;
-  std::uint32_t parent_ = 0;
-  std::uint32_t index_ = network_.rank();            // of this rank's node at the current level
-  std::vector<TreeNode<std::uint32_t>> nodes_ = {};  // by level, from 1 on
 };
 
-// The target in seconds: the average load or the longest task, whichever is more. The longest load
-// cannot be less.
-Result<double> target_of(Network& network, const ArenaTasks& own) {
-  std::array<double, 1> load{};
-  std::array<double, 1> longest{};
-  for (const auto& timed : own) {
-    load[0] += timed.bin.seconds();
-    longest[0] = std::max(longest[0], timed.bin.seconds());
-  }
-  if (const Status status = network.sum(load); !status) return status;
+Result<Loads> loads_of(Network& network, const ArenaTasks& own) {
+  std::array<double, 1> sum{load_of(own)};
+  std::array<double, 2> longest{0, sum[0]};
+  for (const auto& timed : own) longest[0] = std::max(longest[0], timed.bin.seconds());
+  if (const Status status = network.sum(sum); !status) return status;
   if (const Status status = network.maximum(longest); !status) return status;
-  return std::max(load[0] / network.ranks(), longest[0]);
+  return Loads{sum[0] / network.ranks(), longest[0], longest[1]};
 }
 
 }  // namespace
 
 Result<std::uint64_t> rebalance(Network& network, Scheme scheme, const Balance& rules, Arena& arena,
                                 ArenaTasks& own) {
-  const std::uint32_t ranks = network.ranks();
-  const bool central = scheme == Scheme::central;
-  const BalanceTree tree(ranks, central ? std::max(ranks, 2U) : rules.branching);
+  const BalanceTree tree = tree_of(scheme, rules, network.ranks());
+  BalancePlan plan(scheme, rules);
+  NetworkWire wire(network, arena);
+  ArenaTasks best;
   std::uint64_t given = 0;
-  for (int pass = 0; pass < rules.passes; ++pass) {
-    const auto target = target_of(network, own);
-    if (!target) return target.status();
-    if (*target <= 0) break;  // there are no tasks
-    Report<std::uint32_t> report = donate(own, rules.donate_above * *target);
+  for (;;) {
+    const auto loads = loads_of(network, own);
+    if (!loads) return loads.status();
+    const bool again = plan.next(*loads);
+    if (plan.is_best()) best = own;
+    if (!again) break;
+    Report<std::uint32_t> report = donate(own, plan.donates_above());
     given += report.given.size();
-    const double limit = central ? TreeNode<std::uint32_t>::kNoLimit : rules.assign_below * *target;
-    const auto got = Pass(network, tree, limit, *target, arena).run(std::move(report));
-    if (!got) return got.status();
-    own.insert(own.end(), got->begin(), got->end());
+    BalancePass pass(tree, network.rank(), plan);
+    Status status = pass.begin(std::move(report), wire);
+    if (status.ok()) status = wire.run(pass);
+    if (!status) return status;
+    own.insert(own.end(), pass.got().begin(), pass.got().end());
   }
+  own = std::move(best);
   return given;
 }
 

@@ -2,8 +2,7 @@
 // The balancers of balance.hpp among the ranks of a job. Lists of tasks, with the tasks, go up a
 // tree and down again.
 //
-// The central balancer is a tree whose root is the parent of all ranks, without a limit on the way
-// up. In each pass a rank sends one message to its parent and receives one from it.
+// The rank keeps the best distribution of all passes (balance_pass.hpp).
 //
 // Threads: the rank's own thread. Collective.
 #pragma once

@@ -2,21 +2,13 @@
 // A task collection between two iterations: the tasks with which each rank begins the next one.
 #include <algorithm>
 #include <array>
+#include <cstring>
 
 #include "base/clock.hpp"
 #include "tasks/core.hpp"
+#include "tasks/retention.hpp"
 
 namespace mh::tasks::detail {
-namespace {
-
-double load_of(const ArenaTasks& tasks) {
-  double load = 0;
-  for (const auto& timed : tasks) load += timed.bin.seconds();
-  return load;
-}
-
-}  // namespace
-
 Status CollectionCore::restore() {
   if (state_ != State::processed) return {Code::misuse};
   if (!failure_.ok()) return failure_;
@@ -25,16 +17,10 @@ Status CollectionCore::restore() {
     if (failure_ = choose(); !failure_) return failure_;
   }
   measured_ = true;
-  if (used_ == Balancer::plb_central || used_ == Balancer::plb_tree) {
-    failure_ = balance(used_ == Balancer::plb_central ? Scheme::central : Scheme::tree);
-    if (!failure_) return failure_;
+  if (moves_tasks(used_)) {
+    if (failure_ = balance(scheme_of(used_)); !failure_) return failure_;
   }
-  // The deque returns the newest task first.
-  if (used_ == Balancer::none) {
-    std::ranges::reverse(executed_);
-  } else if (used_ != Balancer::steal) {
-    std::ranges::stable_sort(executed_, {}, [](const auto& timed) { return timed.bin.seconds(); });
-  }
+  order_restored(used_, executed_);
   add_executed();
   state_ = State::seeding;
   statistics_.restore_s = last_restore_s_ = seconds(ticks() - start);
@@ -45,13 +31,16 @@ Status CollectionCore::restore() {
 Status CollectionCore::choose() {
   const double load = load_of(executed_);
   std::array<double, 2> sums{load, statistics_.task_s};
-  std::array<double, 3> longest{load, statistics_.process_s, last_restore_s_};
+  std::array<double, 4> longest{load, statistics_.process_s, last_restore_s_, growth_s_};
   if (const Status status = network_->sum(sums); !status) return status;
   if (const Status status = network_->maximum(longest); !status) return status;
-  const double average_load = sums[0] / network_->ranks();
-  const double average_task_s = sums[1] / network_->ranks();
-  chooser_.measured(used_, longest[1] - average_task_s + longest[2]);
-  used_ = chooser_.next(longest[0] - average_load, average_load);
+  used_ = chooser_.after(used_, {.average_task_s = sums[1] / network_->ranks(),
+                                 .process_s = longest[1],
+                                 .restore_s = longest[2],
+                                 .average_load_s = sums[0] / network_->ranks(),
+                                 .longest_load_s = longest[0],
+                                 .growth_s = has_bins_ ? std::max(longest[3], 0.0) : -1,
+                                 .ranks = network_->ranks()});
   return {};
 }
 
@@ -63,8 +52,13 @@ Status CollectionCore::balance(Scheme scheme) {
 }
 
 void CollectionCore::add_executed() {
+  has_bins_ = used_ != Balancer::steal;
   for (const auto& timed : executed_) {
     const TaskBytes task = arena_.at(timed.task);
+    TaskHeader header;
+    std::memcpy(&header, task.bytes, sizeof(header));
+    header.bin = timed.bin.key();
+    std::memcpy(task.bytes, &header, sizeof(header));
     if (backlog_.count() != 0 || !deque_.add(task)) backlog_.add(task.bytes);
   }
 }

@@ -15,10 +15,13 @@ namespace mh::tasks {
 
 class AnswerServer {
  public:
-  explicit AnswerServer(Answerer& answerer) : answerer_(answerer), thread_([this] { serve(); }) {}
+  explicit AnswerServer(NodeAnswerer& answerer)
+      : answerer_(answerer), thread_([this] { serve(); }) {}
   AnswerServer(const AnswerServer&) = delete;
   AnswerServer& operator=(const AnswerServer&) = delete;
   ~AnswerServer() { static_cast<void>(end()); }
+
+  static constexpr std::chrono::microseconds kBetween{20};  // polls, and the timer's slack
 
   // Waits until the answers under way have been sent, and ends the thread. Returns its failure.
   Status end() {
@@ -36,8 +39,7 @@ class AnswerServer {
     }
   }
 
-  static constexpr std::chrono::microseconds kBetween{20};
-  Answerer& answerer_;
+  NodeAnswerer& answerer_;
   Status status_;  // only the thread uses it until the thread has ended
   std::atomic<bool> ending_{false};
   std::thread thread_;

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
+import math
 import re
 import subprocess
 from functools import cache
@@ -35,6 +37,7 @@ def built(example: str, program: str) -> Path:
     folder = EXAMPLES / example
     compiler = BUILD.mpicc.with_name(BUILD.mpicc.name.replace("mpicc", "mpicxx"))
     sources = [path for path in folder.iterdir() if path.suffix in (".cpp", ".hpp")]
+    sources += list(EXAMPLES.glob("*.hpp"))
     sources += [LIBRARY, *(ROOT / "include" / "manyhands").rglob("*.hpp")]
 
     def command(target: Path) -> list[str]:
@@ -118,9 +121,56 @@ def test_hartree_fock_energies_are_those_of_pyscf(molecule: str, balancer: str) 
 # --- tensor contraction -------------------------------------------------------------------------
 
 
-@pytest.mark.skipif(not has_header("cblas.h"), reason="no libopenblas-dev")
+needs_blas = pytest.mark.skipif(not has_header("cblas.h"), reason="no libopenblas-dev")
+
+
+@needs_blas
 @pytest.mark.parametrize("balancer", BALANCERS)
 def test_tensor_contraction_is_right(balancer: str) -> None:
     program = built("tensor-contraction", "tensor-contraction")
     done = launched(2, program, balancer, "3", "3", "3")
     assert re.search(r"^error \S+ right$", done.out, re.MULTILINE), done.told()
+
+
+def tensor(sizes: list[int], seed: int) -> dict[tuple[int, ...], float]:
+    """The elements by their four indices, drawn tile by tile as tensor.hpp draws them."""
+    starts = [sum(sizes[:tile]) for tile in range(len(sizes))]
+    elements = {}
+    for tiles in itertools.product(range(len(sizes)), repeat=4):
+        ranges = [range(starts[tile], starts[tile] + sizes[tile]) for tile in tiles]
+        for index in itertools.product(*ranges):
+            seed = (seed * 6364136223846793005 + 1442695040888963407) % 2**64
+            elements[index] = (seed - 2**64 if seed >= 2**63 else seed) / 9.3e18
+    return elements
+
+
+@cache
+def contracted(tiles: int, mean: int) -> tuple[float, float]:
+    """The sum of all elements of the product and of their squares, computed here."""
+    sizes = [1 + (i * 7 + 3) % (2 * mean - 1) for i in range(tiles)]
+    every = range(sum(sizes))
+    pairs = list(itertools.product(every, repeat=2))
+    a, b = tensor(sizes, 1), tensor(sizes, 2)
+    columns = [[b[(*inner, *right)] for inner in pairs] for right in pairs]
+    total = squares = 0.0
+    for left in pairs:
+        row = [a[(*left, *inner)] for inner in pairs]
+        for column in columns:
+            one = math.fsum(x * y for x, y in zip(row, column, strict=True))
+            total += one
+            squares += one * one
+    return total, squares
+
+
+# Elements are few, tiles are many: 625 tiles of each tensor.
+@needs_blas
+@pytest.mark.parametrize(("ranks", "balancer"), [(1, "none"), (2, "retain"), (2, "plb-tree")])
+def test_tensor_contraction_of_many_tiles(ranks: int, balancer: str) -> None:
+    program = built("tensor-contraction", "tensor-contraction")
+    done = launched(ranks, program, balancer, "5", "2", "2")
+    assert re.search(r"^error \S+ right$", done.out, re.MULTILINE), done.told()
+    found = re.search(r"^sum (\S+) squares (\S+)$", done.out, re.MULTILINE)
+    assert found is not None, done.told()
+    total, squares = contracted(5, 2)
+    assert float(found[1]) == pytest.approx(2 * total, rel=1e-9)
+    assert float(found[2]) == pytest.approx(4 * squares, rel=1e-9)

@@ -33,10 +33,10 @@ def simulate(
     ] = None,
     scheme: Annotated[
         list[str] | None,
-        typer.Option(help="none, steal, retain, plb-central, plb-tree; repeatable. retain."),
+        typer.Option(help="none, steal, retain, plb-central, plb-tree, auto; repeatable. retain."),
     ] = None,
     problem: Annotated[
-        str, typer.Option(help="hf-be256, hf-be512, or hf-be512-20, with smaller tasks.")
+        str, typer.Option(help="hf-be256, hf-be512, hf-be512-20 (smaller tasks), tce.")
     ] = "hf-be256",
     machine: Annotated[str, typer.Option(help="hopper, titan or intrepid.")] = "hopper",
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of each run.")] = 5,

@@ -3,201 +3,202 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
+#include <utility>
+
+#include "tasks/balance_pass.hpp"
+#include "tasks/retention.hpp"
+#include "tasks/sim/queue.hpp"
 
 namespace mh::tasks::sim {
 namespace {
 
-using Item = Timed<TaskId>;
-using Items = std::vector<Item>;
+using Items = std::vector<Timed<TaskId>>;
 
-constexpr std::uint64_t kHeaderBytes = 32 + LoadCounts::kLevels * sizeof(std::uint32_t);
+constexpr std::uint64_t kHeaderBytes = 32;
 constexpr std::uint64_t kBinBytes = 2;
 
-// The time when each host is free, and the costs of a message.
-class Clocks {
- public:
-  Clocks(const MachineModel& machine, std::size_t ranks) : machine_(machine), free_(ranks) {}
+// A message between ranks of a pass: a report, or a list in Report::given.
+struct Letter {
+  std::uint32_t from;
+  bool report;
+  Report<TaskId> content;
+};
 
-  // Host `from` sends `items` tasks when it is free. Returns the arrival time at `to`.
-  std::uint64_t send(std::uint32_t from, std::uint32_t to, std::size_t items) {
-    if (from == to) return free_[from];
-    const std::uint64_t bytes = kHeaderBytes + items * (machine_.task_bytes + kBinBytes);
-    free_[from] += machine_.overhead_ns + machine_.transfer_ns(bytes);
-    const bool near = from / machine_.cores_per_node == to / machine_.cores_per_node;
-    return free_[from] + (near ? machine_.local_latency_ns : machine_.latency_ns);
+// A pass on all ranks. The clocks go on from pass to pass.
+class PassRun {
+ public:
+  PassRun(const MachineModel& machine, std::vector<std::uint64_t>& clocks, const BalanceTree& tree,
+          const BalancePlan& plan)
+      : machine_(machine), clocks_(clocks), arrived_(clocks.size()), counted_(clocks.size()) {
+    for (std::uint32_t rank = 0; rank < clocks.size(); ++rank) {
+      ranks_.emplace_back(tree, rank, plan);
+    }
   }
-  void receive(std::uint32_t host, std::uint64_t arrival, bool own) {
-    free_[host] = std::max(free_[host], arrival) + (own ? 0 : machine_.overhead_ns);
+
+  // `reports`: by rank. Appends the tasks that the ranks get to `own`.
+  void run(std::vector<Report<TaskId>> reports, std::vector<Items>& own) {
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      acting_ = rank;
+      static_cast<void>(ranks_[rank].begin(std::move(reports[rank]), *this));
+    }
+    while (!queue_.empty()) {
+      const Event event = queue_.pop();
+      clocks_[event.rank] = std::max(clocks_[event.rank], event.time);
+      const Letter& letter = letters_[event.letter];
+      arrived_[event.rank].emplace(Key{letter.from, letter.report}, event.letter);
+      read(event.rank);
+    }
+    for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
+      const auto& got = ranks_[rank].got();
+      own[rank].insert(own[rank].end(), got.begin(), got.end());
+    }
   }
-  void work(std::uint32_t host, std::uint64_t steps) { free_[host] += steps * machine_.step_ns; }
-  void start(std::uint64_t time) { std::ranges::fill(free_, time); }
-  [[nodiscard]] std::uint64_t last() const { return std::ranges::max(free_); }
+
+  // The transport of BalancePass.
+  Status send_report(std::uint32_t to, const Report<TaskId>& report) {
+    const std::uint64_t loads = report.loads.levels().size() * sizeof(std::uint32_t);
+    return send(to, {acting_, true, report}, loads);
+  }
+  Status send_list(std::uint32_t to, const Items& list) {
+    Report<TaskId> content;
+    content.given = list;
+    return send(to, {acting_, false, std::move(content)}, 0);
+  }
 
  private:
+  struct Event {
+    std::uint64_t time;
+    std::uint32_t rank;
+    std::uint32_t letter;
+  };
+  using Key = std::pair<std::uint32_t, bool>;
+
+  Status send(std::uint32_t to, Letter letter, std::uint64_t more_bytes) {
+    count_steps(acting_);
+    const std::uint64_t items = letter.content.given.size();
+    const std::uint64_t bytes =
+        kHeaderBytes + more_bytes + items * (machine_.task_bytes + kBinBytes);
+    std::uint64_t& clock = clocks_[acting_];
+    clock += machine_.overhead_ns + machine_.transfer_ns(bytes);
+    const bool near = acting_ / machine_.cores_per_node == to / machine_.cores_per_node;
+    const std::uint64_t latency = near ? machine_.local_latency_ns : machine_.latency_ns;
+    letters_.push_back(std::move(letter));
+    queue_.push({clock + latency, to, static_cast<std::uint32_t>(letters_.size() - 1)});
+    return {};
+  }
+  // Takes the letters that the rank can use, in the order in which the rank expects them.
+  void read(std::uint32_t rank) {
+    acting_ = rank;
+    auto& waiting = arrived_[rank];
+    while (!ranks_[rank].ended()) {
+      const BalancePass::Expected expected = ranks_[rank].expects();
+      const auto found = waiting.find({expected.from, expected.report});
+      if (found == waiting.end()) break;
+      Report<TaskId> content = std::move(letters_[found->second].content);
+      waiting.erase(found);
+      clocks_[rank] += machine_.overhead_ns;
+      if (expected.report) {
+        static_cast<void>(ranks_[rank].take_report(std::move(content), *this));
+      } else {
+        static_cast<void>(ranks_[rank].take_list(std::move(content.given), *this));
+      }
+    }
+    count_steps(rank);
+  }
+  void count_steps(std::uint32_t rank) {
+    const std::uint64_t steps = ranks_[rank].steps();
+    clocks_[rank] += (steps - std::exchange(counted_[rank], steps)) * machine_.step_ns;
+  }
+
   const MachineModel& machine_;
-  std::vector<std::uint64_t> free_;
+  std::vector<std::uint64_t>& clocks_;
+  std::vector<BalancePass> ranks_;
+  EventQueue<Event> queue_;
+  std::vector<Letter> letters_;
+  std::vector<std::map<Key, std::uint32_t>> arrived_;  // by rank
+  std::vector<std::uint64_t> counted_;                 // steps, by rank
+  std::uint32_t acting_ = 0;
 };
+
+Loads loads_of(const std::vector<Items>& own) {
+  Loads loads;
+  for (const Items& items : own) {
+    const double load = load_of(items);
+    loads.average += load / static_cast<double>(own.size());
+    loads.longest = std::max(loads.longest, load);
+    for (const auto& item : items) {
+      loads.longest_task = std::max(loads.longest_task, item.bin.seconds());
+    }
+  }
+  return loads;
+}
+
+// Two reductions, on a binary tree up and down. All ranks go on at the same time.
+void reduce(const MachineModel& machine, std::vector<std::uint64_t>& clocks) {
+  const auto rounds = 4 * static_cast<std::uint64_t>(std::bit_width(clocks.size()));
+  const std::uint64_t last =
+      std::ranges::max(clocks) + rounds * (2 * machine.overhead_ns + machine.latency_ns);
+  std::ranges::fill(clocks, last);
+}
 
 // The number of bins is fixed, so a sort takes one step for each task.
-std::uint64_t sort_steps(std::size_t count) { return count; }
-
-struct Leaves {
-  std::vector<Items> kept;
-  std::vector<Report<TaskId>> reports = {};
-  double target = 0;
-};
-
-// The executed tasks of each rank, with their bins.
-std::vector<Items> binned(std::span<const float> durations, const Seeds& executed) {
-  std::vector<Items> items(executed.size());
-  for (std::size_t rank = 0; rank < executed.size(); ++rank) {
-    for (const TaskId task : executed[rank]) items[rank].push_back({task, Bin(durations[task])});
+std::vector<Report<TaskId>> donate_all(const MachineModel& machine, double limit,
+                                       std::vector<Items>& own,
+                                       std::vector<std::uint64_t>& clocks) {
+  std::vector<Report<TaskId>> reports;
+  for (std::size_t rank = 0; rank < own.size(); ++rank) {
+    const std::size_t had = own[rank].size();
+    reports.push_back(donate(own[rank], limit));
+    if (!reports.back().given.empty()) clocks[rank] += had * machine.step_ns;
   }
-  return items;
+  return reports;
 }
-
-// The first step of every rank: the rank learns the target, which is the average load or the
-// longest task, and gives away the load above.
-Leaves donate_all(const MachineModel& machine, const Balance& rules, std::vector<Items> own,
-                  Clocks& clocks) {
-  Leaves leaves{.kept = std::move(own)};
-  double sum = 0;
-  Bin longest;
-  for (const Items& items : leaves.kept) {
-    for (const Item& item : items) {
-      sum += item.bin.seconds();
-      longest = std::max(longest, item.bin);
-    }
-  }
-  leaves.target = std::max(sum / static_cast<double>(leaves.kept.size()), longest.seconds());
-  clocks.start(clocks.last() + 2 * static_cast<std::uint64_t>(std::bit_width(leaves.kept.size())) *
-                                   (2 * machine.overhead_ns + machine.latency_ns));
-  for (std::uint32_t rank = 0; rank < leaves.kept.size(); ++rank) {
-    const std::size_t had = leaves.kept[rank].size();
-    leaves.reports.push_back(donate(leaves.kept[rank], rules.donate_above * leaves.target));
-    if (!leaves.reports.back().given.empty()) clocks.work(rank, sort_steps(had));
-  }
-  return leaves;
-}
-
-void keep(std::vector<Items>& kept, std::uint32_t rank, const Items& more) {
-  kept[rank].insert(kept[rank].end(), more.begin(), more.end());
-}
-
-void centrally(Leaves& leaves, Clocks& clocks) {
-  const auto ranks = static_cast<std::uint32_t>(leaves.kept.size());
-  std::size_t given = 0;
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    const std::uint64_t arrival = clocks.send(rank, 0, leaves.reports[rank].given.size());
-    clocks.receive(0, arrival, rank == 0);
-    given += leaves.reports[rank].given.size();
-  }
-  TreeNode<TaskId> root(std::move(leaves.reports), leaves.target);
-  clocks.work(0, sort_steps(given));
-  const auto parts = root.down(root.up(TreeNode<TaskId>::kNoLimit).given);
-  clocks.work(0, root.steps());
-  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-    clocks.receive(rank, clocks.send(0, rank, parts[rank].size()), rank == 0);
-    keep(leaves.kept, rank, parts[rank]);
-  }
-}
-
-// Runs the tree by levels. The data flow allows that: on the way up a node waits only for its
-// children, on the way down only for its parent.
-class TreeRun {
- public:
-  TreeRun(Leaves& leaves, const Balance& rules, Clocks& clocks)
-      : leaves_(leaves),
-        clocks_(clocks),
-        tree_(static_cast<std::uint32_t>(leaves.kept.size()), rules.branching),
-        limit_(rules.assign_below * leaves.target) {}
-
-  void run() {
-    std::vector<Report<TaskId>> below = std::move(leaves_.reports);
-    for (std::uint32_t level = 1; level <= tree_.root_level(); ++level) below = up(level, below);
-    std::vector<Items> above(1);
-    above[0] = std::move(below[0].given);
-    for (std::uint32_t level = tree_.root_level(); level > 0; --level) above = down(level, above);
-    for (std::uint32_t rank = 0; rank < leaves_.kept.size(); ++rank) {
-      keep(leaves_.kept, rank, above[rank]);
-    }
-  }
-
- private:
-  std::vector<Report<TaskId>> up(std::uint32_t level, std::vector<Report<TaskId>>& below) {
-    std::vector<Report<TaskId>> reports;
-    auto& nodes = nodes_.emplace_back();
-    for (std::uint32_t index = 0; index < tree_.nodes(level); ++index) {
-      const std::uint32_t host = tree_.host(level, index);
-      std::vector<Report<TaskId>> children;
-      std::size_t given = 0;
-      for (std::uint32_t i = 0; i < tree_.children(level, index); ++i) {
-        const std::uint32_t child = tree_.first_child(index) + i;
-        const std::uint32_t from = tree_.host(level - 1, child);
-        given += below[child].given.size();
-        const std::uint64_t arrival = clocks_.send(from, host, below[child].given.size());
-        clocks_.receive(host, arrival, from == host);
-        children.push_back(std::move(below[child]));
-      }
-      TreeNode<TaskId>& node = nodes.emplace_back(std::move(children), leaves_.target);
-      reports.push_back(node.up(limit_));
-      clocks_.work(host, sort_steps(given) + node.steps());
-    }
-    return reports;
-  }
-
-  std::vector<Items> down(std::uint32_t level, std::vector<Items>& above) {
-    std::vector<Items> below(tree_.nodes(level - 1));
-    for (std::uint32_t index = 0; index < tree_.nodes(level); ++index) {
-      const std::uint32_t host = tree_.host(level, index);
-      TreeNode<TaskId>& node = nodes_[level - 1][index];
-      const std::uint64_t before = node.steps();
-      clocks_.work(host, sort_steps(above[index].size()));
-      auto parts = node.down(std::move(above[index]));
-      clocks_.work(host, node.steps() - before);
-      for (std::uint32_t i = 0; i < parts.size(); ++i) {
-        const std::uint32_t child = tree_.first_child(index) + i;
-        const std::uint32_t to = tree_.host(level - 1, child);
-        clocks_.receive(to, clocks_.send(host, to, parts[i].size()), to == host);
-        below[child] = std::move(parts[i]);
-      }
-    }
-    return below;
-  }
-
-  Leaves& leaves_;
-  Clocks& clocks_;
-  BalanceTree tree_;
-  double limit_;
-  std::vector<std::vector<TreeNode<TaskId>>> nodes_;  // by level, from 1 on
-};
 
 }  // namespace
 
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
-                 std::span<const float> durations, const Seeds& executed) {
-  Clocks clocks(machine, executed.size());
-  std::vector<Items> own = binned(durations, executed);
+                 std::vector<Items>& own) {
+  const BalanceTree tree = tree_of(scheme, rules, static_cast<std::uint32_t>(own.size()));
+  BalancePlan plan(scheme, rules);
+  std::vector<std::uint64_t> clocks(own.size());
+  std::vector<Items> best;
   Balanced balanced;
-  for (int pass = 0; pass < rules.passes; ++pass) {
-    Leaves leaves = donate_all(machine, rules, std::move(own), clocks);
-    for (const auto& report : leaves.reports) balanced.moved += report.given.size();
-    if (scheme == Scheme::central) {
-      centrally(leaves, clocks);
-    } else {
-      TreeRun(leaves, rules, clocks).run();
+  for (;; ++balanced.passes) {
+    reduce(machine, clocks);
+    const Loads loads = loads_of(own);
+    const bool again = plan.next(loads);
+    if (plan.is_best()) {
+      best = own;
+      balanced.over_ideal = loads.average == 0 ? 0 : loads.longest / loads.average - 1;
     }
-    own = std::move(leaves.kept);
+    if (!again) break;
+    auto reports = donate_all(machine, plan.donates_above(), own, clocks);
+    for (const auto& report : reports) balanced.moved += report.given.size();
+    PassRun(machine, clocks, tree, plan).run(std::move(reports), own);
   }
-  balanced.seconds = static_cast<double>(clocks.last()) * 1e-9;
+  balanced.seconds = static_cast<double>(std::ranges::max(clocks)) * 1e-9;
+  own = std::move(best);
+  return balanced;
+}
+
+Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
+                 std::span<const float> durations, const Seeds& executed) {
+  std::vector<Items> own(executed.size());
+  for (std::size_t rank = 0; rank < executed.size(); ++rank) {
+    for (const TaskId task : executed[rank]) {
+      own[rank].push_back({task, Bin(static_cast<double>(durations[task]))});
+    }
+  }
+  Balanced balanced = balance(scheme, machine, rules, own);
   double sum = 0;
   double longest = 0;
   for (const Items& items : own) {
     auto& seeds = balanced.seeds.emplace_back();
     double load = 0;
-    for (const Item& item : items) {
+    for (const auto& item : items) {
       seeds.push_back(item.task);
-      load += durations[item.task];
+      load += static_cast<double>(durations[item.task]);
     }
     sum += load;
     longest = std::max(longest, load);

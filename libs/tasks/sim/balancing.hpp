@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The balancers of balance.hpp on a simulated machine: the rank of each task, and the time until
-// all ranks know it.
+// The balancers on a simulated machine: the ranks of balance_pass.hpp over a queue of events, and
+// the time until all ranks know their tasks.
 //
 // The model has a message's overhead at both ends, its latency and its bytes (a task's descriptor
-// and its bin). Each host does one thing after the other, and each step of a heap takes time. The
-// sum of all loads at the start is a reduction and a broadcast on a binary tree. The tasks
-// themselves go straight from their old to their new rank, beside the lists; as in the paper, that
-// is not counted.
+// and its bin). Each rank does one thing after the other, and each step of a heap or sort takes
+// time. The reductions before each pass go up and down a binary tree. Threads: one.
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "tasks/balance.hpp"
 #include "tasks/sim/machine.hpp"
@@ -18,12 +17,17 @@
 namespace mh::tasks::sim {
 
 struct Balanced {
-  Seeds seeds;         // by rank
+  Seeds seeds = {};    // by rank
   double seconds = 0;  // until the last rank knows its tasks
   std::uint64_t moved = 0;
-  double over_ideal = 0;  // excess of the longest load, with exact durations: 0.03 is 3 %
+  int passes = 0;
+  double over_ideal = 0;  // excess of the longest load: 0.03 is 3 %
 };
 
+// Changes `own`, the tasks of each rank with their durations. Loads are sums of bins.
+Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
+                 std::vector<std::vector<Timed<TaskId>>>& own);
+// The same for exact durations in seconds, by task; `over_ideal` is then exact.
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::span<const float> durations, const Seeds& executed);
 

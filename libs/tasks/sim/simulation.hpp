@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The processing of a task collection on a simulated machine: the state machines of process.hpp,
-// one for each rank, over a transport that is a queue of events.
+// The processing of a task collection on a simulated machine: the protocol that the library ships,
+// one instance for each rank, over a network that is a queue of events.
 //
-// The simulator runs the library's code and models the time of tasks, messages and servers
-// (machine.hpp). A simulation is deterministic for a seed. Threads: one. Memory: about 400 bytes
-// for each rank, 4 for each slot of its deque, 12 for each task.
+//   the library's code   deque.hpp, process.hpp (with victims.hpp, termination.hpp), endpoint.hpp
+//                        (a request to two ranks, steals within the node), answerer.hpp (the search
+//                        of the node), retention.hpp, balance_pass.hpp
+//   the simulator's own  the loop around them (core.cpp waits in a loop; here events wake a rank),
+//                        memory and network, the clock (machine.hpp), and the barrier at the end
+//
+// A simulation is deterministic for a seed. Threads: one. Memory: about 700 bytes for each rank, 4
+// for each slot of its deque, 12 for each task.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "tasks/answerer.hpp"
+#include "tasks/endpoint.hpp"
 #include "tasks/process.hpp"
 #include "tasks/sim/machine.hpp"
+#include "tasks/sim/mailroom.hpp"
 #include "tasks/sim/queue.hpp"
 #include "tasks/sim/workload.hpp"
 
@@ -23,8 +33,13 @@ namespace mh::tasks::sim {
 struct SimSlots {
   using Task = TaskId;
   TaskId* first = nullptr;
-  std::uint64_t count = 0;
+  std::uint64_t count = 0;  // a power of two
   [[nodiscard]] std::uint64_t capacity() const { return count; }
+  [[nodiscard]] std::uint64_t mask() const { return count - 1; }
+  [[nodiscard]] std::size_t stride() const { return sizeof(TaskId); }
+  [[nodiscard]] std::byte* at(std::uint64_t slot) const {
+    return reinterpret_cast<std::byte*>(first + slot);
+  }
   void store(std::uint64_t slot, TaskId task) { first[slot] = task; }
   void load(std::uint64_t slot, TaskId& task) const { task = first[slot]; }
 };
@@ -32,12 +47,46 @@ using SimDeque = Deque<Alone, SimSlots>;
 
 class Simulation;
 
-// The transport of one rank.
-struct SimulatedEndpoint {
-  Simulation* simulation;
-  std::uint32_t rank;
-  void send(std::uint32_t to, Message message);
-  void send_tasks(std::uint32_t to, Reservation tasks);
+// The memory of a rank's node. The numbers of answered requests are of the whole job: a thief asks
+// again only after an answer, so no node has claimed a higher number than another.
+class SimMemory {
+ public:
+  SimMemory(Simulation& simulation, const NodeShape& shape)
+      : simulation_(&simulation), shape_(shape) {}
+  [[nodiscard]] const NodeShape& shape() const { return shape_; }
+  [[nodiscard]] bool is_near(std::uint32_t rank) const {
+    return rank - shape_.first < shape_.count;
+  }
+  [[nodiscard]] SimDeque& deque(std::uint32_t rank);
+  [[nodiscard]] SimDeque& own() { return deque(shape_.rank); }
+  bool claim(std::uint32_t thief, std::uint32_t number);
+
+ private:
+  Simulation* simulation_;
+  NodeShape shape_;
+};
+
+class SimNetwork final : public Network {
+ public:
+  SimNetwork(Simulation& simulation, std::uint32_t rank) : simulation_(&simulation), rank_(rank) {}
+  [[nodiscard]] std::uint32_t rank() const override { return rank_; }
+  [[nodiscard]] std::uint32_t ranks() const override;
+  [[nodiscard]] std::span<const std::uint32_t> nodes() const override;
+  [[nodiscard]] bool threads() const override { return false; }
+  Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
+                      bool matched) override;
+  Result<bool> done(Ticket ticket) override;
+  Result<std::optional<Envelope>> probe(std::uint32_t from, Tag tag) override;
+  Status take(const Envelope& envelope, std::span<std::byte> data) override;
+  // The protocol within process() uses none of these.
+  Result<std::byte*> share(std::size_t /*bytes*/) override { return Status{Code::unsupported}; }
+  Result<Ticket> barrier() override { return Status{Code::unsupported}; }
+  Status sum(std::span<double> /*values*/) override { return {Code::unsupported}; }
+  Status maximum(std::span<double> /*values*/) override { return {Code::unsupported}; }
+
+ private:
+  Simulation* simulation_;
+  std::uint32_t rank_;
 };
 
 struct Spread {
@@ -48,7 +97,8 @@ struct Spread {
 struct Outcome {
   double ideal_s = 0;                                // work over ranks
   double last_task_s = 0;                            // when the last task ended
-  double end_s = 0;                                  // when the last rank knew the end
+  double end_s = 0;                                  // when the last rank left process()
+  double in_tasks_s = 0;                             // of all ranks, as they measured it
   Spread attempts = {}, successes = {}, tasks = {};  // of each rank
   std::uint64_t run = 0;                             // tasks that ran
   std::uint32_t rounds = 0;
@@ -57,81 +107,106 @@ struct Outcome {
   [[nodiscard]] double efficiency() const { return end_s == 0 ? 0 : ideal_s / end_s; }
 };
 
+// The tasks of an iteration. A task whose seconds are negative prunes itself after its run.
+struct Work {
+  std::span<const float> seconds;  // by task
+  std::span<const TaskId> children =
+      {};  // by task, and one more: its children begin there; or none
+};
+
 class Simulation {
  public:
-  // All arguments but `seeds` outlive the simulation. `durations`: seconds, by task. `seeds`: by
-  // rank.
-  Simulation(const MachineModel& machine, const Rules& rules, std::span<const float> durations,
-             const Seeds& seeds);
+  // `machine`, `rules`, and what `work` names outlive the simulation. `seeds`: by rank.
+  Simulation(const MachineModel& machine, const Rules& rules, const Work& work, const Seeds& seeds);
+  Simulation(const Simulation&) = delete;
+  Simulation& operator=(const Simulation&) = delete;
 
   Outcome run();
-  // Call after run(). Returns the tasks that each rank ran, in the order of execution.
+  // Call after run(). Returns the seeds that each rank ran, in the order of execution.
   Seeds take_executed();
+  // Seconds in the tasks of that order, as the rank measured them.
+  [[nodiscard]] float measured(TaskId task) const { return measured_[task]; }
 
  private:
-  friend struct SimulatedEndpoint;
-  using Rank = Process<SimulatedEndpoint, SimDeque>;
+  friend class SimMemory;
+  friend class SimNetwork;
+  using Endpoint = TaskEndpoint<SimMemory>;
+  using Machine = Process<EndpointRef<SimMemory>, SimDeque&>;
 
-  enum class What : std::uint8_t { message, served, task_done, resume, copied };
+  enum class What : std::uint8_t { arrived, sent, task_done, resume, awake, poll };
   struct Event {
     std::uint64_t time;
     std::uint32_t rank;
-    std::uint32_t from;
-    std::uint32_t count;
-    std::uint32_t parcel;  // with `work` and `copied`
+    std::uint32_t number;  // of the mail or the ticket
     What what;
-    MessageKind kind;
-    bool dirty;
   };
-  struct Running {
+  struct Rank {
+    Rank(Simulation& simulation, const NodeShape& shape);
+    SimMemory memory;
+    SimNetwork network;
+    Endpoint endpoint;
+    Answerer<SimMemory> answerer;
+    Machine machine;
+    std::uint64_t clock = 0;       // the rank's core is free from then on
+    std::uint64_t look = 0;        // the next poll for requests between tasks
+    std::uint64_t task_start = 0;  // of the running task
+    std::uint64_t stolen_ns = 0;   // by the server, from the running task
     TaskId task = 0;
-    std::uint64_t ns = 0;
-    bool busy = false;
+    std::uint32_t ran = 0;             // tasks
+    std::vector<TaskId> backlog = {};  // children that found the deque full
+    bool busy = false;                 // runs a task
+    bool waking = false;               // an event `awake` is under way
+    bool polling = false;              // an event `poll` is under way
     bool ended = false;
   };
-  // Stolen tasks under way, and their reservation.
-  struct Parcel {
-    std::vector<TaskId> tasks;
-    Reservation reservation;
-    int uses = 0;
-  };
 
+  void make_ranks(const Seeds& seeds, std::uint64_t capacity);
   void handle(const Event& event);
-  void receive(const Event& event);
-  void deliver(const Event& event);
-  void go_on(std::uint32_t rank);
-  void begin(std::uint32_t rank, TaskId task);
-  void finish_task(std::uint32_t rank);
-  void land(std::uint32_t rank, std::uint32_t parcel);
-  std::uint32_t new_parcel();
-  void drop_parcel(std::uint32_t parcel);
+  void arrive(const Event& event);
+  void need(Rank& rank, std::uint32_t number);
+  void wake(std::uint32_t number);
+  void poll(std::uint32_t number);
+  void resume(std::uint32_t number);
+  void advance(std::uint32_t number);
+  bool receive(Rank& rank);
+  void serve(Rank& rank);
+  void begin(std::uint32_t number);
+  void finish_task(std::uint32_t number);
+  void add_children(Rank& rank);
+  void end(Rank& rank);
   void count_busy(std::uint64_t time, int change);
+  [[nodiscard]] bool prunes_itself(TaskId task) const { return work_.seconds[task] < 0; }
+  [[nodiscard]] std::uint64_t time_of(std::uint32_t number) const;
   [[nodiscard]] std::uint32_t node_of(std::uint32_t rank) const {
     return rank / rules_.places.per_node;
   }
-  [[nodiscard]] std::uint64_t latency(std::uint32_t from, std::uint32_t to) const;
+  [[nodiscard]] std::uint64_t barrier_ns() const;
   [[nodiscard]] Outcome outcome();
 
   const MachineModel& machine_;
   const Rules& rules_;
-  std::span<const float> durations_;
+  Work work_;
   double ideal_s_ = 0;
   EventQueue<Event> queue_;
+  Mailroom mail_;
+  std::vector<std::uint32_t> nodes_;  // the first rank of each
+  std::vector<std::uint32_t> answered_;
   std::vector<TaskId> slots_;
   std::unique_ptr<DequeWords<Alone>[]> words_;
-  std::vector<Rank> ranks_;
-  std::vector<Running> running_;
-  Seeds executed_;                             // by rank
-  std::vector<std::uint64_t> server_free_;     // by node
-  std::vector<std::vector<Event>> postponed_;  // by rank, where there is no server
-  std::vector<Parcel> parcels_;
-  std::vector<std::uint32_t> free_parcels_;
+  std::vector<SimDeque> deques_;
+  std::deque<Rank> ranks_;  // elements keep their addresses
+  Seeds executed_;          // by rank
+  std::vector<float> measured_;
+  TaskId first_child_;                      // tasks below are seeds
   std::vector<std::int32_t> busy_changes_;  // by part of the time
   std::uint64_t part_ns_ = 1;
   std::uint64_t now_ = 0;
   std::uint64_t last_task_ = 0;
+  std::uint64_t in_tasks_ = 0;
   std::uint64_t end_ = 0;
   std::uint64_t events_ = 0;
 };
+
+inline SimDeque& SimMemory::deque(std::uint32_t rank) { return simulation_->deques_[rank]; }
 
 }  // namespace mh::tasks::sim

@@ -2,108 +2,259 @@
 #include "tasks/sim/workload.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
-#include <random>
+
+#include "tasks/sim/beryllium.hpp"
 
 namespace mh::tasks::sim {
 namespace {
 
-constexpr double kFall = 0.5;     // of a bound's logarithm, with the square of the distance
-constexpr double kScatter = 0.6;  // standard deviation of that logarithm
-constexpr std::uint32_t kReach = 12;
-constexpr double kFull = 1.5;         // so far above the threshold no part of a block is screened
-constexpr double kLeastShare = 0.02;  // of a task that is not null
+constexpr double kPeak = 8.4e9;  // operations a second of a Hopper core, for which work_s holds
 
-// The logarithms of the Schwarz bounds of all pairs that can matter, in the order of their indices.
-std::vector<float> draw_bounds(std::uint32_t blocks, std::mt19937_64& random) {
-  std::normal_distribution<double> scatter(0, kScatter);
-  std::vector<float> bounds;
-  for (std::uint32_t i = 0; i < blocks; ++i) {
-    const std::uint32_t last = std::min(blocks - 1, i + kReach);
-    for (std::uint32_t j = i < kReach ? 0 : i - kReach; j <= last; ++j) {
-      const double distance = i < j ? j - i : i - j;
-      bounds.push_back(static_cast<float>(-kFall * distance * distance + scatter(random)));
+// The pairs of shells of a pair of blocks: the logarithms of their bounds, the largest first, by
+// the number of p shells.
+using PairBounds = std::array<std::vector<float>, 3>;
+
+// The atoms and shells repeat with the blocks: a pair of blocks has a type, which is its phase in
+// the chain and its distance.
+class Pairs {
+ public:
+  explicit Pairs(const Problem& problem)
+      : blocks_(problem.blocks), shells_(kShellsOfAtom * problem.atoms / problem.blocks) {
+    const std::uint32_t shell_reach = kShellsOfAtom * kReach;
+    reach_ = std::min(blocks_ - 1, shell_reach / shells_ + 1);
+    for (std::uint32_t phase = 0; phase < kShellsOfAtom; ++phase) {
+      for (std::uint32_t at = 0; at <= 2 * reach_; ++at) bounds_.push_back(bounds_of(phase, at));
     }
   }
-  return bounds;
+
+  [[nodiscard]] std::uint32_t blocks() const { return blocks_; }
+  [[nodiscard]] std::uint32_t types() const { return static_cast<std::uint32_t>(bounds_.size()); }
+  [[nodiscard]] const PairBounds& bounds(std::uint32_t type) const { return bounds_[type]; }
+  // types(): the blocks are too far from each other.
+  [[nodiscard]] std::uint32_t type(std::uint32_t i, std::uint32_t j) const {
+    if (j + reach_ < i || j > i + reach_) return types();
+    return i % kShellsOfAtom * (2 * reach_ + 1) + j + reach_ - i;
+  }
+  // The number of pairs of blocks of each type.
+  [[nodiscard]] std::vector<std::uint64_t> counts() const {
+    std::vector<std::uint64_t> counts(types());
+    for (std::uint32_t i = 0; i < blocks_; ++i) {
+      const std::uint32_t first = i < reach_ ? 0 : i - reach_;
+      for (std::uint32_t j = first; j <= std::min(blocks_ - 1, i + reach_); ++j) {
+        ++counts[type(i, j)];
+      }
+    }
+    return counts;
+  }
+
+ private:
+  [[nodiscard]] PairBounds bounds_of(std::uint32_t phase, std::uint32_t at) const {
+    // The first shells, far enough from the chain's end for both blocks.
+    const std::uint32_t i = (phase + kShellsOfAtom * reach_) * shells_;
+    const std::uint32_t j = i + at * shells_ - reach_ * shells_;
+    PairBounds bounds;
+    for (std::uint32_t a = i; a < i + shells_; ++a) {
+      for (std::uint32_t b = j; b < j + shells_; ++b) {
+        bounds[is_p(a) + is_p(b)].push_back(shell_bound(a, b));
+      }
+    }
+    for (auto& part : bounds) std::ranges::sort(part, std::greater{});
+    return bounds;
+  }
+
+  std::uint32_t blocks_;
+  std::uint32_t shells_;  // of a block
+  std::uint32_t reach_;   // in blocks
+  std::vector<PairBounds> bounds_;
+};
+
+float largest(const PairBounds& bounds) {
+  float most = kNoBound;
+  for (const auto& part : bounds) {
+    if (!part.empty()) most = std::max(most, part.front());
+  }
+  return most;
 }
 
-std::uint64_t count_above(const std::vector<float>& descending, double threshold) {
+// The number of pairs of one of each list whose sum is not below the threshold.
+std::uint64_t count_above(const std::vector<float>& left, const std::vector<float>& right,
+                          float threshold) {
   std::uint64_t count = 0;
-  std::size_t fit = descending.size();
-  for (const float one : descending) {
-    while (fit > 0 && one + descending[fit - 1] < threshold) --fit;
+  std::size_t fit = right.size();
+  for (const float one : left) {
+    while (fit > 0 && one + right[fit - 1] < threshold) --fit;
     count += fit;
   }
   return count;
 }
 
-// The threshold above which about `wanted` pairs of pairs lie.
-double find_threshold(std::vector<float> bounds, std::uint64_t wanted) {
-  std::ranges::sort(bounds, std::greater{});
-  double low = 2.0 * bounds.back();
-  double high = 2.0 * bounds.front();
-  for (int i = 0; i < 60; ++i) {
-    const double middle = (low + high) / 2;
-    (count_above(bounds, middle) > wanted ? low : high) = middle;
+// Nanoseconds of the quartets of two pairs of blocks.
+double cost_of(const PairBounds& left, const PairBounds& right, float threshold) {
+  double ns = 0;
+  for (std::size_t a = 0; a < left.size(); ++a) {
+    for (std::size_t b = 0; b < right.size(); ++b) {
+      ns += static_cast<double>(kQuartetNs[a + b]) *
+            static_cast<double>(count_above(left[a], right[b], threshold));
+    }
   }
-  return low;
+  return ns;
 }
 
-// Turns shares of a block's full work into seconds. Each share gets a lognormal factor, whose width
-// gives the wanted ratio of the longest to the mean. All are then scaled to the wanted sum.
-void to_seconds(std::vector<float>& shares, const Problem& problem, std::mt19937_64& random) {
-  std::normal_distribution<float> normal;
-  std::vector<float> scatter(shares.size());
-  for (float& one : scatter) one = normal(random);
-  float low = 0;
-  float high = 2;
-  for (int i = 0; i < 12; ++i) {
-    const float width = (low + high) / 2;
-    double sum = 0;
-    float longest = 0;
-    for (std::size_t task = 0; task < shares.size(); ++task) {
-      const float seconds = shares[task] * std::exp(width * scatter[task]);
-      sum += static_cast<double>(seconds);
-      longest = std::max(longest, seconds);
+// The threshold's logarithm: the largest that leaves at least `wanted` tasks.
+float find_threshold(const Pairs& pairs, std::uint64_t wanted) {
+  struct Level {
+    float bound;
+    std::uint64_t tasks;
+  };
+  const auto counts = pairs.counts();
+  std::vector<Level> levels;
+  for (std::uint32_t a = 0; a < pairs.types(); ++a) {
+    for (std::uint32_t b = 0; b < pairs.types(); ++b) {
+      const float bound = largest(pairs.bounds(a)) + largest(pairs.bounds(b));
+      levels.push_back({bound, counts[a] * counts[b]});
     }
-    const double ratio = static_cast<double>(longest) * static_cast<double>(shares.size()) / sum;
-    (ratio < problem.longest_over_mean ? low : high) = width;
   }
+  std::ranges::sort(levels, std::greater{}, &Level::bound);
+  std::uint64_t tasks = 0;
+  for (const Level& level : levels) {
+    tasks += level.tasks;
+    if (tasks >= wanted) return level.bound;
+  }
+  return levels.back().bound;
+}
+
+// By types of the two pairs of blocks; 0: null.
+std::vector<float> costs_of(const Pairs& pairs, float threshold) {
+  std::vector<float> costs;
+  for (std::uint32_t a = 0; a < pairs.types(); ++a) {
+    for (std::uint32_t b = 0; b < pairs.types(); ++b) {
+      const double ns = cost_of(pairs.bounds(a), pairs.bounds(b), threshold);
+      costs.push_back(static_cast<float>(ns));
+    }
+  }
+  return costs;
+}
+
+// Calls `task(cost)` for all tasks in the order of their indices; the cost of a null task is 0.
+// Without `with_far`, tasks with blocks that are too far from each other are left out.
+template <class Task>
+void for_each_task(const Problem& problem, bool with_far, Task task) {
+  const Pairs pairs(problem);
+  const auto costs = costs_of(pairs, find_threshold(pairs, problem.tasks));
+  const std::uint32_t blocks = pairs.blocks();
+  std::vector<std::uint32_t> types;
+  for (std::uint32_t i = 0; i < blocks * blocks; ++i) {
+    const std::uint32_t type = pairs.type(i / blocks, i % blocks);
+    if (with_far || type != pairs.types()) types.push_back(type);
+  }
+  for (const std::uint32_t left : types) {
+    for (const std::uint32_t right : types) {
+      const bool far = left == pairs.types() || right == pairs.types();
+      task(far ? 0.0F : costs[left * pairs.types() + right]);
+    }
+  }
+}
+
+void scale(std::vector<float>& durations, double to) {
   double sum = 0;
-  for (std::size_t task = 0; task < shares.size(); ++task) {
-    shares[task] *= std::exp(low * scatter[task]);
-    sum += static_cast<double>(shares[task]);
+  for (const float one : durations) sum += std::max(0.0, static_cast<double>(one));
+  const auto factor = static_cast<float>(to / sum);
+  for (float& one : durations) one *= one > 0 ? factor : 1;
+}
+
+double work_on(const Problem& problem, const MachineModel& machine) {
+  return problem.work_s * kPeak / machine.flops;
+}
+
+// --- the tensor contraction
+// -----------------------------------------------------------------------
+
+using Tiles = std::array<std::vector<std::uint32_t>, 4>;  // sizes, by spatial block
+
+Tiles tiles_of(const std::array<std::uint32_t, 4>& sizes) {
+  constexpr std::uint32_t kTile = 20;
+  Tiles tiles;
+  for (std::size_t block = 0; block < sizes.size(); ++block) {
+    for (std::uint32_t left = sizes[block]; left > 0; left -= tiles[block].back()) {
+      tiles[block].push_back(std::min(left, kTile));
+    }
   }
-  for (float& seconds : shares) seconds *= static_cast<float>(problem.work_s / sum);
+  return tiles;
+}
+
+// The time of a tile of C of rows x columns, by the product of the blocks of its first two indices.
+double contraction_s(const Tiles& inner, std::size_t product, double rows, double columns,
+                     const MachineModel& machine) {
+  double seconds = 0;
+  for (std::size_t a = 0; a < inner.size(); ++a) {
+    for (const double x : inner[a]) {
+      for (const double y : inner[a ^ product]) {
+        const double bytes = 8 * x * y * (rows + columns);
+        const double messages = 4.0 * static_cast<double>(machine.latency_ns + machine.overhead_ns);
+        seconds += 2 * x * y * rows * columns / machine.flops;
+        seconds += (bytes / machine.bytes_per_ns + messages) * 1e-9;
+      }
+    }
+  }
+  return seconds;
+}
+
+std::vector<float> contraction(const MachineModel& machine) {
+  const Tiles outer = tiles_of({240, 180, 100, 210});
+  const Tiles inner = tiles_of({20, 24, 20, 20});
+  struct Tile {
+    std::size_t block;
+    double size;
+  };
+  std::vector<Tile> tiles;
+  for (std::size_t block = 0; block < outer.size(); ++block) {
+    for (const std::uint32_t size : outer[block]) tiles.push_back({block, double(size)});
+  }
+  std::vector<float> durations;
+  for (const Tile& i : tiles) {
+    for (const Tile& j : tiles) {
+      for (const Tile& k : tiles) {
+        for (const Tile& l : tiles) {
+          const std::size_t product = i.block ^ j.block;
+          if (product != (k.block ^ l.block)) continue;
+          const double rows = i.size * j.size;
+          const double columns = k.size * l.size;
+          durations.push_back(
+              static_cast<float>(contraction_s(inner, product, rows, columns, machine)));
+        }
+      }
+    }
+  }
+  return durations;
 }
 
 }  // namespace
 
-std::optional<Problem> find_problem(std::string_view name) {
-  for (const Problem& problem : kProblems) {
-    if (problem.name == name) return problem;
-  }
-  return std::nullopt;
+std::vector<float> durations_of(const Problem& problem, const MachineModel& machine) {
+  if (problem.kind == Kind::contraction) return contraction(machine);
+  std::vector<float> durations;
+  durations.reserve(problem.tasks);
+  for_each_task(problem, false, [&](float cost) {
+    if (cost > 0) durations.push_back(cost);
+  });
+  scale(durations, work_on(problem, machine));
+  return durations;
 }
 
-std::vector<float> draw_durations(const Problem& problem, std::uint64_t seed) {
-  std::mt19937_64 random(seed);
-  const std::vector<float> bounds = draw_bounds(problem.blocks, random);
-  const double threshold = find_threshold(bounds, problem.tasks);
-  std::vector<float> seconds;
-  seconds.reserve(problem.tasks);
-  for (const float left : bounds) {
-    for (const float right : bounds) {
-      const double margin = left + right - threshold;
-      if (margin < 0) continue;
-      seconds.push_back(static_cast<float>(std::clamp(margin / kFull, kLeastShare, 1.0)));
-    }
-  }
-  seconds.resize(std::min<std::size_t>(seconds.size(), problem.tasks));
-  to_seconds(seconds, problem, random);
-  return seconds;
+std::vector<float> all_durations_of(const Problem& problem, const MachineModel& machine) {
+  const double tile = 8.0 * 40 * 40;
+  const auto trip = static_cast<double>(2 * (machine.latency_ns + machine.overhead_ns));
+  const auto null = static_cast<float>(-2e-9 * (trip + tile / machine.bytes_per_ns));
+  std::vector<float> durations;
+  const std::size_t pairs = std::size_t{problem.blocks} * problem.blocks;
+  durations.reserve(pairs * pairs);
+  for_each_task(problem, true, [&](float cost) { durations.push_back(cost > 0 ? cost : null); });
+  scale(durations, work_on(problem, machine));
+  return durations;
 }
 
 Seeds in_blocks(std::uint32_t tasks, std::uint32_t ranks) {

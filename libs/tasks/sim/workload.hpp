@@ -1,21 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The tasks of a simulated application: their durations, and the ranks that have them first.
 //
-// The application is Hartree-Fock over a chain of beryllium atoms, as in the paper. The
-// two-electron part has a task for each four blocks (i j | k l) of basis functions. A pair of
-// blocks has a Schwarz bound, which falls with the distance of the blocks. A task is *null* if the
-// product of its two bounds is below a threshold. The further the product is above, the longer the
-// task takes.
+// Hartree-Fock over a straight chain of beryllium atoms. The two-electron part has a task for each
+// four blocks (i j | k l) of shells. A task computes the quartets of shells whose Schwarz bounds
+// multiply to the threshold or more, and is *null* if there are none. Where each input comes from:
 //
-// The bounds are drawn, with some scatter. Table 1 of the paper gives the number of blocks, which
-// follows from atoms and chunk size, and the number of tasks that are not null. The threshold
-// follows from that number. The total work is given, too, and the ratio of the longest task to the
-// mean, 5.9. The ratio follows from table 3: the best balance possible at 38,400 cores is 5.8 %
-// over an ideal of 3 s. So the longest of the 213 K tasks takes 3.17 s, with a mean of 0.54 s.
+//   blocks, tasks      table 1 of the paper: the atoms, the chunk size, the tasks that are not null
+//   bounds of shells   computed integrals (beryllium.hpp); the chain's spacing is the metal's
+//   threshold          the largest that leaves as many tasks as table 1 says
+//   time of a quartet  measured, by the number of its p shells (beryllium.hpp)
+//   the sum of times   the ideal times of table 3, 48 s on 2400 cores; for other problems in
+//                      proportion to the tasks, for other cores to their peak rates
 //
-// Tasks are in the order of their indices, so neighbours have similar durations. The simulator has
-// only tasks that are not null. The first iteration of the paper, which finds those tasks, is not
-// simulated.
+// A tensor contraction as in section 7.1: C[ijkl] += A[ijab] B[abkl]. The spatial blocks and the
+// tile size are the paper's. A tile of C is a task if its four blocks multiply to the symmetric
+// one, as in the group D2; that gives 470,357 tasks (the paper: 470 K). The time of a task is its
+// operations at a core's peak rate and the transfer of its tiles.
+//
+// Tasks are in the order of their indices, so neighbours have similar durations. A negative
+// duration is a null task: it takes that time once, and prunes itself. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -23,31 +26,40 @@
 #include <string_view>
 #include <vector>
 
+#include "tasks/sim/machine.hpp"
+
 namespace mh::tasks::sim {
 
 using TaskId = std::uint32_t;
 using Seeds = std::vector<std::vector<TaskId>>;  // by rank
 
+enum class Kind : std::uint8_t { hartree_fock, contraction };
+
 struct Problem {
   std::string_view name;
-  std::uint32_t blocks;  // of basis functions
-  std::uint32_t tasks;   // not null
-  double work_s;         // core-seconds in all
-  double longest_over_mean;
+  std::uint32_t atoms = 0;
+  std::uint32_t blocks = 0;  // of shells; three shells an atom
+  std::uint32_t tasks = 0;   // not null
+  double work_s = 0;         // core-seconds in all, on a core of 8.4 Gflop/s
+  Kind kind = Kind::hartree_fock;
 };
 
-// HF-Be256 takes 48 s on 2400 cores (table 3). HF-Be512 with the same chunk has as much work for
-// each task. With chunk 20 on Intrepid, the same work runs on cores of a quarter of the speed.
+// HF-Be512 with the same chunk has as much work for each task as HF-Be256. With chunk 20 the same
+// work is in more tasks.
+inline constexpr double kWorkBe256 = 48.0 * 2400;
+inline constexpr double kWorkBe512 = kWorkBe256 / 213'000 * 862'000;
 inline constexpr Problem kProblems[] = {
-    {"hf-be256", 96, 213'000, 115'200, 5.9},
-    {"hf-be512", 192, 862'000, 466'000, 5.9},
-    {"hf-be512-20", 384, 9'100'000, 1'864'000, 5.9},
+    {"hf-be256", 256, 96, 213'000, kWorkBe256},
+    {"hf-be512", 512, 192, 862'000, kWorkBe512},
+    {"hf-be512-20", 512, 384, 9'100'000, kWorkBe512},
+    {.name = "tce", .kind = Kind::contraction},
 };
 
-std::optional<Problem> find_problem(std::string_view name);
-
-// The durations of the tasks, in seconds. Deterministic for a seed.
-std::vector<float> draw_durations(const Problem& problem, std::uint64_t seed);
+// The durations of the tasks that are not null, in seconds.
+std::vector<float> durations_of(const Problem& problem, const MachineModel& machine);
+// The same with the null tasks, all blocks^4 of them. A null task fetches two tiles of the Schwarz
+// matrix from other ranks. Hartree-Fock only. Memory: 4 bytes for each task.
+std::vector<float> all_durations_of(const Problem& problem, const MachineModel& machine);
 
 // An equal number of tasks for each rank, in the order of their indices.
 Seeds in_blocks(std::uint32_t tasks, std::uint32_t ranks);

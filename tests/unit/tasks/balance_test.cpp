@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "tasks/balance_pass.hpp"
 #include "tasks/sim/balancing.hpp"
 #include "tasks/victims.hpp"
 
@@ -166,8 +167,8 @@ INSTANTIATE_TEST_SUITE_P(Tasks, Balancers, testing::Values(Scheme::central, Sche
                          });
 
 TEST_P(Balancers, keep_every_task_and_even_out_the_loads) {
-  const Problem problem{"test", 24, 12'000, 6'000, 5.9};
-  const std::vector<float> durations = draw_durations(problem, 1);
+  const Problem problem{"test", 64, 24, 12'000, 6'000};
+  const std::vector<float> durations = durations_of(problem, {});
   const Seeds before = favoured(durations, 100, 4, 4);
   const Balanced after = balance(GetParam(), kMachines[0], {}, durations, before);
   EXPECT_EQ(all_of(after.seeds), all_of(before));
@@ -183,9 +184,44 @@ TEST_P(Balancers, leave_alone_what_is_even) {
   EXPECT_EQ(after.seeds, before);
 }
 
+// Two passes that make it worse do not count: the balance never gets worse.
+TEST_P(Balancers, keep_the_best_pass) {
+  const std::vector<float> durations = durations_of({"test", 64, 24, 6'000, 3'000}, {});
+  for (const std::uint32_t ranks : {500U, 1'000U, 2'000U, 3'000U}) {
+    const Seeds before = favoured(durations, ranks, 4, 4);
+    double last = 1e9;
+    for (const int passes : {1, 2, 4, 8}) {
+      Balance rules;
+      rules.passes = passes;
+      const Balanced after = balance(GetParam(), kMachines[0], rules, durations, before);
+      EXPECT_LE(after.over_ideal, last + 0.005) << ranks << " ranks, passes " << passes;
+      last = after.over_ideal;
+    }
+  }
+}
+
+// With a limit of 1.003 no rank would give tasks away below 0.3 % over the average.
+TEST(BalancerQuality, the_central_balancer_goes_to_the_average) {
+  const std::vector<float> durations = durations_of({"test", 64, 24, 12'000, 6'000}, {});
+  const Seeds before = favoured(durations, 50, 4, 4);
+  EXPECT_LT(balance(Scheme::central, kMachines[0], {}, durations, before).over_ideal, 0.001);
+}
+
+TEST(BalancePlan, ends_when_nothing_is_to_be_given) {
+  BalancePlan plan(Scheme::tree, {.passes = 2});
+  EXPECT_TRUE(plan.next({.average = 1, .longest_task = 0.5, .longest = 2}));
+  EXPECT_TRUE(plan.is_best());
+  EXPECT_TRUE(plan.next({.average = 1, .longest_task = 0.5, .longest = 3}));
+  EXPECT_FALSE(plan.is_best());
+  EXPECT_FALSE(plan.next({.average = 1, .longest_task = 0.5, .longest = 1.5}));
+  EXPECT_TRUE(plan.is_best());
+  BalancePlan even(Scheme::tree, {});
+  EXPECT_FALSE(even.next({.average = 1, .longest_task = 0.5, .longest = 1.002}));
+}
+
 TEST(BalancerCost, the_tree_is_cheaper_at_scale) {
-  const Problem problem{"test", 24, 12'000, 6'000, 5.9};
-  const std::vector<float> durations = draw_durations(problem, 1);
+  const Problem problem{"test", 64, 24, 12'000, 6'000};
+  const std::vector<float> durations = durations_of(problem, {});
   const Seeds before = favoured(durations, 3'000, 2, 4);
   const double central = balance(Scheme::central, kMachines[0], {}, durations, before).seconds;
   const double tree = balance(Scheme::tree, kMachines[0], {}, durations, before).seconds;

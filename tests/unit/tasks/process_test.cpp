@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <deque>
 #include <string>
@@ -232,6 +233,32 @@ TEST(ProcessOrders, steals_that_are_forgotten_end_it_too_early) {
 TEST(ProcessOrders, a_vote_with_a_request_under_way_ends_it_too_early) {
   using Hasty = World<3, 2, false, 1, 2, 1, 0, Tasks, Rule::votes_with_a_request>;
   EXPECT_EQ(some_orders<Hasty>(kSome), "ended while there are tasks");
+}
+
+struct NoTransport {
+  void send(std::uint32_t /*to*/, Message /*message*/) {}
+};
+
+// Retention runs the longest tasks first, so the last tasks alone would make a thief too hasty.
+TEST(Pauses, grow_to_a_32nd_of_the_mean_of_all_tasks) {
+  std::array<std::uint32_t, 8> memory{};
+  DequeWords<Alone> words;
+  Rules rules;
+  rules.places.ranks = 2;
+  Process<NoTransport, Tasks> process({}, Tasks(words, ArraySlots{&memory}), 1, rules);
+  constexpr std::uint64_t kLong = 320'000'000;
+  process.ran(kLong);
+  for (int i = 0; i < 9; ++i) process.ran(1'000);
+  std::uint64_t longest = 0;
+  std::uint32_t task = 0;
+  for (int i = 0; i < 64; ++i) {
+    const NextStep step = process.next(task);
+    if (step == NextStep::wait) process.receive({.kind = MessageKind::nothing});
+    if (step != NextStep::pause) continue;
+    longest = std::max(longest, process.pause_ns());
+    process.resume();
+  }
+  EXPECT_NEAR(static_cast<double>(longest), kLong / 10.0 / 32, 1'000);
 }
 
 }  // namespace

@@ -125,27 +125,61 @@ TEST_P(Schemes, have_nothing_to_do_without_tasks) {
   EXPECT_TRUE(balanced(GetParam(), {0, 0, 0}).ids.empty());
 }
 
-TEST(Chooser, goes_by_what_iterations_have_cost) {
-  Chooser chooser;
-  EXPECT_EQ(chooser.next(0.001, 1), Balancer::retain);  // even
-  chooser.measured(Balancer::retain, 0.2);
-  EXPECT_EQ(chooser.next(0.1, 1), Balancer::plb_tree);  // the other balancer is not tried yet
-  chooser.measured(Balancer::plb_tree, 0.3);
-  EXPECT_EQ(chooser.next(0.1, 1), Balancer::retain);
-  chooser.measured(Balancer::retain, 0.9);
-  EXPECT_EQ(chooser.next(0.1, 1), Balancer::plb_tree);
+// An iteration with a load of one second. `cost`: the time outside of tasks.
+IterationTimes iteration(double cost, double growth = 0, double imbalance = 0.1) {
+  return {.average_task_s = 1,
+          .process_s = 1 + cost,
+          .average_load_s = 1,
+          .longest_load_s = 1 + imbalance,
+          .growth_s = growth,
+          .ranks = 2'000};
 }
 
-TEST(Chooser, tries_the_other_one_again) {
+TEST(Chooser, goes_by_the_costs_of_iterations) {
   Chooser chooser;
-  chooser.measured(Balancer::plb_tree, 1);
-  chooser.measured(Balancer::retain, 0.1);
-  int iterations = 0;
-  for (; chooser.next(0.1, 1) == Balancer::retain; ++iterations) {
-    ASSERT_LT(iterations, 100);
-    chooser.measured(Balancer::retain, 0.1);
+  EXPECT_EQ(chooser.after(Balancer::retain, iteration(0.2, -1)), Balancer::retain);
+  EXPECT_EQ(chooser.after(Balancer::retain, iteration(0.2)), Balancer::plb_tree);
+  EXPECT_EQ(chooser.after(Balancer::plb_tree, iteration(0.3)), Balancer::retain);
+  EXPECT_EQ(chooser.after(Balancer::retain, iteration(0.9)), Balancer::plb_tree);
+}
+
+TEST(Chooser, leaves_even_loads_alone) {
+  Chooser chooser;
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(chooser.after(Balancer::retain, iteration(0.2, 0, 0.001)), Balancer::retain);
   }
-  EXPECT_GT(iterations, 5);
+}
+
+TEST(Chooser, tries_no_balancer_where_durations_do_not_persist) {
+  Chooser chooser;
+  for (int i = 0; i < 40; ++i) {
+    EXPECT_EQ(chooser.after(Balancer::retain, iteration(0.1, 0.3)), Balancer::retain);
+  }
+}
+
+TEST(Chooser, tries_the_central_balancer_after_a_better_tree_in_small_jobs) {
+  for (const std::uint32_t ranks : {8U, 100'000U}) {
+    Chooser chooser;
+    auto times = iteration(0.2);
+    times.ranks = ranks;
+    EXPECT_EQ(chooser.after(Balancer::retain, times), Balancer::plb_tree);
+    times.process_s = 1.1;
+    const Balancer wanted = ranks == 8 ? Balancer::plb_central : Balancer::plb_tree;
+    EXPECT_EQ(chooser.after(Balancer::plb_tree, times), wanted);
+  }
+}
+
+TEST(Chooser, tries_others_again_when_their_excess_is_small_beside_the_time_since) {
+  for (const double excess : {0.01, 1.0}) {
+    Chooser chooser;
+    EXPECT_EQ(chooser.after(Balancer::retain, iteration(0.1)), Balancer::plb_tree);
+    EXPECT_EQ(chooser.after(Balancer::plb_tree, iteration(0.1 + excess)), Balancer::retain);
+    int iterations = 1;
+    while (chooser.after(Balancer::retain, iteration(0.1)) == Balancer::retain) {
+      ASSERT_LT(++iterations, 1000);
+    }
+    EXPECT_NEAR(iterations, excess < 0.1 ? 16 : 334, 2);
+  }
 }
 
 TEST(Claims, one_of_many_answers_each_request_and_none_an_old_one) {

@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <random>
 #include <vector>
+
+#include "tasks/sim/beryllium.hpp"
+#include "tasks/sim/iterations.hpp"
 
 namespace mh::tasks::sim {
 namespace {
@@ -38,16 +42,36 @@ TEST(EventQueue, gives_events_in_the_order_of_time_and_then_of_coming) {
   }
 }
 
-TEST(Workload, has_what_the_problem_says) {
-  const Problem problem{"test", 48, 40'000, 20'000, 5.9};
-  const std::vector<float> durations = draw_durations(problem, 3);
-  EXPECT_NEAR(static_cast<double>(durations.size()), 40'000, 400);
+TEST(Workload, has_as_many_tasks_as_the_paper_and_the_given_work) {
+  const auto problem = kProblems[0];
+  const std::vector<float> durations = durations_of(problem, {});
+  EXPECT_NEAR(static_cast<double>(durations.size()), problem.tasks, 0.05 * problem.tasks);
   const double sum = std::accumulate(durations.begin(), durations.end(), 0.0);
-  EXPECT_NEAR(sum, 20'000, 20);
-  const double mean = sum / static_cast<double>(durations.size());
-  EXPECT_NEAR(std::ranges::max(durations) / mean, 5.9, 0.1);
-  EXPECT_EQ(durations, draw_durations(problem, 3));
-  EXPECT_NE(durations, draw_durations(problem, 4));
+  EXPECT_NEAR(sum, problem.work_s, 1e-3 * problem.work_s);
+}
+
+TEST(Workload, null_tasks_are_those_that_are_missing_otherwise) {
+  const Problem problem{"test", 64, 24, 6'000, 3'000};
+  const std::vector<float> all = all_durations_of(problem, {});
+  EXPECT_EQ(all.size(), std::size_t{24} * 24 * 24 * 24);
+  std::vector<float> kept;
+  std::ranges::copy_if(all, std::back_inserter(kept), [](float one) { return one > 0; });
+  EXPECT_EQ(kept, durations_of(problem, {}));
+}
+
+// Four blocks of 12, 9, 5 and 11 tiles: (37^4 + 5^4 + 3^4 + 9^4) / 4 tiles of C are symmetric.
+TEST(Workload, the_contraction_has_the_tasks_of_table_1) {
+  const std::vector<float> durations = durations_of(kProblems[3], {});
+  EXPECT_EQ(durations.size(), 470'357U);
+  EXPECT_GT(*std::ranges::min_element(durations), 0);
+}
+
+// The mirrored chain has the same bounds, so exchanging both pairs changes no duration.
+TEST(Workload, bounds_of_shells_are_symmetric) {
+  for (std::uint32_t a = 0; a < 40; ++a) {
+    for (std::uint32_t b = 0; b < 40; ++b) EXPECT_EQ(shell_bound(a, b), shell_bound(b, a));
+  }
+  EXPECT_EQ(shell_bound(0, 3 * (kReach + 1)), kNoBound);
 }
 
 TEST(Workload, favoured_ranks_get_many) {
@@ -63,8 +87,8 @@ struct Setting {
 Setting setting(std::uint32_t ranks, bool server, VictimChoice choice = VictimChoice::random) {
   Setting s;
   s.machine.server = server;
-  s.machine.cores_per_node = 9;
-  s.rules.places = {ranks, s.machine.workers_per_node(), 4};
+  s.machine.cores_per_node = 8;
+  s.rules.places = {ranks, s.machine.cores_per_node, 4};
   s.rules.choice = choice;
   return s;
 }
@@ -77,7 +101,7 @@ std::vector<TaskId> sorted(const Seeds& seeds) {
 }
 
 const std::vector<float>& durations() {
-  static const std::vector<float> drawn = draw_durations({"test", 24, 6'000, 3'000, 5.9}, 1);
+  static const std::vector<float> drawn = durations_of({"test", 64, 24, 6'000, 3'000}, {});
   return drawn;
 }
 
@@ -87,7 +111,7 @@ TEST(Simulation, runs_every_task_once_whoever_serves_and_whomever_thieves_ask) {
     for (const auto choice :
          {VictimChoice::random, VictimChoice::hierarchical, VictimChoice::nearest}) {
       const Setting s = setting(100, server, choice);
-      Simulation simulation(s.machine, s.rules, durations(), in_blocks(count, 100));
+      Simulation simulation(s.machine, s.rules, {durations()}, in_blocks(count, 100));
       const Outcome outcome = simulation.run();
       EXPECT_EQ(outcome.run, count);
       EXPECT_EQ(sorted(simulation.take_executed()), sorted(in_blocks(count, 100)));
@@ -103,15 +127,15 @@ TEST(Simulation, all_tasks_on_one_rank_spread) {
   Seeds seeds(64);
   seeds[17].resize(durations().size());
   std::iota(seeds[17].begin(), seeds[17].end(), 0);
-  Simulation simulation(s.machine, s.rules, durations(), seeds);
+  Simulation simulation(s.machine, s.rules, {durations()}, seeds);
   EXPECT_GT(simulation.run().efficiency(), 0.9);
 }
 
 TEST(Simulation, repeats_exactly) {
   const Setting s = setting(50, true);
   const Seeds seeds = in_blocks(static_cast<std::uint32_t>(durations().size()), 50);
-  Simulation one(s.machine, s.rules, durations(), seeds);
-  Simulation two(s.machine, s.rules, durations(), seeds);
+  Simulation one(s.machine, s.rules, {durations()}, seeds);
+  Simulation two(s.machine, s.rules, {durations()}, seeds);
   const Outcome first = one.run();
   const Outcome second = two.run();
   EXPECT_EQ(first.events, second.events);
@@ -120,10 +144,10 @@ TEST(Simulation, repeats_exactly) {
 }
 
 TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
-  Setting s = setting(10, true);
+  Setting s = setting(10, false);
   s.rules.steal = false;
   s.machine.take_ns = 0;
-  Simulation simulation(s.machine, s.rules, durations(),
+  Simulation simulation(s.machine, s.rules, {durations()},
                         Seeds{{0, 1, 2}, {}, {3}, {}, {}, {}, {}, {}, {}, {}});
   const Outcome outcome = simulation.run();
   const double first = static_cast<double>(durations()[0]) + static_cast<double>(durations()[1]) +
@@ -133,16 +157,96 @@ TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
 }
 
 // The purpose of retention: fewer steals and a shorter time than in the first iteration.
-TEST(Simulation, what_is_retained_needs_few_steals) {
+TEST(Iterations, tasks_that_are_retained_need_few_steals) {
   const Setting s = setting(200, true);
   const auto count = static_cast<std::uint32_t>(durations().size());
-  Simulation first(s.machine, s.rules, durations(), in_blocks(count, 200));
-  const Outcome before = first.run();
-  Simulation second(s.machine, s.rules, durations(), first.take_executed());
-  const Outcome after = second.run();
+  Iterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(count, 200));
+  const Outcome before = iterations.next({durations()});
+  const Outcome after = iterations.next({durations()});
   EXPECT_LT(after.successes.mean, before.successes.mean);
-  EXPECT_LT(after.attempts.mean, before.attempts.mean);
   EXPECT_LT(after.end_s, before.end_s);
+}
+
+// A long task keeps rank 0 busy. The other tasks are stolen from another node, whose rank 1
+// answers.
+TEST(Simulation, an_idle_rank_answers_for_a_busy_neighbour) {
+  Setting s = setting(4, false);
+  s.machine.cores_per_node = 2;
+  s.rules.places = {4, 2, 2};
+  const std::vector<float> seconds{0.1F, 0.1F, 0.1F, 0.1F, 1.0F};
+  Simulation simulation(s.machine, s.rules, {seconds}, Seeds{{0, 1, 2, 3, 4}, {}, {}, {}});
+  const Outcome outcome = simulation.run();
+  EXPECT_NEAR(outcome.last_task_s, 1.0, 0.01);
+  const Seeds executed = simulation.take_executed();
+  EXPECT_EQ(executed[0].size(), 1U);
+  EXPECT_GT(executed[2].size() + executed[3].size(), 0U);
+}
+
+// A busy rank that is alone on its node answers only between its tasks, or by its server.
+TEST(Simulation, a_busy_rank_lets_thieves_wait_unless_it_has_a_server) {
+  for (const bool server : {false, true}) {
+    Setting s = setting(2, server);
+    s.machine.cores_per_node = 1;
+    s.rules.places = {2, 1, 1};
+    const std::vector<float> seconds{0.5F, 1.0F};
+    Simulation simulation(s.machine, s.rules, {seconds}, Seeds{{0, 1}, {}});
+    EXPECT_NEAR(simulation.run().last_task_s, server ? 1.03 : 1.5, 0.02) << server;
+  }
+}
+
+TEST(Simulation, tasks_add_tasks) {
+  const Setting s = setting(4, false);
+  const std::vector<float> seconds(7, 0.1F);
+  const std::vector<TaskId> children{1, 3, 5, 7, 7, 7, 7, 7};
+  Simulation simulation(s.machine, s.rules, {seconds, children}, Seeds{{0}, {}, {}, {}});
+  const Outcome outcome = simulation.run();
+  EXPECT_EQ(outcome.run, 7U);
+  EXPECT_NEAR(outcome.last_task_s, 0.3, 0.01);
+  EXPECT_EQ(sorted(simulation.take_executed()), std::vector<TaskId>{0});
+}
+
+TEST(Iterations, tasks_that_prune_themselves_run_once) {
+  const Setting s = setting(4, false);
+  const std::vector<float> seconds{0.1F, -0.001F, 0.1F, -0.001F, 0.1F};
+  Iterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(5, 4));
+  EXPECT_EQ(iterations.next({seconds}).run, 5U);
+  EXPECT_EQ(iterations.next({seconds}).run, 3U);
+}
+
+TEST(Iterations, a_seeded_iteration_steals_nothing_and_the_balancer_follows) {
+  const Setting s = setting(50, false);
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  Iterations iterations(s.machine, s.rules, {}, Balancer::plb_tree, in_blocks(count, 50));
+  iterations.only_seeded();
+  EXPECT_GT(iterations.next({durations()}).attempts.mean, 0);
+  EXPECT_EQ(iterations.balanced().moved, 0U);
+  const Outcome seeded = iterations.next({durations()});
+  EXPECT_EQ(seeded.attempts.mean, 0);
+  EXPECT_GT(iterations.balanced().moved, 0U);
+  EXPECT_GT(iterations.next({durations()}).efficiency(), seeded.efficiency());
+}
+
+TEST(Iterations, the_automatic_balancer_tries_both) {
+  const Setting s = setting(500, false);
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  Iterations iterations(s.machine, s.rules, {}, Balancer::automatic, in_blocks(count, 500));
+  std::vector<Balancer> used;
+  for (int i = 0; i < 4; ++i) {
+    (void)iterations.next({durations()});
+    used.push_back(iterations.used());
+  }
+  EXPECT_EQ(used[0], Balancer::retain);
+  EXPECT_TRUE(std::ranges::count(used, Balancer::plb_tree) > 0);
+}
+
+TEST(Simulation, a_slow_node_gets_less) {
+  Setting s = setting(16, true);
+  s.machine.slow_node = 2;
+  const auto count = static_cast<std::uint32_t>(durations().size());
+  Simulation simulation(s.machine, s.rules, {durations()}, in_blocks(count, 16));
+  EXPECT_GT(simulation.run().efficiency(), 0.9);
+  const Seeds executed = simulation.take_executed();
+  EXPECT_GT(executed[15].size(), executed[0].size());
 }
 
 }  // namespace

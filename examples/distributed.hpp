@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Blocks of numbers that are distributed over the ranks: an MPI window with the blocks of all, as
+// Global Arrays would have them. Any rank gets a block or adds to it at any time.
+//
+// Block b is on rank b % ranks. The constructor and the destructor are collective, and so is
+// sync(). Between two calls of sync() a block is either read or added to, on all ranks. Threads:
+// one of the rank. Failures end the job, as MPI's default is.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace distributed {
+
+class Blocks {
+ public:
+  // `sizes`: the numbers of each block. All blocks begin with zeros.
+  Blocks(MPI_Comm comm, const std::vector<std::size_t>& sizes) : comm_(comm), sizes_(sizes) {
+    MPI_Comm_rank(comm, &rank_);
+    MPI_Comm_size(comm, &ranks_);
+    std::vector<MPI_Aint> used(static_cast<std::size_t>(ranks_));
+    for (std::size_t block = 0; block < sizes.size(); ++block) {
+      MPI_Aint& end = used[static_cast<std::size_t>(owner(block))];
+      offsets_.push_back(end);
+      end += static_cast<MPI_Aint>(sizes[block]);
+    }
+    const auto own = used[static_cast<std::size_t>(rank_)];
+    if (on_one_node()) {
+      share(own);
+    } else {
+      memory_.resize(static_cast<std::size_t>(own));
+      own_ = memory_.data();
+      // MPI_Win_allocate() of MPICH 4.0.2 gives two windows the same memory.
+      MPI_Win_create(own_, own * kUnit, kUnit, MPI_INFO_NULL, comm, &window_);
+    }
+    std::fill_n(own_, own, 0.0);
+    MPI_Win_lock_all(MPI_MODE_NOCHECK, window_);
+    sync();
+  }
+  Blocks(const Blocks&) = delete;
+  Blocks& operator=(const Blocks&) = delete;
+  ~Blocks() {
+    MPI_Win_unlock_all(window_);
+    MPI_Win_free(&window_);
+  }
+
+  [[nodiscard]] std::size_t count() const { return sizes_.size(); }
+  [[nodiscard]] std::size_t size(std::size_t block) const { return sizes_[block]; }
+  [[nodiscard]] bool is_own(std::size_t block) const { return owner(block) == rank_; }
+  // The block of this rank, in place.
+  [[nodiscard]] std::span<double> own(std::size_t block) {
+    return {own_ + offsets_[block], sizes_[block]};
+  }
+
+  void get(std::size_t block, std::vector<double>& values) {
+    values.resize(sizes_[block]);
+    if (!shared_.empty()) {
+      const double* first = shared_[static_cast<std::size_t>(owner(block))] + offsets_[block];
+      std::copy_n(first, values.size(), values.begin());
+      return;
+    }
+    const int many = static_cast<int>(values.size());
+    MPI_Get(values.data(), many, MPI_DOUBLE, owner(block), offsets_[block], many, MPI_DOUBLE,
+            window_);
+    MPI_Win_flush(owner(block), window_);
+  }
+  void add(std::size_t block, std::span<const double> values) {
+    const int many = static_cast<int>(values.size());
+    MPI_Accumulate(values.data(), many, MPI_DOUBLE, owner(block), offsets_[block], many, MPI_DOUBLE,
+                   MPI_SUM, window_);
+    MPI_Win_flush(owner(block), window_);
+  }
+  // All ranks see all blocks as they are now.
+  void sync() {
+    MPI_Win_flush_all(window_);
+    MPI_Win_sync(window_);
+    MPI_Barrier(comm_);
+    MPI_Win_sync(window_);
+  }
+
+ private:
+  static constexpr int kUnit = sizeof(double);
+
+  [[nodiscard]] bool on_one_node() const {
+    MPI_Comm node = MPI_COMM_NULL;
+    MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    int ranks = 0;
+    MPI_Comm_size(node, &ranks);
+    MPI_Comm_free(&node);
+    return ranks == ranks_;
+  }
+  // Ranks of one node load each other's blocks.
+  void share(MPI_Aint own) {
+    MPI_Win_allocate_shared(own * kUnit, kUnit, MPI_INFO_NULL, comm_, &own_, &window_);
+    for (int rank = 0; rank < ranks_; ++rank) {
+      MPI_Aint size = 0;
+      int unit = 0;
+      double* first = nullptr;
+      MPI_Win_shared_query(window_, rank, &size, &unit, &first);
+      shared_.push_back(first);
+    }
+  }
+  [[nodiscard]] int owner(std::size_t block) const {
+    return static_cast<int>(block % static_cast<std::size_t>(ranks_));
+  }
+
+  MPI_Comm comm_;
+  std::vector<std::size_t> sizes_;
+  std::vector<MPI_Aint> offsets_;
+  int rank_ = 0;
+  int ranks_ = 1;
+  std::vector<double> memory_;  // the blocks of this rank, if there are several nodes
+  double* own_ = nullptr;
+  std::vector<double*> shared_;  // by rank, the blocks of all ranks of the only node
+  MPI_Win window_ = MPI_WIN_NULL;
+};
+
+}  // namespace distributed

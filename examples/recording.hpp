@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Records the seconds of each task, for the simulator (bench/tasks/validate.py).
+//
+// The word record=FILE among a program's words switches it on. Each rank writes FILE.RANK. A task
+// that it has run has a row there: the iteration and the task's number, both of 32 bits, and the
+// seconds as a 32-bit float. Negative seconds: the task has pruned itself. Threads: the rank's.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace recording {
+
+class Recording {
+ public:
+  // Takes the word out of the program's words.
+  Recording(int& count, char** words) {
+    constexpr std::string_view kWord = "record=";
+    int kept = 0;
+    for (int i = 0; i < count; ++i) {
+      if (std::string_view(words[i]).starts_with(kWord)) {
+        path_ = words[i] + kWord.size();
+      } else {
+        words[kept++] = words[i];
+      }
+    }
+    count = kept;
+  }
+  void begin_iteration() { ++iteration_; }
+
+  // Runs the task's work, which returns false if the task prunes itself.
+  template <class Run>
+  void run(std::uint32_t task, Run run) {
+    if (path_.empty()) {
+      run();
+      return;
+    }
+    const auto start = std::chrono::steady_clock::now();
+    const bool kept = run();
+    const std::chrono::duration<float> taken = std::chrono::steady_clock::now() - start;
+    rows_.push_back({iteration_, task, kept ? taken.count() : -taken.count()});
+  }
+
+  // False: the file cannot be written.
+  [[nodiscard]] bool write(int rank) const {
+    if (path_.empty()) return true;
+    std::FILE* file = std::fopen((path_ + "." + std::to_string(rank)).c_str(), "wb");
+    if (file == nullptr) return false;
+    const bool whole = std::fwrite(rows_.data(), sizeof(Row), rows_.size(), file) == rows_.size();
+    return std::fclose(file) == 0 && whole;
+  }
+
+ private:
+  struct Row {
+    std::uint32_t iteration;
+    std::uint32_t task;
+    float seconds;
+  };
+  std::string path_;
+  std::vector<Row> rows_;
+  std::uint32_t iteration_ = 0;
+};
+
+}  // namespace recording

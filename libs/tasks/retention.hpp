@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The rules of a collection between two iterations: whether ranks may steal, and the order in which
+// a rank gets its tasks back. The library and the simulator use the same rules.
+//
+// Retention (HPDC 2012, section 6): a rank begins with the tasks that it ran. Here the longest task
+// comes first, so the tasks at the end of an iteration are short. Threads: the caller's.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "manyhands/tasks/config.hpp"
+#include "tasks/balance.hpp"
+
+namespace mh::tasks {
+
+// The balancer of the first iteration.
+inline Balancer first_balancer(Balancer configured) {
+  return configured == Balancer::automatic ? Balancer::retain : configured;
+}
+inline bool moves_tasks(Balancer used) {
+  return used == Balancer::plb_central || used == Balancer::plb_tree;
+}
+inline Scheme scheme_of(Balancer used) {
+  return used == Balancer::plb_central ? Scheme::central : Scheme::tree;
+}
+// `measured`: durations are known, from an earlier iteration.
+inline bool may_steal(Balancer used, bool measured) {
+  return used != Balancer::none && !(moves_tasks(used) && measured);
+}
+
+// Sorts the tasks in the order in which restore() adds them. The deque returns the newest task
+// first. With `steal` the tasks are those that were added here, in that order already.
+template <class Task>
+void order_restored(Balancer used, std::vector<Timed<Task>>& tasks) {
+  if (used == Balancer::none) {
+    std::ranges::reverse(tasks);
+  } else if (used != Balancer::steal) {
+    std::ranges::stable_sort(tasks, {}, [](const auto& timed) { return timed.bin.seconds(); });
+  }
+}
+
+template <class Task>
+double load_of(const std::vector<Timed<Task>>& tasks) {
+  double load = 0;
+  for (const auto& timed : tasks) load += timed.bin.seconds();
+  return load;
+}
+
+}  // namespace mh::tasks
