@@ -18,12 +18,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE)
 
-.PHONY: help build install demo test bench lint format clean distclean
+.PHONY: help build install wheel demo test bench lint format clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make build    the library (build/lib/libmanyhands.so) and the command .venv/bin/mh"
 	@echo "make install  into PREFIX ($(PREFIX)): the library, bin/mh, bin/mh-tune; nothing stays tied to here"
+	@echo "make wheel    dist/manyhands-*.whl for pip: the library, mh and its compilers; needs no MPI and no compiler"
 	@echo "make demo     a 3-D stencil, plain and helped, side by side (three minutes, with the build)"
 	@echo "make test     lint, unit tests, tests under every MPI, sanitizers; its last line says how long it took"
 	@echo "make bench    the short set of benchmarks"
@@ -49,6 +50,15 @@ install: build
 	@for command in mh mhcc mhc++ mhfort; do \
 	    ln -sf ../share/manyhands/python/bin/$$command $(PREFIX)/bin/$$command; done
 	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"
+
+# The libraries of build/, linked anew so that they load on older systems.
+wheel:
+	@scripts/bootstrap wheel
+	@test -f .hwloc/lib/libhwloc.a || { echo "make wheel: .hwloc/lib/libhwloc.a is missing"; exit 1; }
+	@$(CONFIGURE_BUILD)
+	@$(CONFIGURE) -DMH_WHEEL=ON -Wno-dev --log-level=WARNING >/dev/null
+	@cmake --build build -j $(JOBS) --target wheel-files
+	@$(PYTHON) packaging/wheel/assemble.py
 
 # Builds the library for the one MPI that the demo runs under: no other variant, no program.
 demo:

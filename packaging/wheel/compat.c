@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Functions of glibc that are newer than 2.28, for the libraries of the wheel.
+/* Functions of glibc that are newer than 2.27, for the libraries of the wheel.
  *
  * Our code, libstdc++ or libgcc calls them, and they are linked into each library with hidden
  * visibility: no other library sees them. Linux on x86-64, whose `struct stat` is the kernel's. */
@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+int __cxa_atexit(void (*function)(void*), void* data, void* library);
+
 #pragma GCC visibility push(hidden)
 
 /* False: libstdc++ counts references by atomic instructions, as in a program with threads. */
@@ -28,6 +30,11 @@ int lstat(const char* path, struct stat* status) { return (int)syscall(SYS_lstat
 int fstatat(int at, const char* restrict path, struct stat* restrict status, int flags) {
   return (int)syscall(SYS_newfstatat, at, path, status, flags);
 }
+
+/* The functions that the C compiler links into each library, which here has none of its own. */
+extern void* __dso_handle;
+static void call(void* function) { ((void (*)(void))function)(); }
+int atexit(void (*function)(void)) { return __cxa_atexit(call, (void*)function, __dso_handle); }
 
 pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
 

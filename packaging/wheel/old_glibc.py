@@ -85,7 +85,7 @@ def link(compiler: str, out: Path, name: str, symbols: list[Symbol]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--limit", required=True, help="the newest version, such as 2.28")
+    parser.add_argument("--limit", required=True, help="the newest version, such as 2.27")
     parser.add_argument("--compiler", required=True)
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
