@@ -98,6 +98,7 @@ function(mh_install_library name sentence)
   set(MH_PC_NAME ${name})
   set(MH_PC_SENTENCE "${sentence}")
   add_library(Manyhands::${name} ALIAS ${target})
+  target_compile_features(${target} INTERFACE cxx_std_20)  # of the headers
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERSION ${MH_VERSION} SOVERSION ${MH_ABI})
   install(TARGETS ${target} EXPORT Manyhands-${name} COMPONENT ${name}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT ${name})
