@@ -46,7 +46,8 @@ install: build
 	@cmake --install build --prefix $(PREFIX) >/dev/null
 	@python3 -m venv $(PREFIX)/share/manyhands/python
 	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
-	@mkdir -p $(PREFIX)/bin
+	@mkdir -p $(PREFIX)/bin $(PREFIX)/share/man/man1
+	@$(PYTHON) docs/make_man.py $(PREFIX)/share/man/man1
 	@for command in mh mhcc mhc++ mhfort; do \
 	    ln -sf ../share/manyhands/python/bin/$$command $(PREFIX)/bin/$$command; done
 	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"

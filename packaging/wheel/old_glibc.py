@@ -4,8 +4,8 @@
 A library that is linked with this machine's glibc asks for the newest version of each symbol, and
 does not load on older systems. glibc keeps the old versions, so the stand-ins offer each symbol of
 this machine with its newest version up to a limit. A symbol that is newer than the limit is absent,
-and the linker complains of it. Nothing is copied from glibc but names and versions. The stand-ins are
-linked from assembler text by the C compiler; programs never load them.
+and the linker complains of it. Nothing is copied from glibc but names and versions. The C compiler
+links the stand-ins from assembler text; programs never load them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-# Before 2.34, the functions of libpthread and libdl were in libraries of their own. All that matters is
-# that these are loaded, so their stand-ins are empty.
+# Before 2.34, the functions of libpthread and libdl were in libraries of their own. These libraries
+# have to be loaded, and any library may offer the symbols to the linker, so both are empty.
 EMPTY = ("libpthread.so.0", "libdl.so.2")
 FULL = ("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2")
 SYMBOL = re.compile(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The libraries of libs/ in a project outside the tree: installed, by pkg-config, and as a subproject.
+"""The libraries of libs/ in a project outside the tree: installed, or as a subproject.
 
 The project is a copy of examples/embed. The installed libraries are those of build/.
 """
@@ -134,6 +134,7 @@ def test_fetch_content_brings_the_libraries_alone(project: Path) -> None:
 # --- headers ----------------------------------------------------------------------------------
 
 HEADERS = sorted(path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*.h*"))
+NEED_MPI = ("manyhands/tasks.hpp", "manyhands/tasks/mpi.hpp")
 MPI = ROOT / ".mpi" / "mpich5" / "include"
 
 
@@ -143,11 +144,7 @@ def test_each_public_header_compiles_alone(tmp_path: Path) -> None:
         languages = [("c++", "-std=c++20")]
         if header.endswith(".h"):
             languages += [("c", "-std=c99"), ("c++", "-std=c++11")]
-        mpi = (
-            [f"-isystem{MPI}"]
-            if header in ("manyhands/tasks.hpp", "manyhands/tasks/mpi.hpp")
-            else []
-        )
+        mpi = [f"-isystem{MPI}"] if header in NEED_MPI else []
         for language, standard in languages:
             source = tmp_path / "source"
             source.write_text(f"#include <{header}>\n#include <{header}>\n")

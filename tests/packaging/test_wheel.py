@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wheel: assembled from the build, installed into an empty environment, used without a compiler.
+"""The wheel: assembled from the build, installed into an empty environment, used without compiler.
 
 The libraries of build/ are linked anew, and nothing is compiled but a page of C. pip installs the
 wheel, MPICH and mpi4py. The PATH has that environment and nothing else.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Prints the CMake targets that the demo needs: `make demo` builds these and nothing else.
 
-The demo runs under one MPI, so it needs the front, the heap, and the variant for the ABI of that MPI.
-An MPI of unknown kind gets all variants. Run it as `python -m manyhands.demo.needs`.
+The demo runs under one MPI, so it needs the front, the heap, and the variant for the ABI of that
+MPI. An MPI of unknown kind gets all variants. Run it as `python -m manyhands.demo.needs`.
 """
 
 from __future__ import annotations
