@@ -45,7 +45,8 @@ build:
 install: build
 	@cmake --install build --prefix $(PREFIX) >/dev/null
 	@python3 -m venv $(PREFIX)/share/manyhands/python
-	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
+	@rm -rf build/python-source && $(PYTHON) packaging/copy_python.py build/python-source
+	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt ./build/python-source
 	@mkdir -p $(PREFIX)/bin $(PREFIX)/share/man/man1
 	@$(PYTHON) docs/make_man.py $(PREFIX)/share/man/man1
 	@for command in mh mhcc mhc++ mhfort; do \

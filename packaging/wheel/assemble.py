@@ -45,14 +45,8 @@ def run(*command: str | Path) -> None:
 
 def python_packages(folder: Path) -> Path:
     """The packages of cli/ as a folder of wheel contents."""
-    # The sources are copied: setuptools leaves folders of its own beside what it packs.
     source = folder / "source"
-    source.mkdir()
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    shutil.copytree(
-        ROOT / "cli", source / "cli", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
-    )
+    run(sys.executable, ROOT / "packaging" / "copy_python.py", source)
     words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder]
     run(sys.executable, "-m", "pip", *words, source)
     made = next(folder.glob("*.whl"))
