@@ -8,7 +8,7 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^
   message(FATAL_ERROR "Manyhands is for Linux on x86-64, not for ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}.")
 endif()
 
-# Of libraries that other projects use: in libmanyhands-NAME.so.ABI. Before version 1 a minor version may change it.
+# Libraries that other projects use are libmanyhands-NAME.so.ABI. Before version 1 a minor version may change it.
 set(MH_VERSION 0.1.0)
 set(MH_ABI 0.1)
 

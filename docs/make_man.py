@@ -50,7 +50,7 @@ def first_sentence(text: str) -> str:
 
 
 def parameters(command: Any, context: Any) -> str:
-    """What the command's --help lists: arguments and options with their text."""
+    """The arguments and options that --help lists, with their text."""
     records = (parameter.get_help_record(context) for parameter in command.params)
     return "\n".join(f".TP\n\\fB{escaped(r[0])}\\fR\n{prose(r[1])}" for r in records if r)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies what pip needs to install the Python packages into a new folder.
 
-Usage: python packaging/copy_python.py FOLDER. setuptools works in the folder that it installs from, in
-a folder `build` of its own; in the checkout that is CMake's, and keeps modules that are gone.
+Usage: python packaging/copy_python.py FOLDER. The folder `build` of setuptools lies where it
+installs from. In the checkout that folder is CMake's, and modules that are gone would stay there.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 """Assembles the wheel `manyhands`: the Python packages with libraries, programs and data inside.
 
 Run by `make wheel` after the target wheel-files. Inside the wheel, the package `manyhands` is an
-install prefix of its own (lib, bin, share), so `mh` finds all in the way of any other installation.
-auditwheel decides the tag: it names the oldest glibc on which every library loads.
+install prefix (lib, bin, share), and `mh` finds its files as in any other prefix. The tag is the
+decision of auditwheel: the oldest glibc on which every library loads.
 """
 
 from __future__ import annotations

@@ -47,7 +47,8 @@ uint32_t arc4random(void) {
   return (uint32_t)now.tv_nsec * 2654435761U ^ (uint32_t)now.tv_sec;
 }
 
-/* A wait until a time of the monotonic clock becomes one until the same moment of the other clock. */
+/* A wait until a time of the monotonic clock becomes one until the same moment of the other clock.
+ */
 int pthread_mutex_clocklock(pthread_mutex_t* restrict mutex, clockid_t clock,
                             const struct timespec* restrict until) {
   const int64_t second = 1000000000;

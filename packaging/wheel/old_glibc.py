@@ -2,9 +2,9 @@
 """Writes stand-ins for the shared libraries of an older glibc, for the linker alone.
 
 A library that is linked with this machine's glibc asks for the newest version of each symbol, and
-does not load on older systems. glibc keeps the old versions, so the stand-ins offer each symbol of
-this machine with its newest version up to a limit. A symbol that is newer than the limit is absent,
-and the linker complains of it. Nothing is copied from glibc but names and versions. The C compiler
+does not load on older systems. The old versions are still there. The stand-ins offer each symbol
+of this machine with its newest version up to a limit. A symbol that is newer than the limit is
+absent, and the linker complains of it. Nothing is copied from glibc but names and versions. The C compiler
 links the stand-ins from assembler text; programs never load them.
 """
 

@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
+# ruff: noqa: F403, F405
 """Manyhands for Spack. Use it from a checkout:
 
 spack repo add packaging/spack
