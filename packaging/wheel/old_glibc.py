@@ -4,8 +4,8 @@
 A library that is linked with this machine's glibc asks for the newest version of each symbol, and
 does not load on older systems. The old versions are still there. The stand-ins offer each symbol
 of this machine with its newest version up to a limit. A symbol that is newer than the limit is
-absent, and the linker complains of it. Nothing is copied from glibc but names and versions. The C compiler
-links the stand-ins from assembler text; programs never load them.
+absent, and the linker complains of it. Nothing is copied from glibc but names and versions. The C
+compiler links the stand-ins from assembler text; programs never load them.
 """
 
 from __future__ import annotations
