@@ -150,6 +150,63 @@ def test_the_libraries_need_glibc_alone_and_show_nothing_of_others(machine: Mach
         assert re.findall(r"hwloc\w*|\w*fmt\w*|_ZNSt\w+|_ZNKSt\w+", symbols) == []
 
 
+# --- functions that an older glibc lacks ------------------------------------------------------
+
+PROGRAM = """
+// Exceptions, random numbers and timed locks, with the wheel's functions in place of glibc's.
+#include <sys/stat.h>
+#include <unistd.h>
+#include <chrono>
+#include <cstdio>
+#include <mutex>
+#include <random>
+#include <stdexcept>
+#include <thread>
+using namespace std::chrono_literals;
+
+static int depth(int left) {
+  if (left == 0) throw std::runtime_error("thrown");
+  return depth(left - 1) + 1;
+}
+
+int main(int, char** words) {
+  int caught = 0;
+  try {
+    depth(20);
+  } catch (const std::runtime_error&) {
+    ++caught;
+  }
+  struct stat by_path, by_file;
+  std::FILE* file = std::fopen(words[0], "r");
+  const bool same = stat(words[0], &by_path) == 0 && fstat(fileno(file), &by_file) == 0 &&
+                    by_path.st_ino == by_file.st_ino && by_path.st_size == by_file.st_size;
+  const bool absent = stat("/absent/file", &by_path) == -1 && errno == ENOENT;
+  std::random_device random;
+  bool differ = false;
+  for (unsigned first = random(), i = 0; i < 4; ++i) differ |= random() != first;
+  std::recursive_timed_mutex mutex;
+  mutex.lock();
+  bool late = false;
+  std::thread([&] { late = !mutex.try_lock_for(20ms); }).join();
+  mutex.unlock();
+  std::thread([&] { late = late && mutex.try_lock_for(1h); }).join();
+  std::printf("%d %d %d %d %d %d", caught, same, absent, differ, late, gettid() == getpid());
+}
+"""
+
+
+def test_the_functions_of_the_wheel_do_what_those_of_glibc_do(tmp_path: Path) -> None:
+    (tmp_path / "program.cpp").write_text(PROGRAM)
+    own, program = tmp_path / "compat.o", tmp_path / "program"
+    succeeded(["cc", "-O1", "-c", ROOT / "packaging" / "wheel" / "compat.c", "-o", own])
+    static = ["-static-libstdc++", "-static-libgcc"]
+    succeeded(["c++", "-std=c++20", *static, tmp_path / "program.cpp", own, "-o", program])
+    assert succeeded([program]) == "1 1 1 1 1 1"
+    used = succeeded(["nm", "--dynamic", "--undefined-only", program])
+    names = r"_dl_find_object|arc4random|fstat|gettid|clocklock|\bstat\b"
+    assert re.findall(names, used) == []
+
+
 # --- the stand-ins of an older glibc ----------------------------------------------------------
 
 LISTING = """
