@@ -25,6 +25,9 @@ char __libc_single_threaded = 0;
 int fstat(int file, struct stat* status) { return (int)syscall(SYS_fstat, file, status); }
 int fstat64(int file, struct stat64* status) { return (int)syscall(SYS_fstat, file, status); }
 int stat(const char* path, struct stat* status) { return (int)syscall(SYS_stat, path, status); }
+int fstatat(int at, const char* restrict path, struct stat* restrict status, int flags) {
+  return (int)syscall(SYS_newfstatat, at, path, status, flags);
+}
 
 /* The functions that the C compiler links into each library, which here has none of its own. */
 extern void* __dso_handle;
