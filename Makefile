@@ -18,37 +18,55 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE)
 
-.PHONY: help build install demo test bench lint format clean distclean
+.PHONY: help build install wheel demo test bench lint format clean distclean
 .DEFAULT_GOAL := help
 
 help:
 	@echo "make build    the library (build/lib/libmanyhands.so) and the command .venv/bin/mh"
 	@echo "make install  into PREFIX ($(PREFIX)): the library, bin/mh, bin/mh-tune; nothing stays tied to here"
-	@echo "make demo     a 3-D stencil, plain and helped, side by side (under two minutes)"
+	@echo "make wheel    dist/manyhands-*.whl for pip: the library, mh and its compilers; needs no MPI and no compiler"
+	@echo "make demo     a 3-D stencil, plain and helped, side by side (three minutes, with the build)"
 	@echo "make test     lint, unit tests, tests under every MPI, sanitizers; its last line says how long it took"
 	@echo "make bench    the short set of benchmarks"
 	@echo "make lint     the checks of source text alone; make format repairs what can be repaired"
 	@echo "make clean    removes build folders; make distclean also .venv and .mpi"
 
-# The first configuration leaves tests out (MH_TESTS=OFF) so that build and demo are quick;
-# `make test` switches them on in the same folder and they stay on.
+# The first configuration leaves tests out and precompiles headers for all sources, so that build and
+# demo are quick; `make test` does the opposite in the same folder, and so it stays.
+CONFIGURE_BUILD = { test -f build/CMakeCache.txt || $(CONFIGURE) -DMH_TESTS=OFF -DMH_PRECOMPILE=ON; } && \
+    $(CONFIGURE) -Wno-dev --log-level=WARNING >/dev/null
+
 build:
 	@scripts/bootstrap build
-	@test -f build/CMakeCache.txt || $(CONFIGURE) -DMH_TESTS=OFF
-	@$(CONFIGURE) -Wno-dev --log-level=WARNING >/dev/null
+	@$(CONFIGURE_BUILD)
 	@cmake --build build -j $(JOBS)
 
 # The command brings its Python packages in an environment of its own: it meets no other.
 install: build
 	@cmake --install build --prefix $(PREFIX) >/dev/null
 	@python3 -m venv $(PREFIX)/share/manyhands/python
-	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt .
-	@mkdir -p $(PREFIX)/bin
+	@rm -rf build/python-source && $(PYTHON) packaging/copy_python.py build/python-source
+	@$(PREFIX)/share/manyhands/python/bin/pip install --quiet --constraint requirements.txt ./build/python-source
+	@mkdir -p $(PREFIX)/bin $(PREFIX)/share/man/man1
+	@$(PYTHON) docs/make_man.py $(PREFIX)/share/man/man1
 	@for command in mh mhcc mhc++ mhfort; do \
 	    ln -sf ../share/manyhands/python/bin/$$command $(PREFIX)/bin/$$command; done
 	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"
 
-demo: build
+# The libraries of build/, linked anew so that they load on older systems.
+wheel:
+	@scripts/bootstrap wheel
+	@test -f .hwloc/lib/libhwloc.a || { echo "make wheel: .hwloc/lib/libhwloc.a is missing"; exit 1; }
+	@$(CONFIGURE_BUILD)
+	@$(CONFIGURE) -DMH_WHEEL=ON -Wno-dev --log-level=WARNING >/dev/null
+	@cmake --build build -j $(JOBS) --target wheel-files
+	@$(PYTHON) packaging/wheel/assemble.py
+
+# Builds the library for the one MPI that the demo runs under: no other variant, no program.
+demo:
+	@scripts/bootstrap demo
+	@$(CONFIGURE_BUILD)
+	@cmake --build build -j $(JOBS) --target $$($(PYTHON) -m manyhands.demo.needs)
 	@.venv/bin/mh demo
 
 test:

@@ -8,10 +8,9 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^
   message(FATAL_ERROR "Manyhands is for Linux on x86-64, not for ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}.")
 endif()
 
-# A library inside a larger build has these from the first project that included this file.
-if(TARGET mh_flags)
-  return()
-endif()
+# Libraries that other projects use are libmanyhands-NAME.so.ABI. Before version 1 a minor version may change it.
+set(MH_VERSION 0.1.0)
+set(MH_ABI 0.1)
 
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
@@ -28,9 +27,20 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
+set(CMAKE_INSTALL_LIBDIR lib CACHE PATH "Folder of libraries below the prefix")
+set(CMAKE_INSTALL_INCLUDEDIR include CACHE PATH "Folder of headers below the prefix")
 
 set(MH_SANITIZE "" CACHE STRING "Sanitizers to build with: thread, or address, undefined")
-option(MH_WERROR "Warnings are errors" ON)
+option(MH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
+option(MH_PRECOMPILE "Precompile headers for every source of the library" OFF)
+
+set(mh_std_headers algorithm array atomic functional memory mutex optional span string unordered_map vector)
+find_package(Threads REQUIRED)
+
+# A library inside a larger build has the rest from the first project that included this file.
+if(TARGET mh_flags)
+  return()
+endif()
 
 # Warnings are ours alone: they reach no header of another project.
 add_library(mh_flags INTERFACE)
@@ -49,8 +59,8 @@ endif()
 
 # Has the headers named after read once for all sources of `target`, which takes half of the compiler's
 # time otherwise; `REUSE_FROM other` takes those of another target. With them nobody misses an include
-# that a source forgot, so one build compiles each source of the library without, and clang-tidy sees
-# all sources so.
+# that a source forgot, so the build of `make test` (MH_PRECOMPILE=OFF) compiles each source of the
+# library without, and clang-tidy sees all sources so.
 function(mh_precompile target)
   if(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} ${ARGN})
@@ -61,10 +71,6 @@ function(mh_precompile target)
   # ccache (Makefile) sees from it what has been precompiled.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
-set(mh_std_headers algorithm array atomic functional memory mutex optional span string unordered_map vector)
-
-find_package(Threads REQUIRED)
-
 # Adds the folder that makes `target`, unless the build has that target already.
 function(mh_add_once target folder)
   if(NOT TARGET ${target})
@@ -81,3 +87,43 @@ macro(mh_skip_library reason)
   message(STATUS "${reason}")
   return()
 endmacro()
+
+# Installs the library `manyhands-NAME` for other projects: the library under its versioned name, a CMake
+# package component (Manyhands::NAME) and a pkg-config file. After NAME come a sentence and the names of
+# the components that programs need as well.
+function(mh_install_library name sentence)
+  set(target manyhands-${name})
+  list(TRANSFORM ARGN PREPEND "manyhands-" OUTPUT_VARIABLE MH_PC_REQUIRES)
+  list(JOIN MH_PC_REQUIRES " " MH_PC_REQUIRES)
+  set(MH_PC_NAME ${name})
+  set(MH_PC_SENTENCE "${sentence}")
+  add_library(Manyhands::${name} ALIAS ${target})
+  target_compile_features(${target} INTERFACE cxx_std_20)  # of the headers
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERSION ${MH_VERSION} SOVERSION ${MH_ABI})
+  install(TARGETS ${target} EXPORT Manyhands-${name} COMPONENT ${name}
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT ${name})
+  set(package ${CMAKE_INSTALL_LIBDIR}/cmake/Manyhands)
+  install(EXPORT Manyhands-${name} NAMESPACE Manyhands:: DESTINATION ${package} COMPONENT ${name})
+  include(CMakePackageConfigHelpers)
+  set(here ${CMAKE_CURRENT_BINARY_DIR}/package)
+  configure_file(${MH_ROOT}/cmake/ManyhandsConfig.cmake ${here}/ManyhandsConfig.cmake COPYONLY)
+  write_basic_package_version_file(${here}/ManyhandsConfigVersion.cmake VERSION ${MH_VERSION}
+                                   COMPATIBILITY SameMinorVersion)
+  install(FILES ${here}/ManyhandsConfig.cmake ${here}/ManyhandsConfigVersion.cmake DESTINATION ${package}
+          COMPONENT ${name})
+  file(RELATIVE_PATH MH_PC_UP /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+  configure_file(${MH_ROOT}/cmake/manyhands.pc.in ${here}/${target}.pc @ONLY)
+  install(FILES ${here}/${target}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${name})
+endfunction()
+
+# Installs public headers, named below include/, as part of component `name`.
+function(mh_install_headers name)
+  foreach(header ${ARGN})
+    get_filename_component(folder ${header} DIRECTORY)
+    if(IS_DIRECTORY ${MH_ROOT}/include/${header})
+      install(DIRECTORY ${MH_ROOT}/include/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT ${name})
+    else()
+      install(FILES ${MH_ROOT}/include/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT ${name})
+    endif()
+  endforeach()
+endfunction()

@@ -18,6 +18,11 @@ MPI_NAMES = {
     "mhfort": ("mpifort", "mpif90", "mpif77"),
 }
 PLAIN = {"mhcc": "gcc", "mhc++": "g++", "mhfort": "gfortran"}
+NEEDS = {
+    "mhcc": "a C compiler and an MPI with its headers",
+    "mhc++": "a C++ compiler and an MPI with its headers",
+    "mhfort": "compilers for C and Fortran and an MPI with its modules",
+}
 FAMILIES = ("mpich", "openmpi")
 
 

@@ -77,9 +77,9 @@ def run(kind: str, words: list[str]) -> int:
     if own.mpi == "":
         fail(kind, "--mpi needs a value: mpich, openmpi or the path of an mpicc")
     try:
-        command = find.compiler(kind, own.mpi)
         if own.version:
-            return show_version(kind, command)
+            return show_version(kind, own.mpi)
+        command = find.compiler(kind, own.mpi)
         from manyhands_compilers import drive
 
         return drive.Driver(kind, command, own.rest, own.show).run()
@@ -87,12 +87,23 @@ def run(kind: str, words: list[str]) -> int:
         fail(kind, str(problem))
 
 
-def show_version(kind: str, command: list[str]) -> int:
-    """The compiler's own output comes first: build systems recognise the compiler by it."""
+def show_version(kind: str, mpi: str | None) -> int:
+    """The compiler's own output comes first: build systems recognise the compiler by it.
+
+    Without a compiler the version is ours alone, with what is needed.
+    """
     import subprocess
 
+    from manyhands_compilers import find
+
+    try:
+        command = find.compiler(kind, mpi)
+    except find.NoCompiler as problem:
+        print(f"{kind} (Manyhands {__version__}) needs {find.NEEDS[kind]}: {problem}")
+        return 1 if mpi else 0
     code = subprocess.run([*command, "--version"]).returncode
-    print(f"{kind} (Manyhands {__version__}) drives {' '.join(command)}")
+    drives = f"{kind} (Manyhands {__version__}) drives {' '.join(command)}"
+    print(drives if code == 0 else f"{drives}, which needs {find.NEEDS[kind]}")
     return code
 
 

@@ -4,12 +4,13 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <cinttypes>
 #include <cstdio>
 #include <new>
 #include <system_error>
 
 #include "base/clock.hpp"
-#include "base/say.hpp"
+#include "base/line.hpp"
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -175,8 +176,11 @@ void finish(SchedulerCore* core) noexcept {
   if (here != nullptr && &here->core == core) return;
   core->stop();
   if (const std::uint64_t left = core->abandoned(); left != 0) {
-    print_message("scheduler {} ended while {} of its tasks still waited for a signal",
+    char text[256];
+    std::snprintf(text, sizeof text,
+                  "scheduler %s ended while %" PRIu64 " of its tasks still waited for a signal",
                   core->config.name, left);
+    print_line(text);
   }
   delete core;
 }

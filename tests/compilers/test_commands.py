@@ -229,6 +229,8 @@ def test_own_options(bench: Bench) -> None:
     folders = f"{bench.commands}:/nowhere"
     launcher = bench.commands / "mhcc"
     assert "set MH_CC=gcc for a program without MPI" in bench(launcher, code=1, PATH=folders).stderr
+    needs = bench(launcher, "--version", PATH=folders).stdout
+    assert re.match(r"mhcc \(Manyhands .*\) needs a C compiler and an MPI .*mpicc is not", needs)
 
 
 def test_multiple_sources(bench: Bench, family: Family) -> None:

@@ -21,7 +21,7 @@ import pytest
 import typer
 from harness import leftovers
 from manyhands.commands import demo
-from manyhands.demo import play, problem, show
+from manyhands.demo import needs, play, problem, show
 from manyhands.demo.findings import Did, Finding, Ratio, add_up, ratio, sentence
 from manyhands.demo.mpi import NoMpi, choose
 from manyhands.demo.runs import Result, Setup
@@ -176,6 +176,37 @@ def steps_of_a_run(monkeypatch: pytest.MonkeyPatch, a_step: float, seconds: floa
         a_play = play.Play(cast(Setup, None), problem.choose(2), wish)
         a_play.case(problem.CASES[0], math.inf, steps)
     return counts[-1]
+
+
+# --- what `make demo` builds --------------------------------------------------------------------
+
+WANTED = {
+    "mpich4": ["manyhands-mpich"],
+    "mpich5": ["manyhands-mpich"],
+    "abi": ["manyhands-abi"],
+    "openmpi4": ["manyhands-openmpi"],
+    "openmpi5": ["manyhands-openmpi"],
+}
+
+
+@pytest.mark.parametrize("name", BUILDS)
+def test_an_mpi_needs_the_variant_of_its_abi(name: str) -> None:
+    assert list(needs.variants(BUILDS[name])) == WANTED[name]
+
+
+def test_an_mpi_of_unknown_kind_needs_all_variants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("manyhands.demo.mpi.find_builds", lambda _: {})
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert needs.targets() == (*needs.COMMON, *needs.VARIANTS)
+
+
+def test_the_demo_builds_neither_programs_nor_other_libraries() -> None:
+    command = ["ninja", "-C", str(CHECKOUT / "build"), "-t", "inputs", *needs.COMMON]
+    command += list(needs.variants(BUILDS["mpich5"]))
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "mh_core.dir" in listed
+    others = ("libs/", "bench/", "tests/", "manyhands-openmpi", "manyhands-abi", "mh-engine")
+    assert [line for line in listed.splitlines() if line.startswith(others)] == []
 
 
 # --- the command ------------------------------------------------------------------------------

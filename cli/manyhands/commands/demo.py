@@ -16,7 +16,7 @@ import typer
 from manyhands import installation, say
 from manyhands.outputs import writable, writing
 
-ROUNDS = 12  # many short rounds: a busy moment of the machine affects few of them
+ROUNDS = 10  # many short rounds: a busy moment of the machine affects few of them
 SECONDS = 0.5
 
 

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Prints the CMake targets that the demo needs: `make demo` builds these and nothing else.
+
+The demo runs under one MPI, so it needs the front, the heap, and the variant for the ABI of that
+MPI. An MPI of unknown kind gets all variants. Run it as `python -m manyhands.demo.needs`.
+"""
+
+from __future__ import annotations
+
+import subprocess
+
+from manyhands_bench.mpis import MpiBuild
+
+from manyhands.demo.mpi import NoMpi, choose
+
+COMMON = ("manyhands", "manyhands-heap")
+VARIANTS = ("manyhands-mpich", "manyhands-openmpi", "manyhands-abi")
+
+
+def variants(build: MpiBuild) -> tuple[str, ...]:
+    """The variants that programs compiled by the MPI's mpicc may load."""
+    if build.family == "openmpi":
+        return ("manyhands-openmpi",)
+    if links_standard_abi(build):
+        return ("manyhands-abi",)
+    return ("manyhands-mpich",) if build.family == "hydra" else VARIANTS
+
+
+def links_standard_abi(build: MpiBuild) -> bool:
+    """True if the MPI's mpicc links libmpi_abi, by the command that it shows."""
+    shown = subprocess.run(
+        [str(build.mpicc), "-show"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    return "-lmpi_abi" in shown.stdout.split()
+
+
+def targets() -> tuple[str, ...]:
+    """Without an MPI the demo will say so itself; until then everything is needed."""
+    try:
+        return (*COMMON, *variants(choose(None)))
+    except NoMpi:
+        return (*COMMON, *VARIANTS)
+
+
+if __name__ == "__main__":
+    print(*targets())

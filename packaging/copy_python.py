@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Copies what pip needs to install the Python packages into a new folder.
+
+Usage: python packaging/copy_python.py FOLDER. The folder `build` of setuptools lies where it
+installs from. In the checkout that folder is CMake's, and modules that are gone would stay there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def copy_python(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, folder)
+    left_out = shutil.ignore_patterns("__pycache__", "*.egg-info")
+    shutil.copytree(ROOT / "cli", folder / "cli", ignore=left_out)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: python packaging/copy_python.py FOLDER")
+    copy_python(Path(sys.argv[1]))
