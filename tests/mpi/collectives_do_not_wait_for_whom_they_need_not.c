@@ -34,6 +34,14 @@ static void bcast(void) {
   CHECK(number == 42, "broadcast gave %d", number);
 }
 
+// Nothing is moved, so no rank waits for the root.
+static void empty_bcast(void) { MPI_Bcast(&number, 0, MPI_INT, ranks - 1, MPI_COMM_WORLD); }
+
+// The root runs ahead of the other ranks.
+static void three_bcasts(void) {
+  for (int i = 0; i < 3; ++i) bcast();
+}
+
 static void reduce(void) {  // rank 0 contributes, the last rank is the root
   int result = 0, one = rank + 1;
   MPI_Reduce(&one, &result, 1, MPI_INT, MPI_SUM, ranks - 1, MPI_COMM_WORLD);
@@ -79,6 +87,8 @@ int main(int argc, char** argv) {
   begin(&argc, &argv);
   for (int i = 0; i < 20; ++i) {
     if (small_trees_do_not_wait) late(bcast);
+    if (small_trees_do_not_wait) late(three_bcasts);
+    late(empty_bcast);
     if (small_trees_do_not_wait) late(reduce);
     late(gather);
     late(scatter);

@@ -31,6 +31,25 @@ def test_what_is_done_instead_comes_before_the_call(generate: ModuleType) -> Non
     assert any(line.strip().startswith("return next.Put_c(") for line in lines)
 
 
+def test_a_round_is_tried_before_the_arrival_barrier(generate: ModuleType) -> None:
+    entry = {"round": "direct::scan(...)", "before": "arrivals::on_lower(comm, count > 0)"}
+    call = generate.call_of("Scan", entry, {})
+    arguments = "sendbuf, recvbuf, count, datatype, op, comm"
+    assert generate.given_body(call).splitlines()[-6:] == [
+        f"  const CallResult done = direct::scan({arguments});",
+        "  if (done) return *done;",
+        f"  if (done.is_refused()) return next.Scan({arguments});",
+        f"  if (arrivals::passes_tight_loop(comm)) return next.Scan({arguments});",
+        f"  return gated_Scan({arguments});",
+        "}",
+    ]
+
+
+def test_a_round_without_an_arrival_barrier_is_refused(generate: ModuleType) -> None:
+    with pytest.raises(generate.TableError, match="needs an arrival barrier"):
+        generate.given_body(generate.call_of("Scan", {"round": "direct::scan(...)"}, {}))
+
+
 def test_what_is_done_under_a_condition_gets_the_arguments(generate: ModuleType) -> None:
     chapter = {"if": "switches.active", "file": "send"}
     call = generate.call_of("Ssend_c", "send(Mode::synchronous, ...)", chapter)

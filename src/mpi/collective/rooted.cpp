@@ -91,7 +91,7 @@ CallResult receive(Round& round, const TypedBlocks& data, const Comm& comm, int 
 }
 
 bool is_broadcast_round(std::uint64_t bytes) {
-  if (bytes <= coll::kStagedBytes) return true;
+  if (bytes <= coll::kStagedBytes) return bytes != 0;
   return config.heaps_mapped && bytes >= kLeastMapped && bytes <= kMostMapped;
 }
 
