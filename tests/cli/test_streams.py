@@ -184,7 +184,7 @@ def test_a_job_runs_with_closed_streams(
 
 def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
     slow = folder / "python3"
-    slow.write_text("#!/bin/sh\ntouch asked\nexec sleep 20\n")
+    slow.write_text("#!/bin/sh\ntouch asked\nexec sleep 10\n")
     slow.chmod(0o755)
     command = [*MH, "run", "./python3"]
     process = subprocess.Popen(
