@@ -10,17 +10,16 @@ libint2-dev and libeigen3-dev.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import statistics
 import subprocess
 from collections import defaultdict
 from pathlib import Path
 
+import made
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
-ROOT = Path(__file__).resolve().parents[2]
-OUT = ROOT / "build" / "bench-tasks"
+OUT = made.ROOT / "build" / "bench-tasks"
 BALANCERS = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
 TREES = ("T1", "T3")
 FIGURE = re.compile(r"(?:^|\s)(task|steal|steal-64KB|end|time) ([\d.]+) (ns|ms|s)\b", re.MULTILINE)
@@ -29,38 +28,17 @@ LIMIT_S = 120
 
 
 def build(mpi: MpiBuild, hartree_fock: bool) -> None:
-    OUT.mkdir(parents=True, exist_ok=True)
-    mpicxx = str(mpi.mpicc).replace("mpicc", "mpicxx")
-    here = Path(__file__).parent
-    flags = ["-O3", "-std=c++20", "-DOMPI_SKIP_MPICXX"]
-    flags += [f"-I{ROOT}/{folder}" for folder in ("include", "src", "libs")]
-    link = [f"-L{ROOT}/build/lib", f"-Wl,-rpath,{ROOT}/build/lib", "-lmanyhands-tasks"]
-    overhead = [mpicxx, *flags, str(here / "overhead.cpp"), *link, "-o", str(OUT / "overhead")]
-    tbb = ["c++", *flags, str(here / "onetbb.cpp"), "-ltbb", "-o", str(OUT / "onetbb")]
-    make = ["make", "-s", f"MPICXX={mpicxx}", f"OUT={OUT}", "-C", str(ROOT / "examples")]
-    commands = [overhead, tbb, [*make[:-1], make[-1] + "/uts", f"{OUT}/uts", f"{OUT}/uts-tbb"]]
+    made.make_overhead(mpi, OUT)
+    source = Path(__file__).parent / "onetbb.cpp"
+    tbb = ["c++", *made.FLAGS, str(source), "-ltbb", "-o", str(OUT / "onetbb")]
+    subprocess.run(tbb, check=True)
+    made.make_example(mpi, OUT, "uts", "uts", "uts-tbb")
     if hartree_fock:
-        commands.append([*make[:-1], make[-1] + "/hartree-fock"])
-    for command in commands:
-        subprocess.run(command, check=True)
-
-
-def output(command: list[str], mpi: MpiBuild) -> str:
-    environment = {**os.environ, **mpi.environment()}
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        env=environment,
-        check=True,
-        stdin=subprocess.DEVNULL,
-    )
-    return done.stdout
+        made.make_example(mpi, OUT, "hartree-fock")
 
 
 def main() -> None:
-    builds = find_builds(ROOT)
+    builds = find_builds(made.ROOT)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mpi", choices=builds, default="mpich4")
     parser.add_argument("--rounds", type=int, default=5)
@@ -85,7 +63,7 @@ def main() -> None:
     figures: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for _ in range(options.rounds):
         for name, command in cases.items():
-            for figure, value, unit in FIGURE.findall(output(command, mpi)):
+            for figure, value, unit in FIGURE.findall(made.output(command, mpi, LIMIT_S)):
                 figures[name, figure, unit].append(float(value))
     for (name, figure, unit), values in figures.items():
         low, high = min(values), max(values)
@@ -95,7 +73,7 @@ def main() -> None:
         command = [*ranks(2), str(OUT / "hartree-fock"), str(options.molecule), balancer]
         later: list[float] = []
         for _ in range(options.rounds):
-            found = EFFICIENCY.findall(output(command, mpi))
+            found = EFFICIENCY.findall(made.output(command, mpi, LIMIT_S))
             later += [float(value) for number, value in found if int(number) > 1]
         print(f"Hartree-Fock, {balancer:12} efficiency {statistics.median(later):.1f} %")
 

@@ -175,19 +175,9 @@ PAPER_TEXT = {
 def said(problem: str, machine: str, line: Line, last: bool) -> str:
     """The paper's numbers for this iteration."""
     cores, iteration = line["cores"], line["iteration"]
-    found = []
+    found = paper.retention(line, problem, machine, last)
     text = PAPER_TEXT.get((problem, cores, line["scheme"], iteration))
-    if text is not None:
-        found.append(text)
-    if problem.startswith("hf-be512") and line["scheme"] == "retain":
-        share = paper.EFFICIENCY.get((machine, cores))
-        if last and share is not None:
-            found.append(f"over {100 * share:.0f} %")
-        if machine == "hopper" and cores in paper.ATTEMPTS.get(iteration, {}):
-            found.append(f"{paper.ATTEMPTS[iteration][cores]} attempts")
-        if machine == "hopper" and cores in paper.STEALS.get(iteration, {}):
-            found.append(f"{paper.STEALS[iteration][cores]} steals")
-    return ", ".join(found)
+    return ", ".join([text, *found] if text is not None else found)
 
 
 def scheme_name(line: Line, seeded: bool) -> str:

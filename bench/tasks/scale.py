@@ -13,9 +13,8 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-Line = dict[str, Any]
+from manyhands.simulating.lines import Line
 
 
 @dataclass(frozen=True)

@@ -30,9 +30,10 @@ from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
+import made
+from made import ROOT
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
-ROOT = Path(__file__).resolve().parents[2]
 WORK = ROOT / "build" / "validate-tasks"
 SIMULATOR = ROOT / "build" / "bin" / "mh-simulate"
 MOLECULES = ROOT / "examples" / "hartree-fock" / "molecules"
@@ -64,18 +65,10 @@ PROGRAMS = (
 
 
 def build(mpi: MpiBuild) -> None:
-    WORK.mkdir(parents=True, exist_ok=True)
-    mpicxx = str(mpi.mpicc).replace("mpicc", "mpicxx")
-    here = Path(__file__).parent
-    flags = ["-O3", "-std=c++20", "-DOMPI_SKIP_MPICXX"]
-    flags += [f"-I{ROOT}/{folder}" for folder in ("include", "src", "libs")]
-    link = [f"-L{ROOT}/build/lib", f"-Wl,-rpath,{ROOT}/build/lib", "-lmanyhands-tasks"]
-    overhead = [mpicxx, *flags, str(here / "overhead.cpp"), *link, "-o", str(WORK / "overhead")]
-    make = ["make", "-s", f"MPICXX={mpicxx}", f"OUT={WORK}"]
-    subprocess.run(overhead, check=True)
-    subprocess.run([*make, "-C", str(ROOT / "examples" / "uts"), f"{WORK}/uts-tree"], check=True)
+    made.make_overhead(mpi, WORK)
+    made.make_example(mpi, WORK, "uts", "uts-tree")
     for example in sorted({program.binary for program in PROGRAMS}):
-        subprocess.run([*make, "-C", str(ROOT / "examples" / example)], check=True)
+        made.make_example(mpi, WORK, example)
 
 
 class Machine:
@@ -88,17 +81,7 @@ class Machine:
 
     def output(self, ranks: int, binary: str, *words: str) -> str:
         command = [*self.mpi.launch(ranks, Placement.FREE), str(WORK / binary), *words]
-        environment = {**os.environ, **self.mpi.environment(), "OPENBLAS_NUM_THREADS": "1"}
-        done = subprocess.run(
-            command,
-            capture_output=True,
-            text=True,
-            timeout=LIMIT_S,
-            env=environment,
-            check=True,
-            stdin=subprocess.DEVNULL,
-        )
-        return done.stdout
+        return made.output(command, self.mpi, LIMIT_S, OPENBLAS_NUM_THREADS="1")
 
     def costs(self) -> dict[str, float]:
         """Medians over the rounds, in nanoseconds."""

@@ -298,7 +298,7 @@ def quick_gate_body(call: Call) -> str:
     slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}")
     tried = f"""
   const CallResult done = {call.round};
-  if (done) return *done;
+  if (done) return direct::counted(*done);
   if (done.is_refused()) return next.{p.name}({p.arguments});"""
     return f"""{slow}
 

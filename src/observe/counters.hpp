@@ -70,10 +70,7 @@ struct alignas(kCacheLine) RankCounters {
   Counter windows_left;          // windows left to the library
   Counter one_sided_operations;  // on windows that are ours
 
-  // Collectives that the ranks of the node carried out themselves, and the bytes that this rank has
-  // contributed to them.
-  Counter collectives_direct;
-  Counter collective_bytes_direct;
+  Counter collectives_direct;  // carried out by the ranks of the node themselves
 };
 static_assert(std::is_standard_layout_v<RankCounters>);
 static_assert(sizeof(RankCounters) == 5 * kCacheLine);

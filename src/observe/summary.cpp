@@ -150,8 +150,7 @@ void add_messages(Lines& lines, const Totals& sum) {
   lines.add("waits          {}; collectives through the node segment {}", sum.waits,
             sum.collectives_with_arrival_barrier);
   if (sum.collectives_direct != 0) {
-    lines.add("collectives    {} carried out by the ranks themselves, {}", sum.collectives_direct,
-              size_text(sum.collective_bytes_direct));
+    lines.add("collectives    {} carried out by the ranks themselves", sum.collectives_direct);
   }
   if (sum.windows_ours + sum.windows_left != 0) {
     lines.add("one-sided      {} operation{} on {} window{}; {} left to the MPI library",

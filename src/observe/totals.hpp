@@ -46,7 +46,6 @@ struct RankCounts {
   std::uint64_t waits;
   std::uint64_t collectives_with_arrival_barrier;
   std::uint64_t collectives_direct;
-  std::uint64_t collective_bytes_direct;
   std::uint64_t windows_ours;
   std::uint64_t windows_left;
   std::uint64_t one_sided_operations;
@@ -80,8 +79,6 @@ inline constexpr CountRow kCounts[] = {
     {"collectives_with_arrival_barrier", &RankCounts::collectives_with_arrival_barrier,
      &RankCounters::collectives_with_arrival_barrier},
     {"collectives_direct", &RankCounts::collectives_direct, &RankCounters::collectives_direct},
-    {"collective_bytes_direct", &RankCounts::collective_bytes_direct,
-     &RankCounters::collective_bytes_direct},
     {"windows_ours", &RankCounts::windows_ours, &RankCounters::windows_ours},
     {"windows_left", &RankCounts::windows_left, &RankCounters::windows_left},
     {"one_sided_operations", &RankCounts::one_sided_operations,

@@ -13,6 +13,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from harness.steps import done, succeeded
 
 ROOT = Path(__file__).resolve().parents[2]
 INCLUDE = ROOT / "include"
@@ -25,22 +26,6 @@ PRINTED = {
     "squares": "the sum is 333833500\n",
 }
 OF_COMPONENT = {"ult": ("sum", "sum-c"), "tasks": ("squares",), "lci": ()}
-
-
-def run(command: list[str | Path], **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in command],
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        **options,  # type: ignore[call-overload]
-    )
-
-
-def succeeded(command: list[str | Path], **options: object) -> str:
-    result = run(command, **options)
-    assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +44,7 @@ def project(tmp_path: Path) -> Path:
 
 def configured(project: Path, *options: str) -> subprocess.CompletedProcess[str]:
     words = ["cmake", "-S", project, "-B", project / "build", "-G", "Ninja", *options]
-    return run([*words, "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF"])
+    return done([*words, "-DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF"])
 
 
 def built(project: Path, components: tuple[str, ...], *options: str) -> None:
@@ -149,8 +134,8 @@ def test_each_public_header_compiles_alone(tmp_path: Path) -> None:
             source = tmp_path / "source"
             source.write_text(f"#include <{header}>\n#include <{header}>\n")
             command = ["c++", "-x", language, standard, "-fsyntax-only", *strict, *mpi, source]
-            done = run(command)
-            assert done.returncode == 0, f"{header} as {standard}: {done.stderr}"
+            told = done(command)
+            assert told.returncode == 0, f"{header} as {standard}: {told.stderr}"
 
 
 def test_each_public_header_is_installed(prefix: Path) -> None:

@@ -12,24 +12,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from harness.steps import succeeded
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGING = ROOT / "packaging"
 LIMIT_S = 200
 pytestmark = pytest.mark.timeout(LIMIT_S)
-
-
-def succeeded(command: list[str | Path], **options: object) -> str:
-    result = subprocess.run(
-        [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-        **options,  # type: ignore[call-overload]
-    )
-    assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
-    return result.stdout
 
 
 # --- Debian -----------------------------------------------------------------------------------

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from harness.steps import LIMIT_S, done, succeeded
 
 ROOT = Path(__file__).resolve().parents[2]
-STEPS_S = 200
 MPI = ["mpich==5.0.2", "mpi4py==4.1.2"]  # as in scripts/bootstrap
 # Libraries that every system with the wheel's glibc has.
 GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
@@ -39,23 +39,6 @@ for i in range(10):
 if world.Get_rank() == 1:
     print("digest", digest.hexdigest())
 """
-
-
-def done(command: list[str | Path], **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in command],
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=STEPS_S,
-        **options,  # type: ignore[call-overload]
-    )
-
-
-def succeeded(command: list[str | Path], **options: object) -> str:
-    result = done(command, **options)
-    assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
-    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +79,7 @@ def machine(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return machine
 
 
-pytestmark = pytest.mark.timeout(STEPS_S * 2)
+pytestmark = pytest.mark.timeout(LIMIT_S * 2)
 
 
 def test_the_wheel_is_for_glibc_2_27_and_any_python_3(wheel: Path) -> None:

@@ -37,7 +37,7 @@ def test_a_round_is_tried_before_the_arrival_barrier(generate: ModuleType) -> No
     arguments = "sendbuf, recvbuf, count, datatype, op, comm"
     assert generate.given_body(call).splitlines()[-6:] == [
         f"  const CallResult done = direct::scan({arguments});",
-        "  if (done) return *done;",
+        "  if (done) return direct::counted(*done);",
         f"  if (done.is_refused()) return next.Scan({arguments});",
         f"  if (arrivals::passes_tight_loop(comm)) return next.Scan({arguments});",
         f"  return gated_Scan({arguments});",

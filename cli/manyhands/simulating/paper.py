@@ -8,6 +8,8 @@ from its figures.
 
 from __future__ import annotations
 
+from manyhands.simulating.lines import Line
+
 # Section 7.2, last iteration of retentive stealing, HF-Be512: above this.
 EFFICIENCY = {("hopper", 76_800): 0.90, ("intrepid", 163_840): 0.91, ("titan", 128_000): 0.81}
 
@@ -61,3 +63,19 @@ def seconds(n: int, m: int, cores: int) -> str | None:
 def over_ideal(n: int, m: int, cores: int) -> str | None:
     """Table 3, right: central/tree, in percent."""
     return _cell(_OVER, n, m, cores)
+
+
+def retention(line: Line, problem: str, machine: str, is_last: bool) -> list[str]:
+    """Section 7.2 and 7.4 about an iteration of retentive stealing."""
+    if line["scheme"] != "retain" or not problem.startswith("hf-be512"):
+        return []
+    cores, iteration = line["cores"], line["iteration"]
+    said = []
+    efficiency = EFFICIENCY.get((machine, cores))
+    if is_last and efficiency is not None:
+        said.append(f"over {100 * efficiency:.0f} %")
+    for name, numbers in (("attempts", ATTEMPTS), ("steals", STEALS)):
+        number = numbers.get(iteration, {}).get(cores)
+        if machine == "hopper" and number is not None:
+            said.append(f"{number} {name}")
+    return said

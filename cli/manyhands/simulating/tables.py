@@ -39,25 +39,9 @@ def iterations(lines: list[Line], problem: str, machine: str) -> Table:
             f"{100 * line['efficiency'] / reference:.1f} %",
             f"{line['attempts']:.0f}",
             f"{line['steals']:.2f}",
-            _paper(line, problem, machine, is_last),
+            ", ".join(paper.retention(line, problem, machine, is_last)),
         )
     return table
-
-
-def _paper(line: Line, problem: str, machine: str, is_last: bool) -> str:
-    """The paper's text about this point."""
-    if line["scheme"] != "retain" or not problem.startswith("hf-be512"):
-        return ""
-    cores, iteration = line["cores"], line["iteration"]
-    said = []
-    efficiency = paper.EFFICIENCY.get((machine, cores))
-    if is_last and efficiency is not None:
-        said.append(f"over {100 * efficiency:.0f} %")
-    if machine == "hopper" and cores in paper.ATTEMPTS.get(iteration, {}):
-        said.append(f"{paper.ATTEMPTS[iteration][cores]} attempts")
-    if machine == "hopper" and cores in paper.STEALS.get(iteration, {}):
-        said.append(f"{paper.STEALS[iteration][cores]} steals")
-    return ", ".join(said)
 
 
 def balancers(lines: list[Line], problem: str, machine: str) -> Table:

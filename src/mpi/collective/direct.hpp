@@ -34,8 +34,15 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/call_result.hpp"
+#include "mpi/job/services.hpp"
 
 namespace mh::mpi::direct {
+
+// Counts a call that the ranks have carried out, and returns its code.
+inline int counted(int code) {
+  services.counters().collectives_direct.add(1);
+  return code;
+}
 
 CallResult bcast(void* buffer, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
 CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,

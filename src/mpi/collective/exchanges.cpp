@@ -5,9 +5,7 @@
 #include "mpi/collective/direct.hpp"
 #include "mpi/collective/round.hpp"
 #include "mpi/collective/typed_blocks.hpp"
-#include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
-#include "mpi/next.hpp"
 
 namespace mh::mpi::direct {
 namespace {
@@ -74,9 +72,7 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
     const int peer = (comm.rank + i) % comm.size;
     done = round.fetch(blocks.target_of(peer), peer, blocks.source_offset(comm.rank), blocks.bytes);
   }
-  round.finish();
-  round.await_all_finished();
-  return done ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
+  return round.end(done);
 }
 
 // True if this rank's blocks can be moved as bytes.
@@ -108,8 +104,8 @@ CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
   const bool in_place = in == MPI_IN_PLACE;
-  const TypedBlocks to = typed_blocks(out, out_count, out_type);
-  const TypedBlocks from = in_place ? to : typed_blocks(in, in_count, in_type);
+  const TypedBlocks to = typed_blocks({out, out_count, out_type});
+  const TypedBlocks from = in_place ? to : typed_blocks({in, in_count, in_type});
   if (to.is_refused() || from.is_refused()) return CallResult::refused();
   Blocks blocks{.source = static_cast<const std::byte*>(from.address),
                 .target = static_cast<std::byte*>(out),
@@ -125,8 +121,8 @@ CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, vo
                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr || in == MPI_IN_PLACE) return std::nullopt;
-  const TypedBlocks to = typed_blocks(out, out_count, out_type);
-  const TypedBlocks from = typed_blocks(in, in_count, in_type);
+  const TypedBlocks to = typed_blocks({out, out_count, out_type});
+  const TypedBlocks from = typed_blocks({in, in_count, in_type});
   if (to.is_refused() || from.is_refused() || in == out) return CallResult::refused();
   const Blocks blocks{.source = static_cast<const std::byte*>(in),
                       .target = static_cast<std::byte*>(out),

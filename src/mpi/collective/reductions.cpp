@@ -71,9 +71,8 @@ struct Reduction {
 Reduction reduction_of(MPI_Op handle, MPI_Datatype type, MPI_Count count, const Comm& comm) {
   constexpr Reduction kRefused{.eligible = Eligible::refused};
   if (count < 0 || type == MPI_DATATYPE_NULL || handle == MPI_OP_NULL) return kRefused;
-  if (!datatypes::is_usable(type)) return kRefused;
   const std::optional<Op> op = elements::op_of(handle);
-  if (!op || count == 0) return {};
+  if (!op || count == 0) return datatypes::is_usable(type) ? Reduction{} : kRefused;
   const elements::Element element = elements::of(type);
   const bool basic = element.uniform && element.named;
   const ReduceKernel kernel = basic ? mh::rma::kernel_of(*op, element.type) : nullptr;
@@ -98,10 +97,14 @@ void stage(Round& round, const void* data, std::uint64_t bytes) {
   round.publish_staged();
 }
 
-// Combines the staged data of all ranks but `me` into `out`, which has this rank's own.
-void combine_staged(const Round& round, const Reduction& reduction, const Comm& comm, void* out) {
+// Combines the staged data of all ranks, from `offset` on, into `out`. `source`: this rank's own
+// data from there on.
+void combine_staged(const Round& round, const Reduction& reduction, const Comm& comm, void* out,
+                    const void* source, std::uint64_t offset = 0) {
+  if (out != source) std::memmove(out, source, reduction.bytes());
   for (int rank = 0; rank < comm.size; ++rank) {
-    if (rank != comm.rank) reduction.kernel(out, round.staged_by(rank), reduction.elements);
+    if (rank != comm.rank)
+      reduction.kernel(out, round.staged_by(rank) + offset, reduction.elements);
   }
 }
 
@@ -113,8 +116,7 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
     round.publish_library();
   }
   if (!round.all_agree(coll::Route::staged)) return std::nullopt;
-  if (source != out) std::memcpy(out, source, reduction.bytes());
-  combine_staged(round, reduction, comm, out);
+  combine_staged(round, reduction, comm, out, source);
   return MPI_SUCCESS;
 }
 
@@ -180,13 +182,6 @@ coll::Slice own_slice(const Reduction& reduction, const Comm& comm) {
                         static_cast<std::uint32_t>(comm.rank));
 }
 
-// The round is over on this rank: waits for the others, and reports a copy that failed.
-int end_mapped(Round& round, Status done, MPI_Comm handle) {
-  round.finish();
-  round.await_all_finished();
-  return done ? MPI_SUCCESS : raise(handle, MPI_ERR_OTHER);
-}
-
 CallResult allreduce_mapped(Round& round, const Reduction& reduction, const Comm& comm,
                             const void* source, void* out) {
   round.publish_mapped(source, reduction.bytes(), out, reduction.bytes());
@@ -204,7 +199,7 @@ CallResult allreduce_mapped(Round& round, const Reduction& reduction, const Comm
                           .run(
                               own_slice(reduction, comm), 0,
                               [&](std::uint64_t at) { return own + at; }, to_all_others);
-  return end_mapped(round, done, comm.handle);
+  return round.end(done);
 }
 
 CallResult reduce_mapped(Round& round, const Reduction& reduction, const Comm& comm,
@@ -221,7 +216,7 @@ CallResult reduce_mapped(Round& round, const Reduction& reduction, const Comm& c
               [&](std::uint64_t at, const std::byte* piece, std::uint64_t bytes) {
                 return at_root ? Status{} : round.write(root, at, piece, bytes);
               });
-  return end_mapped(round, done, comm.handle);
+  return round.end(done);
 }
 
 // ---- MPI_Reduce_scatter_block -------------------------------------------------------------------
@@ -232,10 +227,7 @@ CallResult scatter_staged(Round& round, const Reduction& block, const Comm& comm
   const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
   stage(round, source, block.bytes() * static_cast<std::uint64_t>(comm.size));
   if (!round.all_agree(coll::Route::staged)) return std::nullopt;
-  std::memmove(out, source + offset, block.bytes());
-  for (int rank = 0; rank < comm.size; ++rank) {
-    if (rank != comm.rank) block.kernel(out, round.staged_by(rank) + offset, block.elements);
-  }
+  combine_staged(round, block, comm, out, source + offset, offset);
   return MPI_SUCCESS;
 }
 
@@ -248,7 +240,7 @@ CallResult scatter_mapped(Round& round, const Reduction& block, const Comm& comm
       PieceReduction(round, block, comm).run({0, block.elements}, offset, [&](std::uint64_t at) {
         return static_cast<std::byte*>(out) + at;
       });
-  return end_mapped(round, done, comm.handle);
+  return round.end(done);
 }
 
 // ---- MPI_Scan and MPI_Exscan --------------------------------------------------------------------
@@ -295,8 +287,7 @@ int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& 
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) agree = round.has_terms(round.await(rank)) && agree;
   if (!agree) return raise(comm.handle, MPI_ERR_TRUNCATE);
-  if (source != out) std::memcpy(out, source, reduction.bytes());
-  combine_staged(round, reduction, comm, out);
+  combine_staged(round, reduction, comm, out, source);
   return MPI_SUCCESS;
 }
 

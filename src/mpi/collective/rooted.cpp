@@ -41,9 +41,7 @@ CallResult send_mapped(Round& round, const TypedBlocks& data, const Comm& comm) 
     const Status written = round.write(leaf, begin, data.block(0) + begin, data.bytes - begin);
     if (!written) done = written;
   }
-  round.finish();
-  round.await_all_finished();
-  return done ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
+  return round.end(done);
 }
 
 CallResult send(Round& round, const TypedBlocks& data, const Comm& comm) {
@@ -139,13 +137,36 @@ bool copy_block(const TypedBlocks& from, int from_rank, const TypedBlocks& to, i
   return pack(from, from_rank, scratch) && unpack(to, to_rank, scratch);
 }
 
-// True if the library accepts a root's buffers of which one is the other's own block.
-bool accepts_alias(const TypedBlocks& from, int from_rank, const TypedBlocks& to, int to_rank) {
-  std::byte* const source = from.block(from_rank);
-  std::byte* const target = to.block(to_rank);
-  if (source != target) return true;
-  return by_count::Gather(real, source, from.count, from.type, target, to.count, to.type, 0,
-                          config.self_comm) == MPI_SUCCESS;
+// The buffers of a scatter or a gather: one with blocks for all ranks, which the root alone gives,
+// and one with the rank's own block.
+struct RootedBlocks {
+  bool at_root;
+  bool in_place;        // the root's own block stays in the other buffer
+  TypedBlocks for_all;  // the rank's own block where this rank is not the root
+  TypedBlocks own;      // not given in place
+  bool refused;
+};
+
+// True if the library accepts an own block that is a block of the other buffer.
+bool accepts_alias(const TypedBlocks& own, const TypedBlocks& for_all, int root) {
+  std::byte* const block = for_all.block(root);
+  if (own.address != block) return true;
+  return by_count::Gather(real, own.address, own.count, own.type, block, for_all.count,
+                          for_all.type, 0, config.self_comm) == MPI_SUCCESS;
+}
+
+RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
+                           const BlockArgs& own) {
+  RootedBlocks found{};
+  found.at_root = root == comm.rank;
+  found.in_place = found.at_root && own.address == MPI_IN_PLACE;
+  if (!found.in_place) found.own = typed_blocks(own);
+  found.for_all = found.at_root ? typed_blocks(for_all) : found.own;
+  found.refused = !is_rank(comm, root) || found.for_all.is_refused();
+  if (found.refused || found.in_place) return found;
+  found.refused =
+      found.own.is_refused() || (found.at_root && !accepts_alias(found.own, found.for_all, root));
+  return found;
 }
 
 }  // namespace
@@ -153,7 +174,7 @@ bool accepts_alias(const TypedBlocks& from, int from_rank, const TypedBlocks& to
 CallResult bcast(void* address, MPI_Count count, MPI_Datatype type, int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
-  const TypedBlocks data = typed_blocks(address, count, type);
+  const TypedBlocks data = typed_blocks({address, count, type});
   if (!is_rank(*comm, root) || data.is_refused()) return CallResult::refused();
   if (!is_broadcast_round(data.bytes)) return std::nullopt;
   Round round(*comm, RoundCall::bcast, data.bytes, static_cast<std::uint32_t>(root));
@@ -164,23 +185,20 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
                    MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
-  if (!is_rank(*comm, root)) return CallResult::refused();
-  const bool at_root = root == comm->rank;
-  const bool in_place = at_root && out == MPI_IN_PLACE;
-  const TypedBlocks to = in_place ? TypedBlocks{} : typed_blocks(out, out_count, out_type);
-  const TypedBlocks from = at_root ? typed_blocks(in, in_count, in_type) : to;
-  if (from.is_refused() || (!in_place && to.is_refused())) return CallResult::refused();
+  const RootedBlocks blocks =
+      rooted_blocks(*comm, root, {in, in_count, in_type}, {out, out_count, out_type});
+  if (blocks.refused) return CallResult::refused();
+  const TypedBlocks& from = blocks.for_all;
   const std::uint64_t staged = from.bytes * static_cast<std::uint64_t>(comm->size - 1);
   if (from.bytes == 0 || staged > coll::kStagedBytes) return std::nullopt;
-  if (at_root && !in_place && !accepts_alias(from, root, to, 0)) return CallResult::refused();
   Round round(*comm, RoundCall::scatter, staged, static_cast<std::uint32_t>(root));
-  if (!at_root) return receive_block(round, to, *comm, root);
+  if (!blocks.at_root) return receive_block(round, blocks.own, *comm, root);
   if (!is_switched_on() || !stage_for_others(round, from, *comm)) {
     round.publish_library();
     return std::nullopt;
   }
   round.publish_staged();
-  if (in_place || copy_block(from, root, to, 0)) return MPI_SUCCESS;
+  if (blocks.in_place || copy_block(from, root, blocks.own, 0)) return MPI_SUCCESS;
   return raise(handle, MPI_ERR_TRUNCATE);
 }
 
@@ -188,21 +206,18 @@ CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void
                   MPI_Count out_count, MPI_Datatype out_type, int root, MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
-  if (!is_rank(*comm, root)) return CallResult::refused();
-  const bool at_root = root == comm->rank;
-  const bool in_place = at_root && in == MPI_IN_PLACE;
-  const TypedBlocks from = in_place ? TypedBlocks{} : typed_blocks(in, in_count, in_type);
-  const TypedBlocks to = at_root ? typed_blocks(out, out_count, out_type) : from;
-  if (to.is_refused() || (!in_place && from.is_refused())) return CallResult::refused();
+  const RootedBlocks blocks =
+      rooted_blocks(*comm, root, {out, out_count, out_type}, {in, in_count, in_type});
+  if (blocks.refused) return CallResult::refused();
+  const TypedBlocks& to = blocks.for_all;
   if (to.bytes == 0 || !is_staged(to.bytes, *comm)) return std::nullopt;
-  if (at_root && !in_place && !accepts_alias(from, 0, to, root)) return CallResult::refused();
   Round round(*comm, RoundCall::gather, to.bytes, static_cast<std::uint32_t>(root));
-  if (at_root) {
+  if (blocks.at_root) {
     round.publish_library();  // has no data for others
-    const bool copied = in_place || copy_block(from, 0, to, root);
+    const bool copied = blocks.in_place || copy_block(blocks.own, 0, to, root);
     return receive_blocks(round, to, *comm, copied);
   }
-  const bool packed = pack(from, 0, round.stage());
+  const bool packed = pack(blocks.own, 0, round.stage());
   packed ? round.publish_staged() : round.publish_library();
   return packed ? MPI_SUCCESS : raise(handle, MPI_ERR_TYPE);
 }

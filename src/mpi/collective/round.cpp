@@ -5,6 +5,8 @@
 
 #include "base/clock.hpp"
 #include "layout/pack.hpp"
+#include "mpi/compat/message.hpp"
+#include "mpi/job/config.hpp"
 #include "mpi/job/heaps.hpp"
 #include "mpi/job/services.hpp"
 
@@ -38,7 +40,6 @@ Round::Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t term
       bytes_(bytes),
       terms_(static_cast<std::uint64_t>(terms) << 8U | static_cast<std::uint64_t>(call)) {
   services.exchange_detector.completes();
-  services.counters().collectives_direct.add(1);
   boards_.begin(wait_for);
 }
 
@@ -78,15 +79,15 @@ memory::View Round::source_view(int rank, std::uint64_t offset) const {
 }
 
 Status Round::fetch(void* to, int rank, std::uint64_t offset, std::uint64_t bytes) const {
-  const memory::View view = source_view(rank, offset);
-  const std::byte* from = services.memory->here(view, bytes);
-  if (from == nullptr) return services.memory->read(to, view, bytes);
   constexpr std::uint64_t kPiece = 64U << 10U;
+  const memory::View from = source_view(rank, offset);
+  const memory::View target = view_of(to, config.me);
   const layout::CacheLevel level =
       layout::cache_level_of(bytes, services.node->header().cache_bytes);
   for (std::uint64_t at = 0; at < bytes; at += kPiece) {
-    layout::fetch_to(level, static_cast<std::byte*>(to) + at, from + at,
-                     std::min(kPiece, bytes - at));
+    const Status done =
+        services.memory->copy(target.at(at), from.at(at), std::min(kPiece, bytes - at), {}, level);
+    if (!done) return done;
   }
   return {};
 }
@@ -103,16 +104,18 @@ const std::byte* Round::source_of(int rank, std::uint64_t offset, std::uint64_t 
   return services.memory->read(scratch, view, bytes) ? scratch : nullptr;
 }
 
-void Round::await_finished(int rank) {
-  wait_for([&] { return boards_.has_finished(index(rank)); });
-}
-
-void Round::await_all_finished() {
+int Round::end(Status done) {
+  finish();
   std::uint32_t finished = 0;  // members before this one have finished
   wait_for([&] {
     while (finished < boards_.ranks() && boards_.has_finished(finished)) ++finished;
     return finished == boards_.ranks();
   });
+  return done ? MPI_SUCCESS : raise(comm_.handle, MPI_ERR_OTHER);
+}
+
+void Round::await_finished(int rank) {
+  wait_for([&] { return boards_.has_finished(index(rank)); });
 }
 
 }  // namespace mh::mpi::direct

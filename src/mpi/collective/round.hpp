@@ -91,9 +91,11 @@ class Round {
 
   // This rank needs no more of its peers' mapped buffers, and has written all.
   void finish() { boards_.finish(); }
-  // Wait until this holds for one rank, or for all.
+  // Waits until this holds for a rank.
   void await_finished(int rank);
-  void await_all_finished();
+  // Ends a mapped round on this rank, and waits until all others have finished. `done`: of the
+  // copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
+  int end(Status done);
 
  private:
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }

@@ -3,23 +3,10 @@
 
 #include <cstring>
 
-#include "layout/pack.hpp"
-#include "mpi/datatype/layouts.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/next.hpp"
 
 namespace mh::mpi::direct {
-namespace {
-
-layout::Elements elements_of(const TypedBlocks& blocks, const layout::Layout& layout,
-                             const void* at) {
-  return {.layout = &layout,
-          .count = static_cast<std::uint64_t>(blocks.count),
-          .base = layout::address_of(at)};
-}
-
-}  // namespace
-
 std::byte* TypedBlocks::block(int rank) const {
   auto* const first = static_cast<std::byte*>(address);
   if (contiguous) return first + static_cast<std::uint64_t>(rank) * bytes;
@@ -36,10 +23,6 @@ bool pack(const TypedBlocks& from, int rank, std::byte* to) {
     std::memcpy(to, at, from.bytes);
     return true;
   }
-  if (const layout::LayoutPtr layout = layouts::of(from.type)) {
-    const layout::Elements elements = elements_of(from, *layout, at);
-    return layout::pack_range(elements, {0, from.bytes}, to) == from.bytes;
-  }
   int position = 0;
   return real.Pack(at, static_cast<int>(from.count), from.type, to, static_cast<int>(from.bytes),
                    &position, config.self_comm) == MPI_SUCCESS;
@@ -50,10 +33,6 @@ bool unpack(const TypedBlocks& to, int rank, const std::byte* from) {
   if (to.contiguous) {
     std::memcpy(at, from, to.bytes);
     return true;
-  }
-  if (const layout::LayoutPtr layout = layouts::of(to.type)) {
-    const layout::Elements elements = elements_of(to, *layout, at);
-    return layout::unpack_range(elements, {0, to.bytes}, from) == to.bytes;
   }
   int position = 0;
   return real.Unpack(from, static_cast<int>(to.bytes), &position, at, static_cast<int>(to.count),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The buffers of a call, by datatype, and their bytes as a packed stream.
 //
-// Threads: any. Limit of pack() and unpack(): types without a layout move at most INT_MAX bytes.
+// Threads: any. Limit: pack() and unpack() move at most INT_MAX bytes of a type with gaps.
 #pragma once
 
 #include <cstddef>
@@ -30,9 +30,18 @@ struct TypedBlocks {
   [[nodiscard]] std::byte* block(int rank) const;
 };
 
-inline TypedBlocks typed_blocks(const void* address, MPI_Count count, MPI_Datatype type) {
-  if (count < 0 || type == MPI_DATATYPE_NULL || !datatypes::is_usable(type)) return {};
+// A buffer as in the arguments of a call, which a rank may leave undefined if it does not use them.
+struct BlockArgs {
+  const void* address;
+  MPI_Count count;
+  MPI_Datatype type;
+};
+
+inline TypedBlocks typed_blocks(const BlockArgs& args) {
+  const auto [address, count, type] = args;
+  if (count < 0 || type == MPI_DATATYPE_NULL) return {};
   const datatypes::Info info = datatypes::info(type);
+  if (info.size == 0 && !datatypes::is_usable(type)) return {};
   return {.address = const_cast<void*>(address),
           .count = count,
           .type = type,

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Ten collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked. The
+// data are on the heap, or with ON_STACK in memory that no other rank maps.
+#include "check.h"
+
+enum { CALLS = 10 };
+
+static int number_of(const char* name, int otherwise) {
+  const char* text = getenv(name);
+  return text != NULL ? atoi(text) : otherwise;
+}
+
+static void carry_out(int* in, int* out, int count) {
+  const int last = count - 1;
+  const int sum = ranks * (ranks + 1) / 2;
+  for (int i = 0; i < count * ranks; ++i) in[i] = rank + 1;
+  MPI_Allreduce(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(out[0] == sum && out[last] == sum, "allreduce gave %d", out[last]);
+  MPI_Reduce(in, out, count, MPI_INT, MPI_MAX, 0, MPI_COMM_WORLD);
+  if (rank == 0) CHECK(out[last] == ranks, "reduce gave %d", out[last]);
+  MPI_Reduce_scatter_block(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(out[last] == sum, "reduce_scatter_block gave %d", out[last]);
+  MPI_Scan(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  CHECK(out[last] == (rank + 1) * (rank + 2) / 2, "scan gave %d", out[last]);
+  MPI_Exscan(in, out, count, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  if (rank > 0) CHECK(out[last] == rank * (rank + 1) / 2, "exscan gave %d", out[last]);
+  MPI_Allgather(in, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD);
+  for (int r = 0; r < ranks; ++r) CHECK(out[r * count + last] == r + 1, "allgather");
+  MPI_Alltoall(in, count, MPI_INT, out, count, MPI_INT, MPI_COMM_WORLD);
+  for (int r = 0; r < ranks; ++r) CHECK(out[r * count + last] == r + 1, "alltoall");
+  MPI_Gather(in, count, MPI_INT, out, count, MPI_INT, 0, MPI_COMM_WORLD);
+  for (int r = 0; rank == 0 && r < ranks; ++r) CHECK(out[r * count + last] == r + 1, "gather");
+  MPI_Scatter(in, count, MPI_INT, out, count, MPI_INT, 0, MPI_COMM_WORLD);
+  CHECK(out[last] == 1, "scatter gave %d", out[last]);
+  MPI_Bcast(in, count, MPI_INT, ranks - 1, MPI_COMM_WORLD);
+  CHECK(in[0] == ranks && in[last] == ranks, "bcast gave %d", in[last]);
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  const int count = number_of("BYTES", 8) / (int)sizeof(int);
+  const size_t room = (size_t)count * (size_t)ranks * sizeof(int);
+  int* in = malloc(room);
+  int* out = malloc(room);
+  const int rounds = number_of("ROUNDS", 20);
+  for (int round = 0; round < rounds; ++round) {
+    if (getenv("ON_STACK") != NULL) {
+      int stack_in[count * ranks], stack_out[count * ranks];
+      carry_out(stack_in, stack_out, count);
+    } else {
+      carry_out(in, out, count);
+    }
+  }
+  free(in);
+  free(out);
+  return end();
+}

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which collectives the ranks of a node carry out themselves, and which are left to the library.
+
+Results are right either way, so only this test shows that rounds happen.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from harness.launch import QUICK, Arm, compiled, run, with_heap, without_heap
+from manyhands_bench.mpis import MpiBuild
+
+SOURCE = Path(__file__).parent / "collectives_of_each_kind.c"
+ROUNDS = 20
+CALLS = 10
+
+pytestmark = pytest.mark.under(*QUICK)
+
+
+def carried_out(mpi: MpiBuild, arm: Arm, ranks: int, **env: str) -> float:
+    """The calls of a round of the program that the ranks carried out, of ten."""
+    program = compiled(mpi, SOURCE.stem, [SOURCE])
+    done = run(mpi, arm, ranks, [str(program)], {"ROUNDS": str(ROUNDS), **env})
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    assert done.summary is not None
+    return done.summary["total"]["collectives_direct"] / (ROUNDS * ranks)
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_all_short_ones_need_no_heap(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
+    assert carried_out(mpi, without_heap(helped), ranks, BYTES="8") == CALLS
+    assert carried_out(mpi, without_heap(helped), ranks, BYTES="2000") == CALLS
+
+
+def test_a_round_stages_eight_kilobytes_of_a_rank(mpi: MpiBuild, helped: Arm) -> None:
+    """A rank gives two blocks to the reduction whose result is scattered."""
+    assert carried_out(mpi, without_heap(helped), 2, BYTES="8192") == CALLS - 1
+    assert carried_out(mpi, without_heap(helped), 2, BYTES="8196") == 0
+
+
+def test_long_ones_move_from_heap_to_heap(mpi: MpiBuild, helped: Arm) -> None:
+    """Scans, gathers and scatters that are too long to be staged stay with the library."""
+    assert carried_out(mpi, with_heap(helped), 2, BYTES="65536") == CALLS - 4
+
+
+def test_long_ones_in_other_memory_are_left_to_the_library(mpi: MpiBuild, helped: Arm) -> None:
+    assert carried_out(mpi, with_heap(helped), 2, BYTES="65536", ON_STACK="1") == 0
+
+
+def test_nothing_is_carried_out_while_switched_off(mpi: MpiBuild, helped: Arm) -> None:
+    program = compiled(mpi, SOURCE.stem, [SOURCE])
+    done = run(mpi, helped, 2, [str(program)], {"MH_ENABLE": "0"})
+    assert done.code == 0, done.told()
+    assert done.summary is None
