@@ -178,15 +178,33 @@ def fingerprint(prototypes: Iterable[Prototype]) -> int:
     return value
 
 
+def narrowing(small: Prototype, large: Prototype) -> str:
+    """The call of the form with int for the arguments of the other form.
+
+    Such a library has no caller with larger counts. Empty if the forms differ in more than counts.
+    """
+    kinds = [p.removesuffix(name).strip() for p, name in zip(large.parameters, large.names)]
+    small_kinds = [p.removesuffix(name).strip() for p, name in zip(small.parameters, small.names)]
+    if any(a != b and a != "MPI_Count" for a, b in zip(kinds, small_kinds, strict=True)):
+        return ""
+    arguments = (
+        f"static_cast<int>({name})" if kind == "MPI_Count" else name
+        for name, kind in zip(large.names, kinds, strict=True)
+    )
+    call = f"layer.{small.name}({', '.join(arguments)})"
+    return f"  if (layer.{large.name} == nullptr) return {call};\n"
+
+
 def by_count(prototypes: list[Prototype]) -> str:
     """Two functions of one name for each call that has a large form among `prototypes`."""
     named = {p.name: p for p in prototypes}
     return "\n".join(
-        f"inline int {name}(const Next& layer, {form.declared}) {{\n"
+        f"inline int {name}(const Next& layer, {form.declared}) {{\n{narrowed}"
         f"  return layer.{form.name}({form.arguments});\n}}"
         for name in named
         if f"{name}_c" in named
-        for form in (named[name], named[f"{name}_c"])
+        for small, large in [(named[name], named[f"{name}_c"])]
+        for form, narrowed in [(small, ""), (large, narrowing(small, large))]
     )
 
 
@@ -216,7 +234,8 @@ extern const char* const kNextNames[kNextCalls];  // "MPI_Send", in the order of
 // library's PMPI_*, for traffic of our own that no tool should see.
 [[gnu::visibility("hidden")]] extern Next next, real;
 
-// Calls of a layer in the form, with int or with MPI_Count, that follows from their arguments.
+// Calls of a layer in the form, with int or with MPI_Count, that follows from their arguments. A
+// layer without the form with MPI_Count gets its other form.
 namespace by_count {{
 {by_count(prototypes)}
 }}

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "coll/board_group.hpp"
 #include "p2p/send_table.hpp"
 
 namespace mh::mpi::tags {
@@ -48,10 +49,12 @@ inline constexpr TagRange kResends{kSendFins.end(), static_cast<int>(p2p::Shared
 inline constexpr TagRange kInternodeFins{kResends.end(), 64};
 // A rank probes for this tag, which no rank sends, to drive the library's progress.
 inline constexpr TagRange kProgressKick{kInternodeFins.end(), 1};
+// Blocks of collectives that the sender's peer cannot map (collective/pairwise.cpp), by group.
+inline constexpr TagRange kBlocks{kProgressKick.end(), static_cast<int>(coll::kBoards)};
 // FINs of persistent sends: each send has its own tag until it is freed.
-inline constexpr TagRange kPersistentFins{kProgressKick.end(), kLast + 1 - kProgressKick.end()};
+inline constexpr TagRange kPersistentFins{kBlocks.end(), kLast + 1 - kBlocks.end()};
 
-static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick,
+static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick, kBlocks,
                                   kPersistentFins}));
 
 // ---- config.self_comm ---------------------------------------------------------------------------
@@ -60,8 +63,10 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 inline constexpr TagRange kRenewed{0, 1 << 14U};
 // Copies between two layouts (rndv::send_to_self()).
 inline constexpr TagRange kRelaid{kRenewed.end(), 1};
+// A rank's own block in a collective (collective/typed_blocks.hpp), by group.
+inline constexpr TagRange kOwnBlocks{kRelaid.end(), static_cast<int>(coll::kBoards)};
 
-static_assert(disjoint(std::array{kRenewed, kRelaid}));
+static_assert(disjoint(std::array{kRenewed, kRelaid, kOwnBlocks}));
 
 // ---- config.internode_comm ----------------------------------------------------------------------
 

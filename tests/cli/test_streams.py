@@ -188,7 +188,13 @@ def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
     slow.chmod(0o755)
     command = [*MH, "run", "./python3"]
     process = subprocess.Popen(
-        command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
+        command,
+        cwd=folder,
+        env=environment(),
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell's background job ignores SIGINT, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     deadline = time.monotonic() + 20
     while not (folder / "asked").exists() and time.monotonic() < deadline:

@@ -2,6 +2,10 @@
 //
 // Ten collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked. The
 // data are on the heap, or with ON_STACK in memory that no other rank maps.
+//
+// run: ranks 2
+// run: ranks 3 BYTES=2000
+// run: ranks 2 heap BYTES=65536
 #include "check.h"
 
 enum { CALLS = 10 };

@@ -4,7 +4,7 @@
 //
 // Which calls are *rounds* follows from facts that the standard makes equal on all ranks: the call,
 // the bytes of its type signature, the operation and the type of a reduction, the communicator.
-// Every rank therefore counts the same rounds. Three groups of calls differ in who decides what
+// Every rank therefore counts the same rounds. Four groups of calls differ in who decides what
 // becomes of a round:
 //
 //   all ranks    allreduce, allgather, alltoall, reduce_scatter_block, long reduce: each rank
@@ -14,6 +14,8 @@
 //                at once.
 //   nobody       short reduce, gather, scan and exscan: always carried out. A rank goes on once its
 //                data are staged and the data that it needs have come.
+//   each sender  gatherv, scatterv, allgatherv, alltoallv, alltoallw, long gather and scatter: always
+//                carried out, each pair of ranks by itself (pairwise.hpp).
 //
 // Short data are staged in the node segment. Longer data move directly between buffers that all
 // ranks map (the shared heap). Reductions are computed in slices, one for each rank. Only
@@ -24,13 +26,15 @@
 // that the library may refuse on this rank alone make the call no round: it must not wait for the
 // other ranks at the arrival barrier either, because they may be in the round. Errors:
 // MPI_ERR_TRUNCATE on a rank whose bytes differ from the root's. Threads: as MPI allows for
-// collectives. Limits: communicators within a node that have boards. Calls with counts for each
-// rank (v and w), long gathers and scatters, and long data of other than contiguous types stay with
-// the library.
+// collectives. Limits: communicators within a node that have boards. Long data of other than
+// contiguous types stay with the library.
 //
 // See Katevenis, Ploumidis and Marazakis, CLUSTER 2022 (single-copy collectives), and Bayatpour et
 // al., SC 2017 (reductions by slices).
 #pragma once
+
+#include <cstddef>
+#include <cstring>
 
 #include "mpi/abi.hpp"
 #include "mpi/call_result.hpp"
@@ -54,6 +58,46 @@ CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
                      MPI_Count out_count, MPI_Datatype out_type, MPI_Comm comm);
 CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm comm);
+
+// Counts or displacements of a call, as int or as MPI_Count and MPI_Aint.
+class Numbers {
+ public:
+  template <class Number>
+  constexpr Numbers(const Number* first) : first_(first), bytes_(sizeof(Number)) {}
+
+  explicit operator bool() const { return first_ != nullptr; }
+  MPI_Count operator[](int rank) const {
+    return bytes_ == sizeof(int) ? load<int>(rank) : load<MPI_Count>(rank);
+  }
+
+ private:
+  static_assert(sizeof(MPI_Aint) == sizeof(MPI_Count) && sizeof(int) != sizeof(MPI_Count));
+  template <class Number>
+  [[nodiscard]] Number load(int rank) const {
+    Number number;
+    std::memcpy(&number, static_cast<const Number*>(first_) + rank, sizeof number);
+    return number;
+  }
+
+  const void* first_;
+  std::size_t bytes_;  // of a number
+};
+
+CallResult gatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                   Numbers out_counts, Numbers out_displacements, MPI_Datatype out_type, int root,
+                   MPI_Comm comm);
+CallResult scatterv(const void* in, Numbers in_counts, Numbers in_displacements,
+                    MPI_Datatype in_type, void* out, MPI_Count out_count, MPI_Datatype out_type,
+                    int root, MPI_Comm comm);
+CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                      Numbers out_counts, Numbers out_displacements, MPI_Datatype out_type,
+                      MPI_Comm comm);
+CallResult alltoallv(const void* in, Numbers in_counts, Numbers in_displacements,
+                     MPI_Datatype in_type, void* out, Numbers out_counts,
+                     Numbers out_displacements, MPI_Datatype out_type, MPI_Comm comm);
+CallResult alltoallw(const void* in, Numbers in_counts, Numbers in_displacements,
+                     const MPI_Datatype* in_types, void* out, Numbers out_counts,
+                     Numbers out_displacements, const MPI_Datatype* out_types, MPI_Comm comm);
 
 CallResult reduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                   int root, MPI_Comm comm);

@@ -70,7 +70,8 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
   copy_own(blocks, comm);
   for (int i = 1; i < comm.size && done; ++i) {
     const int peer = (comm.rank + i) % comm.size;
-    done = round.fetch(blocks.target_of(peer), peer, blocks.source_offset(comm.rank), blocks.bytes);
+    done = round.fetch(blocks.target_of(peer), peer,
+                       round.source_address(peer) + blocks.source_offset(comm.rank), blocks.bytes);
   }
   return round.end(done);
 }

@@ -159,8 +159,9 @@ class PieceReduction {
     const std::uint64_t bytes = elements * reduction_.element_bytes;
     std::byte* const scratch = round_.scratch() + kPiece;
     for (int i = 0; i < comm_.size; ++i) {
+      const int rank = (comm_.rank + i) % comm_.size;
       const std::byte* from =
-          round_.source_of((comm_.rank + i) % comm_.size, offset, bytes, scratch);
+          round_.find(rank, round_.source_address(rank) + offset, bytes, scratch);
       if (from == nullptr) return {Code::fault, 0};
       if (i != 0) {
         reduction_.kernel(to, from, elements);

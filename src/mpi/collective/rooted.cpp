@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "mpi/collective/direct.hpp"
+#include "mpi/collective/pairwise.hpp"
 #include "mpi/collective/round.hpp"
 #include "mpi/collective/typed_blocks.hpp"
 #include "mpi/compat/message.hpp"
@@ -60,11 +61,11 @@ CallResult send(Round& round, const TypedBlocks& data, const Comm& comm) {
 bool receive_mapped(Round& round, const TypedBlocks& data, const Comm& comm, int root,
                     bool published) {
   if (!data.contiguous) {
-    const std::byte* from = round.source_of(root, 0, data.bytes, nullptr);
+    const std::byte* from = round.find(root, round.source_address(root), data.bytes, nullptr);
     return from != nullptr && unpack(data, 0, from);
   }
   const std::uint64_t own = published ? leafs_part(data.bytes, comm) : data.bytes;
-  const bool read = round.fetch(data.address, root, 0, own).ok();
+  const bool read = round.fetch(data.address, root, round.source_address(root), own).ok();
   if (published) round.await_finished(root);
   return read;
 }
@@ -120,21 +121,15 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
 }
 
 // The root's part in a gather. A leaf has sent its data for good, so a difference is an error of
-// the root's call. `agree`: no difference yet.
-int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm, bool agree) {
+// the root's call.
+int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
+  bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {
     if (rank == comm.rank) continue;
     agree = round.has_terms(round.await(rank)) && round.route_of(rank) == coll::Route::staged &&
             unpack(to, rank, round.staged_by(rank)) && agree;
   }
-  return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
-}
-
-// A root's own block, from its send to its receive buffer.
-bool copy_block(const TypedBlocks& from, int from_rank, const TypedBlocks& to, int to_rank) {
-  if (from.bytes != to.bytes) return false;
-  std::byte scratch[coll::kStagedBytes];
-  return pack(from, from_rank, scratch) && unpack(to, to_rank, scratch);
+  return agree ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 
 // The buffers of a scatter or a gather: one with blocks for all ranks, which the root alone gives,
@@ -147,14 +142,6 @@ struct RootedBlocks {
   bool refused;
 };
 
-// True if the library accepts an own block that is a block of the other buffer.
-bool accepts_alias(const TypedBlocks& own, const TypedBlocks& for_all, int root) {
-  std::byte* const block = for_all.block(root);
-  if (own.address != block) return true;
-  return by_count::Gather(real, own.address, own.count, own.type, block, for_all.count,
-                          for_all.type, 0, config.self_comm) == MPI_SUCCESS;
-}
-
 RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
                            const BlockArgs& own) {
   RootedBlocks found{};
@@ -165,8 +152,33 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
   found.refused = !is_rank(comm, root) || found.for_all.is_refused();
   if (found.refused || found.in_place) return found;
   found.refused =
-      found.own.is_refused() || (found.at_root && !accepts_alias(found.own, found.for_all, root));
+      found.own.is_refused() || (found.at_root && !accepts_alias(found.own, found.for_all.only(root)));
   return found;
+}
+
+// Long blocks: each rank and the root move theirs as a pair.
+CallResult scatter_long(const RootedBlocks& blocks, Comm& comm, int root) {
+  if (!can_be_pairwise(comm)) return std::nullopt;
+  PeerBlocks pairs;
+  pairs.clear(comm.size);
+  if (blocks.at_root) {
+    for (int rank = 0; rank < comm.size; ++rank) pairs.out[rank] = blocks.for_all.only(rank);
+    if (blocks.in_place) pairs.out[root] = {};
+  }
+  pairs.in[root] = blocks.own;
+  return exchange_pairwise(comm, RoundCall::scatter, pairs, static_cast<std::uint32_t>(root));
+}
+
+CallResult gather_long(const RootedBlocks& blocks, Comm& comm, int root) {
+  if (!can_be_pairwise(comm)) return std::nullopt;
+  PeerBlocks pairs;
+  pairs.clear(comm.size);
+  if (blocks.at_root) {
+    for (int rank = 0; rank < comm.size; ++rank) pairs.in[rank] = blocks.for_all.only(rank);
+    if (blocks.in_place) pairs.in[root] = {};
+  }
+  pairs.out[root] = blocks.own;
+  return exchange_pairwise(comm, RoundCall::gather, pairs, static_cast<std::uint32_t>(root));
 }
 
 }  // namespace
@@ -190,7 +202,8 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
   if (blocks.refused) return CallResult::refused();
   const TypedBlocks& from = blocks.for_all;
   const std::uint64_t staged = from.bytes * static_cast<std::uint64_t>(comm->size - 1);
-  if (from.bytes == 0 || staged > coll::kStagedBytes) return std::nullopt;
+  if (from.bytes == 0) return std::nullopt;
+  if (staged > coll::kStagedBytes) return scatter_long(blocks, *comm, root);
   Round round(*comm, RoundCall::scatter, staged, static_cast<std::uint32_t>(root));
   if (!blocks.at_root) return receive_block(round, blocks.own, *comm, root);
   if (!is_switched_on() || !stage_for_others(round, from, *comm)) {
@@ -198,8 +211,9 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
     return std::nullopt;
   }
   round.publish_staged();
-  if (blocks.in_place || copy_block(from, root, blocks.own, 0)) return MPI_SUCCESS;
-  return raise(handle, MPI_ERR_TRUNCATE);
+  const int copied =
+      blocks.in_place ? MPI_SUCCESS : copy_own_block(from.only(root), blocks.own, *comm);
+  return copied == MPI_SUCCESS ? MPI_SUCCESS : raise(handle, copied);
 }
 
 CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
@@ -210,12 +224,15 @@ CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void
       rooted_blocks(*comm, root, {out, out_count, out_type}, {in, in_count, in_type});
   if (blocks.refused) return CallResult::refused();
   const TypedBlocks& to = blocks.for_all;
-  if (to.bytes == 0 || !is_staged(to.bytes, *comm)) return std::nullopt;
+  if (to.bytes == 0) return std::nullopt;
+  if (!is_staged(to.bytes, *comm)) return gather_long(blocks, *comm, root);
   Round round(*comm, RoundCall::gather, to.bytes, static_cast<std::uint32_t>(root));
   if (blocks.at_root) {
     round.publish_library();  // has no data for others
-    const bool copied = blocks.in_place || copy_block(blocks.own, 0, to, root);
-    return receive_blocks(round, to, *comm, copied);
+    int code = blocks.in_place ? MPI_SUCCESS : copy_own_block(blocks.own, to.only(root), *comm);
+    const int received = receive_blocks(round, to, *comm);
+    if (code == MPI_SUCCESS) code = received;
+    return code == MPI_SUCCESS ? MPI_SUCCESS : raise(handle, code);
   }
   const bool packed = pack(blocks.own, 0, round.stage());
   packed ? round.publish_staged() : round.publish_library();

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/clock.hpp"
 #include "layout/pack.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
@@ -12,21 +11,6 @@
 
 namespace mh::mpi::direct {
 namespace {
-
-// Waits for other ranks. They are seldom late by more than the first looks, which cost less than a
-// step of the wait loop.
-struct RoundWait {
-  template <class Done>
-  void operator()(Done&& done) const {
-    constexpr int kFirstLooks = 64;
-    for (int look = 0; look < kFirstLooks; ++look) {
-      if (done()) return;
-      spin_pause();
-    }
-    arrivals::wait_until_shared(done);
-  }
-};
-constexpr RoundWait wait_for;
 
 bool is_mapped(const void* buffer, std::uint64_t bytes) {
   return buffer == nullptr || heaps::contain(buffer, bytes);
@@ -40,7 +24,7 @@ Round::Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t term
       bytes_(bytes),
       terms_(static_cast<std::uint64_t>(terms) << 8U | static_cast<std::uint64_t>(call)) {
   services.exchange_detector.completes();
-  boards_.begin(wait_for);
+  boards_.begin([](auto&& done) { wait_until(done); });
 }
 
 bool Round::publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
@@ -57,7 +41,7 @@ bool Round::publish_mapped(const void* source, std::uint64_t source_bytes, const
 
 bool Round::all_agree(coll::Route route) {
   std::uint32_t come = 0;  // members before this one have come
-  wait_for([&] {
+  wait_until([&] {
     while (come < boards_.ranks() && boards_.has_come(come)) ++come;
     return come == boards_.ranks();
   });
@@ -69,18 +53,17 @@ bool Round::all_agree(coll::Route route) {
 }
 
 const coll::RoundRecord& Round::await(int rank) {
-  wait_for([&] { return boards_.has_come(index(rank)); });
+  wait_until([&] { return boards_.has_come(index(rank)); });
   return boards_.record_of(index(rank));
 }
 
-memory::View Round::source_view(int rank, std::uint64_t offset) const {
-  const coll::RoundRecord& record = boards_.record_of(index(rank));
-  return view_of(record.buffers.source + offset, comm_.members[index(rank)].node_rank);
+memory::View Round::view_at(int rank, std::uint64_t address) const {
+  return view_of(address, comm_.members[index(rank)].node_rank);
 }
 
-Status Round::fetch(void* to, int rank, std::uint64_t offset, std::uint64_t bytes) const {
+Status Round::fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const {
   constexpr std::uint64_t kPiece = 64U << 10U;
-  const memory::View from = source_view(rank, offset);
+  const memory::View from = view_at(rank, address);
   const memory::View target = view_of(to, config.me);
   const layout::CacheLevel level =
       layout::cache_level_of(bytes, services.node->header().cache_bytes);
@@ -94,12 +77,12 @@ Status Round::fetch(void* to, int rank, std::uint64_t offset, std::uint64_t byte
 
 Status Round::write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const {
   const std::uint64_t target = boards_.record_of(index(rank)).buffers.target + offset;
-  return services.memory->write(view_of(target, comm_.members[index(rank)].node_rank), from, bytes);
+  return services.memory->write(view_at(rank, target), from, bytes);
 }
 
-const std::byte* Round::source_of(int rank, std::uint64_t offset, std::uint64_t bytes,
-                                  std::byte* scratch) const {
-  const memory::View view = source_view(rank, offset);
+const std::byte* Round::find(int rank, std::uint64_t address, std::uint64_t bytes,
+                             std::byte* scratch) const {
+  const memory::View view = view_at(rank, address);
   if (const std::byte* from = services.memory->here(view, bytes)) return from;
   return services.memory->read(scratch, view, bytes) ? scratch : nullptr;
 }
@@ -107,7 +90,7 @@ const std::byte* Round::source_of(int rank, std::uint64_t offset, std::uint64_t 
 int Round::end(Status done) {
   finish();
   std::uint32_t finished = 0;  // members before this one have finished
-  wait_for([&] {
+  wait_until([&] {
     while (finished < boards_.ranks() && boards_.has_finished(finished)) ++finished;
     return finished == boards_.ranks();
   });
@@ -115,7 +98,7 @@ int Round::end(Status done) {
 }
 
 void Round::await_finished(int rank) {
-  wait_for([&] { return boards_.has_finished(index(rank)); });
+  wait_until([&] { return boards_.has_finished(index(rank)); });
 }
 
 }  // namespace mh::mpi::direct

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/clock.hpp"
 #include "base/result.hpp"
 #include "coll/board_group.hpp"
 #include "memory/view.hpp"
@@ -29,6 +30,11 @@ enum class RoundCall : std::uint8_t {
   reduce_scatter_block,
   scan,
   exscan,
+  gatherv,
+  scatterv,
+  allgatherv,
+  alltoallv,
+  alltoallw,
 };
 
 // A communicator whose ranks can carry out its collectives; null for others.
@@ -67,8 +73,9 @@ class Round {
   // Waits for the records of all ranks. True if all of them take part in `route`, on the same
   // terms.
   bool all_agree(coll::Route route);
-  // Waits for the record of one rank. `route`: its own.
+  // Waits for the record of one rank.
   const coll::RoundRecord& await(int rank);
+  [[nodiscard]] bool has_come(int rank) const { return boards_.has_come(index(rank)); }
   [[nodiscard]] coll::Route route_of(int rank) const { return boards_.route_of(index(rank)); }
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return record.terms == terms_ && record.bytes == bytes_;
@@ -79,13 +86,18 @@ class Round {
     return boards_.staged_by(index(rank), boards_.record_of(index(rank)).bytes);
   }
 
-  // Copy `bytes` of a rank's mapped buffers, from `offset` on.
-  Status fetch(void* to, int rank, std::uint64_t offset, std::uint64_t bytes) const;
-  Status write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const;
+  // The address of a rank's mapped source, in its process.
+  [[nodiscard]] std::uint64_t source_address(int rank) const {
+    return boards_.record_of(index(rank)).buffers.source;
+  }
+  // Copies mapped bytes at an address of a rank's process.
+  Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
   // The address of such bytes in this process, or that of a copy in `scratch`. Null: they cannot be
   // read.
-  [[nodiscard]] const std::byte* source_of(int rank, std::uint64_t offset, std::uint64_t bytes,
-                                           std::byte* scratch) const;
+  [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
+                                      std::byte* scratch) const;
+  // Copies to a rank's mapped target, from `offset` on.
+  Status write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const;
   // In a mapped round: kStagedBytes of memory that no other rank reads.
   [[nodiscard]] std::byte* scratch() { return boards_.stage(coll::kStagedBytes); }
 
@@ -97,9 +109,20 @@ class Round {
   // copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
   int end(Status done);
 
+  // Waits until done() is true.
+  template <class Done>
+  static void wait_until(Done&& done) {
+    constexpr int kFirstLooks = 64;  // cheaper than a step of the wait loop
+    for (int look = 0; look < kFirstLooks; ++look) {
+      if (done()) return;
+      spin_pause();
+    }
+    arrivals::wait_until_shared(done);
+  }
+
  private:
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
-  [[nodiscard]] memory::View source_view(int rank, std::uint64_t offset) const;
+  [[nodiscard]] memory::View view_at(int rank, std::uint64_t address) const;
 
   Comm& comm_;
   coll::BoardGroup& boards_;

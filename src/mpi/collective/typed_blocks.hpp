@@ -9,6 +9,7 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/datatype/datatypes.hpp"
+#include "mpi/job/comms.hpp"
 
 namespace mh::mpi::direct {
 
@@ -28,6 +29,12 @@ struct TypedBlocks {
   }
   // The block of a rank, behind those of lower ranks.
   [[nodiscard]] std::byte* block(int rank) const;
+  // The block of a rank, alone.
+  [[nodiscard]] TypedBlocks only(int rank) const {
+    TypedBlocks one = *this;
+    one.address = block(rank);
+    return one;
+  }
 };
 
 // A buffer as in the arguments of a call, which a rank may leave undefined if it does not use them.
@@ -53,5 +60,11 @@ inline TypedBlocks typed_blocks(const BlockArgs& args) {
 // Move one block to and from a stream. False: the library refuses.
 bool pack(const TypedBlocks& from, int rank, std::byte* to);
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
+
+// True if the library accepts that a rank's own block is the same memory in both buffers.
+bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other);
+
+// Copies this rank's own block in a collective. Returns the code of the call, which is not raised.
+int copy_own_block(const TypedBlocks& from, const TypedBlocks& to, const Comm& comm);
 
 }  // namespace mh::mpi::direct

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/collective/pairwise.hpp"
+
+#include <vector>
+
+#include "mpi/compat/message.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/job/heaps.hpp"
+#include "mpi/next.hpp"
+#include "mpi/tags.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+// MPI_Unpack takes no more bytes than an int counts.
+constexpr std::uint64_t kMostMapped = 1U << 30U;
+
+bool is_same(const TypedBlocks& a, const TypedBlocks& b) {
+  return a.address == b.address && a.count == b.count && a.type == b.type;
+}
+
+bool is_mapped(const TypedBlocks& block) {
+  return config.heaps_mapped && block.contiguous && block.bytes <= kMostMapped &&
+         heaps::contain(block.address, block.bytes);
+}
+
+class PairwiseRound {
+ public:
+  PairwiseRound(Comm& comm, RoundCall call, const PeerBlocks& blocks, std::uint32_t terms)
+      : comm_(comm),
+        blocks_(blocks),
+        round_(comm, call, coll::kStagedBytes, terms),
+        table_(round_.stage(), static_cast<std::uint32_t>(comm.size)) {}
+
+  int run() {
+    publish();
+    send_messages();
+    move_own();
+    receive_blocks();
+    for (MPI_Request& request : messages_) note(await_request(&request, MPI_STATUS_IGNORE));
+    await_readers();
+    return code_ == MPI_SUCCESS ? MPI_SUCCESS : raise(comm_.handle, code_);
+  }
+
+ private:
+  void note(int code) {
+    if (code_ == MPI_SUCCESS) code_ = code;
+  }
+  [[nodiscard]] int peer(int step) const { return (comm_.rank + step) % comm_.size; }
+  coll::BlockEntry& entry(int rank) { return table_.entry(static_cast<std::uint32_t>(rank)); }
+  // A peer's entry for this rank, once the peer has come.
+  [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
+    return coll::entry_for(static_cast<std::uint32_t>(comm_.rank), round_.staged_by(rank));
+  }
+
+  // ---- Sending ----------------------------------------------------------------------------------
+
+  void publish() {
+    const TypedBlocks* last_staged = nullptr;  // all peers may get one block
+    std::uint64_t last_place = 0;
+    for (int step = 1; step < comm_.size; ++step) {
+      const int to = peer(step);
+      const TypedBlocks& block = blocks_.out[to];
+      coll::BlockEntry& own = entry(to);
+      own.expected = blocks_.in[to].bytes;
+      own.bytes = block.bytes;
+      if (block.bytes == 0 || !is_switched_on()) continue;
+      if (last_staged == nullptr || !is_same(block, *last_staged)) last_place = stage(block);
+      last_staged = last_place != 0 ? &block : nullptr;
+      if (last_place != 0) {
+        own.route = coll::Route::staged;
+        own.place = last_place;
+      } else if (is_mapped(block)) {
+        own.route = coll::Route::mapped;
+        own.place = reinterpret_cast<std::uint64_t>(block.address);
+      }
+    }
+    round_.publish_staged();
+  }
+
+  // The place of a staged copy; 0 if there is none.
+  std::uint64_t stage(const TypedBlocks& block) {
+    const std::uint64_t place = table_.reserve(block.bytes);
+    return place != 0 && pack(block, 0, table_.at(place)) ? place : 0;
+  }
+
+  void send_messages() {
+    for (int step = 1; step < comm_.size; ++step) {
+      const int to = peer(step);
+      const coll::BlockEntry& own = entry(to);
+      if (own.bytes == 0 || own.route != coll::Route::library) continue;
+      const TypedBlocks& block = blocks_.out[to];
+      MPI_Request request = MPI_REQUEST_NULL;
+      note(by_count::Isend(real, block.address, block.count, block.type, node_rank(to), tag(),
+                           config.node_comm, &request));
+      if (request != MPI_REQUEST_NULL) messages_.push_back(request);
+    }
+  }
+
+  // Waits until all peers that expect mapped blocks have read them.
+  void await_readers() {
+    for (int step = 1; step < comm_.size; ++step) {
+      const int to = peer(step);
+      const coll::BlockEntry& own = entry(to);
+      if (own.bytes == 0 || own.route != coll::Route::mapped) continue;
+      if (!round_.has_terms(round_.await(to)) || entry_of(to).expected == 0) continue;
+      Round::wait_until([&] { return entry_of(to).has_read(); });
+    }
+  }
+
+  // ---- Receiving --------------------------------------------------------------------------------
+
+  void move_own() {
+    const TypedBlocks& from = blocks_.out[comm_.rank];
+    const TypedBlocks& to = blocks_.in[comm_.rank];
+    if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to, comm_));
+  }
+
+  // Blocks that are there come first, so that a late peer delays no other block.
+  void receive_blocks() {
+    bool received[coll::kMostMembers] = {};
+    for (const bool waits : {false, true}) {
+      for (int step = 1; step < comm_.size; ++step) {
+        const int from = peer(step);
+        if (received[from] || blocks_.in[from].bytes == 0) continue;
+        if (!waits && !round_.has_come(from)) continue;
+        receive_from(from);
+        received[from] = true;
+      }
+    }
+  }
+
+  void receive_from(int rank) {
+    if (!round_.has_terms(round_.await(rank))) return note(MPI_ERR_TRUNCATE);
+    const coll::BlockEntry& sent = entry_of(rank);
+    TypedBlocks to = blocks_.in[rank];
+    if (sent.bytes == 0) return;
+    if (sent.route == coll::Route::library) return receive_message(rank, to);
+    const bool fits = sent.bytes <= to.bytes;
+    to.bytes = sent.bytes;
+    note(fits ? read(rank, sent, to) : MPI_ERR_TRUNCATE);
+    entry(rank).note_read();
+  }
+
+  [[nodiscard]] int read(int rank, const coll::BlockEntry& sent, const TypedBlocks& to) const {
+    const bool staged = sent.route == coll::Route::staged;
+    if (!staged && to.contiguous)
+      return round_.fetch(to.address, rank, sent.place, sent.bytes) ? MPI_SUCCESS : MPI_ERR_OTHER;
+    const std::byte* from = staged ? round_.staged_by(rank) + sent.place
+                                   : round_.find(rank, sent.place, sent.bytes, nullptr);
+    if (from == nullptr) return MPI_ERR_OTHER;
+    return unpack(to, 0, from) ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+  }
+
+  void receive_message(int rank, const TypedBlocks& to) {
+    MPI_Request request = MPI_REQUEST_NULL;
+    note(by_count::Irecv(real, to.address, to.count, to.type, node_rank(rank), tag(),
+                         config.node_comm, &request));
+    if (request != MPI_REQUEST_NULL) messages_.push_back(request);
+  }
+
+  // ---- Messages ---------------------------------------------------------------------------------
+
+  [[nodiscard]] int node_rank(int rank) const {
+    return static_cast<int>(comm_.members[static_cast<std::size_t>(rank)].node_rank);
+  }
+  [[nodiscard]] int tag() const { return tags::kBlocks[comm_.group]; }
+
+  Comm& comm_;
+  const PeerBlocks& blocks_;
+  Round round_;
+  coll::BlockTable table_;
+  std::vector<MPI_Request> messages_;  // under way
+  int code_ = MPI_SUCCESS;
+};
+
+}  // namespace
+
+int exchange_pairwise(Comm& comm, RoundCall call, const PeerBlocks& blocks, std::uint32_t terms) {
+  return PairwiseRound(comm, call, blocks, terms).run();
+}
+
+}  // namespace mh::mpi::direct

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Rounds with blocks of any length (coll/block_table.hpp): each pair of ranks moves its own blocks.
+//
+// The sender of a block decides how the block moves. Blocks that fit are staged. Longer blocks in
+// memory that all ranks map are copied by the receiver, straight from the sender's buffer. All other
+// blocks are messages of the library on a private communicator. The sender waits for the receivers
+// of its mapped blocks and of its messages. A receiver waits for those ranks only from which it
+// expects data, and the order of arrival decides whose block is next.
+//
+// Errors: MPI_ERR_TRUNCATE on a rank whose peer sends more than it expects, and the library's errors
+// of messages. Threads: one thread at a time in the collectives of a communicator. Limits:
+// coll::kMostMembers ranks; a rank that calls another collective than its peers gets
+// MPI_ERR_TRUNCATE, as they do.
+#pragma once
+
+#include "coll/block_table.hpp"
+#include "mpi/collective/round.hpp"
+#include "mpi/collective/typed_blocks.hpp"
+
+namespace mh::mpi::direct {
+
+// The blocks of a call, by rank in the communicator. A block without bytes does not move.
+struct PeerBlocks {
+  TypedBlocks out[coll::kMostMembers];
+  TypedBlocks in[coll::kMostMembers];
+
+  // Writes the first `ranks` of both: no blocks.
+  void clear(int ranks) {
+    for (int rank = 0; rank < ranks; ++rank) out[rank] = in[rank] = {};
+  }
+};
+
+// True on all ranks alike.
+inline bool can_be_pairwise(const Comm& comm) {
+  return comm.size <= static_cast<int>(coll::kMostMembers);
+}
+
+// Carries out the round and returns the code of the call. `terms`: as for Round.
+int exchange_pairwise(Comm& comm, RoundCall call, const PeerBlocks& blocks,
+                      std::uint32_t terms = 0);
+
+}  // namespace mh::mpi::direct

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// MPI_Gatherv, MPI_Scatterv, MPI_Allgatherv, MPI_Alltoallv and MPI_Alltoallw as pairwise rounds
+// (direct.hpp, pairwise.hpp).
+#include "mpi/collective/direct.hpp"
+#include "mpi/collective/pairwise.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+// A buffer with a block for each rank, as in the arguments of a call.
+struct VectorArgs {
+  const void* address;
+  Numbers counts;
+  Numbers displacements;
+  MPI_Datatype type;
+  const MPI_Datatype* types = nullptr;  // of the blocks, in place of `type`; displaced by bytes
+};
+
+MPI_Count extent_of(const TypedBlocks& element) {
+  if (!element.valid || element.contiguous) return static_cast<MPI_Count>(element.bytes);
+  MPI_Aint lower = 0;
+  MPI_Aint extent = 0;
+  real.Type_get_extent(element.type, &lower, &extent);
+  return extent;
+}
+
+class VectorBlocks {
+ public:
+  explicit VectorBlocks(const VectorArgs& args) : args_(args) {
+    if (args.types != nullptr) return;
+    element_ = typed_blocks({args.address, 1, args.type});
+    extent_ = extent_of(element_);
+  }
+
+  [[nodiscard]] TypedBlocks block(int rank) const {
+    const MPI_Count count = args_.counts[rank];
+    auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
+    std::byte* const address = first + args_.displacements[rank] * extent_;
+    if (args_.types != nullptr) return typed_blocks({address, count, args_.types[rank]});
+    TypedBlocks block = element_;
+    block.address = address;
+    block.count = count;
+    block.bytes = element_.bytes * static_cast<std::uint64_t>(count);
+    return block;
+  }
+
+  // Writes the blocks of all ranks. False: the library refuses the arguments.
+  bool write(TypedBlocks* blocks, int ranks) const {
+    if (!args_.counts || !args_.displacements || args_.address == MPI_IN_PLACE) return false;
+    if (args_.types == nullptr && !element_.valid) return false;
+    for (int rank = 0; rank < ranks; ++rank) {
+      if (args_.counts[rank] < 0) return false;
+      const TypedBlocks own = block(rank);
+      const bool no_address = args_.address == nullptr && own.contiguous && own.bytes != 0;
+      if (!own.valid || no_address) return false;
+      blocks[rank] = own;
+    }
+    return true;
+  }
+
+ private:
+  const VectorArgs& args_;
+  TypedBlocks element_{};
+  MPI_Count extent_ = 1;  // bytes of a displacement by one
+};
+
+// A communicator for a pairwise round; null for others.
+Comm* comm_for_pairs(MPI_Comm handle) {
+  Comm* comm = comm_with_boards(handle);
+  return comm != nullptr && can_be_pairwise(*comm) ? comm : nullptr;
+}
+
+bool is_rank(const Comm& comm, int root) { return root >= 0 && root < comm.size; }
+
+// Removes an own block that is in place, or tests whether the library accepts the own blocks.
+bool settle_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
+  TypedBlocks& out = pairs.out[comm.rank];
+  TypedBlocks& in = pairs.in[comm.rank];
+  if (in_place) out = in = {};
+  return out.bytes == 0 || in.bytes == 0 || accepts_alias(out, in);
+}
+
+// MPICH refuses an all-to-all whose buffers have one address, even without data.
+bool accepts_one_buffer() {
+  static const bool accepts = [] {
+    int data = 0;
+    const int none = 0;
+    return real.Alltoallv(&data, &none, &none, MPI_INT, &data, &none, &none, MPI_INT,
+                          config.self_comm) == MPI_SUCCESS;
+  }();
+  return accepts;
+}
+
+CallResult exchange_all(Comm* comm, RoundCall call, const VectorArgs& in, const VectorArgs& out) {
+  if (comm == nullptr || in.address == MPI_IN_PLACE) return std::nullopt;
+  PeerBlocks pairs;
+  const bool one_buffer = in.address != nullptr && in.address == out.address;
+  if ((one_buffer && !accepts_one_buffer()) || !VectorBlocks(in).write(pairs.out, comm->size) ||
+      !VectorBlocks(out).write(pairs.in, comm->size))
+    return CallResult::refused();
+  return exchange_pairwise(*comm, call, pairs);
+}
+
+}  // namespace
+
+CallResult gatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                   Numbers out_counts, Numbers out_displacements, MPI_Datatype out_type, int root,
+                   MPI_Comm handle) {
+  Comm* comm = comm_for_pairs(handle);
+  if (comm == nullptr) return std::nullopt;
+  const bool at_root = root == comm->rank;
+  const bool in_place = at_root && in == MPI_IN_PLACE;
+  const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks({in, in_count, in_type});
+  if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
+  PeerBlocks pairs;
+  pairs.clear(comm->size);
+  const VectorArgs all{out, out_counts, out_displacements, out_type};
+  if (at_root && !VectorBlocks(all).write(pairs.in, comm->size)) return CallResult::refused();
+  pairs.out[root] = own;
+  if (at_root && !settle_own(pairs, *comm, in_place)) return CallResult::refused();
+  return exchange_pairwise(*comm, RoundCall::gatherv, pairs, static_cast<std::uint32_t>(root));
+}
+
+CallResult scatterv(const void* in, Numbers in_counts, Numbers in_displacements,
+                    MPI_Datatype in_type, void* out, MPI_Count out_count, MPI_Datatype out_type,
+                    int root, MPI_Comm handle) {
+  Comm* comm = comm_for_pairs(handle);
+  if (comm == nullptr) return std::nullopt;
+  const bool at_root = root == comm->rank;
+  const bool in_place = at_root && out == MPI_IN_PLACE;
+  const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks({out, out_count, out_type});
+  if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
+  PeerBlocks pairs;
+  pairs.clear(comm->size);
+  const VectorArgs all{in, in_counts, in_displacements, in_type};
+  if (at_root && !VectorBlocks(all).write(pairs.out, comm->size)) return CallResult::refused();
+  pairs.in[root] = own;
+  if (at_root && !settle_own(pairs, *comm, in_place)) return CallResult::refused();
+  return exchange_pairwise(*comm, RoundCall::scatterv, pairs, static_cast<std::uint32_t>(root));
+}
+
+CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
+                      Numbers out_counts, Numbers out_displacements, MPI_Datatype out_type,
+                      MPI_Comm handle) {
+  Comm* comm = comm_for_pairs(handle);
+  if (comm == nullptr) return std::nullopt;
+  const bool in_place = in == MPI_IN_PLACE;
+  PeerBlocks pairs;
+  const VectorArgs all{out, out_counts, out_displacements, out_type};
+  if (!VectorBlocks(all).write(pairs.in, comm->size)) return CallResult::refused();
+  const TypedBlocks own =
+      in_place ? pairs.in[comm->rank] : typed_blocks({in, in_count, in_type});
+  if (own.is_refused()) return CallResult::refused();
+  for (int rank = 0; rank < comm->size; ++rank) pairs.out[rank] = own;
+  if (!settle_own(pairs, *comm, in_place)) return CallResult::refused();
+  return exchange_pairwise(*comm, RoundCall::allgatherv, pairs);
+}
+
+CallResult alltoallv(const void* in, Numbers in_counts, Numbers in_displacements,
+                     MPI_Datatype in_type, void* out, Numbers out_counts,
+                     Numbers out_displacements, MPI_Datatype out_type, MPI_Comm handle) {
+  return exchange_all(comm_for_pairs(handle), RoundCall::alltoallv,
+                      {in, in_counts, in_displacements, in_type},
+                      {out, out_counts, out_displacements, out_type});
+}
+
+CallResult alltoallw(const void* in, Numbers in_counts, Numbers in_displacements,
+                     const MPI_Datatype* in_types, void* out, Numbers out_counts,
+                     Numbers out_displacements, const MPI_Datatype* out_types, MPI_Comm handle) {
+  if (in != MPI_IN_PLACE && (in_types == nullptr || out_types == nullptr))
+    return CallResult::refused();
+  return exchange_all(comm_for_pairs(handle), RoundCall::alltoallw,
+                      {in, in_counts, in_displacements, MPI_DATATYPE_NULL, in_types},
+                      {out, out_counts, out_displacements, MPI_DATATYPE_NULL, out_types});
+}
+
+}  // namespace mh::mpi::direct
