@@ -21,6 +21,8 @@ struct call {
   double* in;
   double* out;
   int rank, ranks;
+  int* counts;  // for the calls with a count for each rank: all the same
+  int* places;
   struct mapped limit;  // of two ranks
 };
 
@@ -61,6 +63,22 @@ static void reduce_scatter(const struct call* c) {
 static void scan(const struct call* c) {
   MPI_Scan(c->in, c->out, (int)(c->bytes / 8), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);
 }
+static void gatherv(const struct call* c) {
+  MPI_Gatherv(c->in, c->counts[0], MPI_DOUBLE, c->out, c->counts, c->places, MPI_DOUBLE, 0,
+              MPI_COMM_WORLD);
+}
+static void scatterv(const struct call* c) {
+  MPI_Scatterv(c->in, c->counts, c->places, MPI_DOUBLE, c->out, c->counts[0], MPI_DOUBLE, 0,
+               MPI_COMM_WORLD);
+}
+static void allgatherv(const struct call* c) {
+  MPI_Allgatherv(c->in, c->counts[0], MPI_DOUBLE, c->out, c->counts, c->places, MPI_DOUBLE,
+                 MPI_COMM_WORLD);
+}
+static void alltoallv(const struct call* c) {
+  MPI_Alltoallv(c->in, c->counts, c->places, MPI_DOUBLE, c->out, c->counts, c->places, MPI_DOUBLE,
+                MPI_COMM_WORLD);
+}
 static void limit(const struct call* c) {
   mapped_exchange((struct mapped*)&c->limit, c->out, 0, c->bytes);
 }
@@ -82,6 +100,10 @@ static const struct {
     {"scatter", scatter, kOneForEach},
     {"reduce_scatter", reduce_scatter, kOneForEach},
     {"scan", scan, 1},
+    {"gatherv", gatherv, 1},
+    {"scatterv", scatterv, kOneForEach},
+    {"allgatherv", allgatherv, 1},
+    {"alltoallv", alltoallv, kOneForEach},
     {"limit", limit, 1},
 };
 enum { kCount = sizeof kCollectives / sizeof kCollectives[0], kWarmUps = 20, kMaxCalls = 20000 };
@@ -133,7 +155,7 @@ static void check(const char* name, const struct call* c, int rank) {
   const size_t last = c->bytes / 8 - 1;
   const int reduces = strcmp(name, "allreduce") == 0 || (strcmp(name, "reduce") == 0 && rank == 0);
   if (reduces && (c->out[0] != sum || c->out[last] != sum)) fail("a reduction gave a wrong sum");
-  if (strcmp(name, "allgather") == 0) {
+  if (strncmp(name, "allgather", strlen("allgather")) == 0) {
     for (int r = 0; r < c->ranks; r++) {
       if (c->out[(size_t)r * (last + 1) + last] != r + 1) fail("allgather gave a wrong value");
     }
@@ -189,6 +211,12 @@ int main(int argc, char** argv) {
     const size_t room = c.bytes * (size_t)ranks;
     c.in = buffer_new(room, 0);
     c.out = buffer_new(room, 0);
+    c.counts = malloc(sizeof(int) * (size_t)ranks);
+    c.places = malloc(sizeof(int) * (size_t)ranks);
+    for (int r = 0; r < ranks; r++) {
+      c.counts[r] = (int)(c.bytes / 8);
+      c.places[r] = r * c.counts[r];
+    }
     if (ranks == 2) c.limit = mapped_new(MPI_COMM_WORLD, c.bytes);
     for (int which = 0; which < kCount; which++) {
       if (o.only != NULL && strcmp(o.only, kCollectives[which].name) != 0) continue;
@@ -199,6 +227,8 @@ int main(int argc, char** argv) {
     if (ranks == 2) mapped_free(&c.limit);
     buffer_free(c.in);
     buffer_free(c.out);
+    free(c.counts);
+    free(c.places);
   }
   MPI_Finalize();
   return 0;

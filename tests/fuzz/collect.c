@@ -371,70 +371,119 @@ static void do_irregular(Act* act) {
     next += counts[i] + GAP;
   }
   int n = counts[act->rank];
-  uint32_t *all = room(next), *own = room(n);
+  const bool in_place = act->in_place && (which == ALLGATHERV || act->rank == root);
+  uint32_t *all = room(next), *own = in_place ? all + at[act->rank] : room(n);
+  const void* from = in_place ? MPI_IN_PLACE : own;
+  void* to = in_place ? MPI_IN_PLACE : own;
   MPI_Request r;
   MPI_Comm c = act->comm;
   MPI_Datatype t = MPI_UINT32_T;
   bool s = act->start;
   if (which == SCATTERV) {
     for (int i = 0; i < ranks; ++i) contribute(act, root, i, all + at[i], counts[i]);
-    s ? MPI_Iscatterv(all, counts, at, t, own, n, t, root, c, &r)
-      : MPI_Scatterv(all, counts, at, t, own, n, t, root, c);
+    s ? MPI_Iscatterv(all, counts, at, t, to, n, t, root, c, &r)
+      : MPI_Scatterv(all, counts, at, t, to, n, t, root, c);
   } else {
     contribute(act, act->rank, 0, own, n);
     if (which == GATHERV) {
-      s ? MPI_Igatherv(own, n, t, all, counts, at, t, root, c, &r)
-        : MPI_Gatherv(own, n, t, all, counts, at, t, root, c);
+      s ? MPI_Igatherv(from, n, t, all, counts, at, t, root, c, &r)
+        : MPI_Gatherv(from, n, t, all, counts, at, t, root, c);
     } else {
-      s ? MPI_Iallgatherv(own, n, t, all, counts, at, t, c, &r)
-        : MPI_Allgatherv(own, n, t, all, counts, at, t, c);
+      s ? MPI_Iallgatherv(from, n, t, all, counts, at, t, c, &r)
+        : MPI_Allgatherv(from, n, t, all, counts, at, t, c);
     }
   }
   done(act, &r);
   if (which == SCATTERV) check_part(act, root, act->rank, own, n);
   bool gathers = which == ALLGATHERV || (which == GATHERV && act->rank == root);
   for (int i = 0; gathers && i < ranks; ++i) check_part(act, i, 0, all + at[i], counts[i]);
+  if (!in_place) free(own);
   free(all);
-  free(own);
   free(counts);
 }
 
-static void do_alltoall_irregular(Act* act) {
-  int ranks = act->ranks;
-  size_t one = (size_t)ranks;
-  int* numbers = malloc(sizeof(int) * one * 4);
-  int *out_counts = numbers, *out_at = numbers + one;
-  int *in_counts = numbers + 2 * one, *in_at = numbers + 3 * one;
-  MPI_Datatype* types = malloc(sizeof(MPI_Datatype) * one);
-  uint32_t* out = room(spread(act, out_counts, out_at, false));
-  uint32_t* in = room(spread(act, in_counts, in_at, true));
+// One buffer of an all-to-all with counts for each rank. Half of the buffers have a gap behind each
+// element.
+typedef struct {
+  int *counts, *at;  // `at` in elements
+  int stride;        // in numbers
+  MPI_Datatype type;
+  uint32_t* data;
+} Side;
+
+static Side side_make(const Act* act, bool incoming) {
+  Side side;
+  side.counts = malloc(sizeof(int) * (size_t)act->ranks);
+  side.at = malloc(sizeof(int) * (size_t)act->ranks);
+  side.stride = 1 + (int)(mix2(act->id + 9, (uint64_t)(2 * act->rank + incoming)) % 2);
+  side.data = room(spread(act, side.counts, side.at, incoming) * side.stride);
+  MPI_Type_create_resized(MPI_UINT32_T, 0, side.stride * 4, &side.type);
+  MPI_Type_commit(&side.type);
+  return side;
+}
+
+static void side_free(Side* side) {
+  MPI_Type_free(&side->type);
+  free(side->counts);
+  free(side->at);
+  free(side->data);
+}
+
+static void side_put(const Act* act, const Side* side, int peer) {
+  uint32_t* part = room(side->counts[peer]);
+  contribute(act, act->rank, peer, part, side->counts[peer]);
+  for (int i = 0; i < side->counts[peer]; ++i)
+    side->data[(side->at[peer] + i) * side->stride] = part[i];
+  free(part);
+}
+
+static void side_check(const Act* act, const Side* side, int peer) {
+  uint32_t* part = room(side->counts[peer]);
+  for (int i = 0; i < side->counts[peer]; ++i)
+    part[i] = side->data[(side->at[peer] + i) * side->stride];
+  check_part(act, peer, act->rank, part, side->counts[peer]);
+  free(part);
+}
+
+static void exchange_by_type(const Act* act, const Side* out, const Side* in, MPI_Request* r) {
+  const int ranks = act->ranks;
+  int* bytes = malloc(sizeof(int) * (size_t)ranks * 2);
+  MPI_Datatype* types = malloc(sizeof(MPI_Datatype) * (size_t)ranks * 2);
   for (int i = 0; i < ranks; ++i) {
-    types[i] = MPI_UINT32_T;
-    contribute(act, act->rank, i, out + out_at[i], out_counts[i]);
+    bytes[i] = out->at[i] * out->stride * 4;
+    bytes[ranks + i] = in->at[i] * in->stride * 4;
+    types[i] = out->type;
+    types[ranks + i] = in->type;
   }
-  bool bytes = act->step->collective == ALLTOALLW;
-  for (int i = 0; bytes && i < ranks; ++i) {
-    out_at[i] *= 4;
-    in_at[i] *= 4;
-  }
-  MPI_Request r;
-  MPI_Comm c = act->comm;
-  MPI_Datatype t = MPI_UINT32_T;
-  if (bytes) {
-    act->start ? MPI_Ialltoallw(out, out_counts, out_at, types, in, in_counts, in_at, types, c, &r)
-               : MPI_Alltoallw(out, out_counts, out_at, types, in, in_counts, in_at, types, c);
+  if (act->start) {
+    MPI_Ialltoallw(out->data, out->counts, bytes, types, in->data, in->counts, bytes + ranks,
+                   types + ranks, act->comm, r);
   } else {
-    act->start ? MPI_Ialltoallv(out, out_counts, out_at, t, in, in_counts, in_at, t, c, &r)
-               : MPI_Alltoallv(out, out_counts, out_at, t, in, in_counts, in_at, t, c);
+    MPI_Alltoallw(out->data, out->counts, bytes, types, in->data, in->counts, bytes + ranks,
+                  types + ranks, act->comm);
   }
-  done(act, &r);
-  for (int i = 0; i < ranks; ++i) {
-    check_part(act, i, act->rank, in + in_at[i] / (bytes ? 4 : 1), in_counts[i]);
-  }
-  free(out);
-  free(in);
+  done(act, r);  // reads the arrays
+  free(bytes);
   free(types);
-  free(numbers);
+}
+
+static void do_alltoall_irregular(Act* act) {
+  Side out = side_make(act, false), in = side_make(act, true);
+  for (int i = 0; i < act->ranks; ++i) side_put(act, &out, i);
+  MPI_Request r;
+  if (act->step->collective == ALLTOALLW) {
+    exchange_by_type(act, &out, &in, &r);
+  } else if (act->start) {
+    MPI_Ialltoallv(out.data, out.counts, out.at, out.type, in.data, in.counts, in.at, in.type,
+                   act->comm, &r);
+    done(act, &r);
+  } else {
+    MPI_Alltoallv(out.data, out.counts, out.at, out.type, in.data, in.counts, in.at, in.type,
+                  act->comm);
+  }
+  for (int i = 0; i < act->ranks; ++i) side_check(act, &in, i);
+  side_free(&out);
+  side_free(&in);
 }
 
 void play_collective(Player* player, const Step* step) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Ten collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked. The
+// Fifteen collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked. The
 // data are on the heap, or with ON_STACK in memory that no other rank maps.
 //
 // run: ranks 2
@@ -8,11 +8,34 @@
 // run: ranks 2 heap BYTES=65536
 #include "check.h"
 
-enum { CALLS = 10 };
+enum { MOST_RANKS = 8 };
 
 static int number_of(const char* name, int otherwise) {
   const char* text = getenv(name);
   return text != NULL ? atoi(text) : otherwise;
+}
+
+static void carry_out_vectors(int* in, int* out, int count) {
+  const int last = count - 1;
+  int counts[MOST_RANKS], places[MOST_RANKS], bytes[MOST_RANKS];
+  MPI_Datatype types[MOST_RANKS];
+  for (int r = 0; r < ranks; ++r) {
+    counts[r] = count;
+    places[r] = (ranks - 1 - r) * count;
+    bytes[r] = places[r] * (int)sizeof(int);
+    types[r] = MPI_INT;
+  }
+  for (int i = 0; i < count * ranks; ++i) in[i] = rank + 1;
+  MPI_Gatherv(in, count, MPI_INT, out, counts, places, MPI_INT, 0, MPI_COMM_WORLD);
+  for (int r = 0; rank == 0 && r < ranks; ++r) CHECK(out[places[r] + last] == r + 1, "gatherv");
+  MPI_Scatterv(in, counts, places, MPI_INT, out, count, MPI_INT, 0, MPI_COMM_WORLD);
+  CHECK(out[last] == 1, "scatterv gave %d", out[last]);
+  MPI_Allgatherv(in, count, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
+  for (int r = 0; r < ranks; ++r) CHECK(out[places[r] + last] == r + 1, "allgatherv");
+  MPI_Alltoallv(in, counts, places, MPI_INT, out, counts, places, MPI_INT, MPI_COMM_WORLD);
+  for (int r = 0; r < ranks; ++r) CHECK(out[places[r] + last] == r + 1, "alltoallv");
+  MPI_Alltoallw(in, counts, bytes, types, out, counts, bytes, types, MPI_COMM_WORLD);
+  for (int r = 0; r < ranks; ++r) CHECK(out[places[r] + last] == r + 1, "alltoallw");
 }
 
 static void carry_out(int* in, int* out, int count) {
@@ -39,6 +62,7 @@ static void carry_out(int* in, int* out, int count) {
   CHECK(out[last] == 1, "scatter gave %d", out[last]);
   MPI_Bcast(in, count, MPI_INT, ranks - 1, MPI_COMM_WORLD);
   CHECK(in[0] == ranks && in[last] == ranks, "bcast gave %d", in[last]);
+  carry_out_vectors(in, out, count);
 }
 
 int main(int argc, char** argv) {

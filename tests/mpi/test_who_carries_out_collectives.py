@@ -14,13 +14,15 @@ from manyhands_bench.mpis import MpiBuild
 
 SOURCE = Path(__file__).parent / "collectives_of_each_kind.c"
 ROUNDS = 20
-CALLS = 10
+CALLS = 15
+BY_PAIRS = 7  # gather, scatter, and the calls with a count for each rank
+SCANS = 2
 
 pytestmark = pytest.mark.under(*QUICK)
 
 
 def carried_out(mpi: MpiBuild, arm: Arm, ranks: int, **env: str) -> float:
-    """The calls of a round of the program that the ranks carried out, of ten."""
+    """The calls of a round of the program that the ranks carried out, of fifteen."""
     program = compiled(mpi, SOURCE.stem, [SOURCE])
     done = run(mpi, arm, ranks, [str(program)], {"ROUNDS": str(ROUNDS), **env})
     assert done.code == 0, done.told()
@@ -38,16 +40,18 @@ def test_all_short_ones_need_no_heap(mpi: MpiBuild, helped: Arm, ranks: int) -> 
 def test_a_round_stages_eight_kilobytes_of_a_rank(mpi: MpiBuild, helped: Arm) -> None:
     """A rank gives two blocks to the reduction whose result is scattered."""
     assert carried_out(mpi, without_heap(helped), 2, BYTES="8192") == CALLS - 1
-    assert carried_out(mpi, without_heap(helped), 2, BYTES="8196") == 0
+    assert carried_out(mpi, without_heap(helped), 2, BYTES="8196") == BY_PAIRS
 
 
 def test_long_ones_move_from_heap_to_heap(mpi: MpiBuild, helped: Arm) -> None:
-    """Scans, gathers and scatters that are too long to be staged stay with the library."""
-    assert carried_out(mpi, with_heap(helped), 2, BYTES="65536") == CALLS - 4
+    """Scans that are too long to be staged stay with the library."""
+    assert carried_out(mpi, with_heap(helped), 2, BYTES="65536") == CALLS - SCANS
 
 
-def test_long_ones_in_other_memory_are_left_to_the_library(mpi: MpiBuild, helped: Arm) -> None:
-    assert carried_out(mpi, with_heap(helped), 2, BYTES="65536", ON_STACK="1") == 0
+def test_long_ones_in_other_memory_go_by_messages_or_the_library(
+    mpi: MpiBuild, helped: Arm
+) -> None:
+    assert carried_out(mpi, with_heap(helped), 2, BYTES="65536", ON_STACK="1") == BY_PAIRS
 
 
 def test_nothing_is_carried_out_while_switched_off(mpi: MpiBuild, helped: Arm) -> None:
