@@ -21,6 +21,7 @@ DOCS = ROOT / "docs"
 RECORDS = sorted(path for path in (DOCS / "decisions").glob("*/*.md"))
 RESULTS = sorted((DOCS / "results").glob("*.md"))
 USER_PAGES = [DOCS / f"{name}.md" for name in ("how-it-works", "slurm", "containers", "settings")]
+USER_PAGES += [DOCS / "readers" / f"{name}.md" for name in ("slow-program", "administrator")]
 LINK = re.compile(r"\]\(([^)\s]+)[^)]*\)")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
