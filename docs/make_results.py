@@ -82,13 +82,9 @@ def size_of(text: str) -> int:
     return int(text[:-1]) * UNITS[text[-1]] if text[-1] in UNITS else int(text)
 
 
-def from_samples(file: str, wanted: Json) -> str:
-    """A number of `mh bench`: the ratio, or what `is` asks for."""
+def comparison(file: str, wanted: Json) -> stats.Comparison:
+    """Plain against an arm, for a single subject of a stored run of `mh bench`."""
     record = record_of(file, wanted)
-    if wanted.get("is") == "gain":
-        gains = loops.gains(record, stats.median)
-        gain = only([g for g in gains if g.loop == wanted["name"]], wanted)
-        return f"{100 * stats.median(gain.gained):.0f} %"
     found = [
         one
         for one in stats.compare(record["rounds"], record["arms"])
@@ -97,7 +93,22 @@ def from_samples(file: str, wanted: Json) -> str:
         and one.subject.name == wanted.get("name", one.subject.name)
         and one.subject.bytes == size_of(wanted.get("bytes", "0"))
     ]
-    one = only(found, wanted)
+    result: stats.Comparison = only(found, wanted)
+    return result
+
+
+def gain(file: str, wanted: Json) -> float:
+    """The gain of a shared loop as a part of the possible one, the median of the rounds."""
+    gains = loops.gains(record_of(file, wanted), stats.median)
+    found: loops.Gain = only([one for one in gains if one.loop == wanted["name"]], wanted)
+    return stats.median(found.gained)
+
+
+def from_samples(file: str, wanted: Json) -> str:
+    """A number of `mh bench`: the ratio, or what `is` asks for."""
+    if wanted.get("is") == "gain":
+        return f"{100 * gain(file, wanted):.0f} %"
+    one = comparison(file, wanted)
     if wanted.get("is") == "added":
         return f"{one.added_ns:+.0f} ns"
     return f"{one.ratio:.2f}" if one.ratio < 10 else f"{one.ratio:.0f}"
@@ -211,7 +222,8 @@ def line(row: Json, measurements: Json) -> str:
 def section(paper: Json, measurements: Json) -> str:
     text = f"\n## {paper['name']}\n\n{paper['citation']}. Its machines: {paper['machines']}.\n\n"
     text += "| | shows | the paper | ours | work | why it differs |\n|---|---|---|---|---|---|\n"
-    return text + "".join(line(row, measurements) for row in paper["rows"])
+    text += "".join(line(row, measurements) for row in paper["rows"])
+    return text + (f"\n{paper['picture']}\n" if "picture" in paper else "")
 
 
 def totals(papers: list[Json]) -> str:

@@ -84,14 +84,19 @@ def test_every_setting_is_on_the_settings_page() -> None:
     assert {key for key in settings() if f"| `{key}` |" in page} == settings()
 
 
-def test_picture_is_what_its_script_draws() -> None:
-    drawn = script(DOCS / "img" / "how_it_works.py").draw()
-    current = (DOCS / "img" / "how-it-works.svg").read_text() == drawn
-    assert current, "run python docs/img/how_it_works.py"
+PICTURES = {"how_it_works": "how-it-works.svg", "by_ranks": "by-ranks.svg"}
 
 
-def test_picture_is_well_formed_and_described() -> None:
-    root = ElementTree.parse(DOCS / "img" / "how-it-works.svg").getroot()
+@pytest.mark.parametrize("name", PICTURES)
+def test_picture_is_what_its_script_draws(name: str) -> None:
+    drawn = script(DOCS / "img" / f"{name}.py").draw()
+    current = (DOCS / "img" / PICTURES[name]).read_text() == drawn
+    assert current, f"run python docs/img/{name}.py"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_picture_is_well_formed_and_described(name: str) -> None:
+    root = ElementTree.parse(DOCS / "img" / PICTURES[name]).getroot()
     space = "{http://www.w3.org/2000/svg}"
     assert root.find(f"{space}title") is not None and root.find(f"{space}desc") is not None
 
