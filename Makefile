@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE)
 
-.PHONY: help build install wheel demo test bench lint format clean distclean
+.PHONY: help build install wheel demo test bench site lint format clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -28,6 +28,7 @@ help:
 	@echo "make demo     a 3-D stencil, plain and helped, side by side (three minutes, with the build)"
 	@echo "make test     lint, unit tests, tests under every MPI, sanitizers; its last line says how long it took"
 	@echo "make bench    the short set of benchmarks"
+	@echo "make site     the documentation as web pages, in build/site"
 	@echo "make lint     the checks of source text alone; make format repairs what can be repaired"
 	@echo "make clean    removes build folders; make distclean also .venv and .mpi"
 
@@ -75,6 +76,12 @@ test:
 
 bench: build
 	@.venv/bin/mh bench --short --compare
+
+# A warning, of a dead link for example, is an error.
+site:
+	@scripts/bootstrap build
+	@$(PYTHON) -m mkdocs build --strict
+	@echo "built: build/site/index.html"
 
 lint:
 	@scripts/bootstrap test
