@@ -10,6 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "coll/block_table.hpp"
+
 namespace mh::coll {
 namespace {
 
@@ -147,7 +149,7 @@ TEST(BoardGroup, a_board_starts_anew_for_another_group) {
 // Threads play the ranks. Calls of all kinds follow each other, with pauses at the seams.
 class BoardGroupStress : public testing::TestWithParam<std::uint32_t> {};
 
-enum class Kind : std::uint32_t { from_root, to_root, among_all, mapped, kinds };
+enum class Kind : std::uint32_t { from_root, to_root, among_all, mapped, by_pairs, kinds };
 
 struct Script {
   std::uint32_t ranks;
@@ -167,6 +169,12 @@ struct Script {
   [[nodiscard]] std::size_t words() const {
     constexpr std::array<std::size_t, 4> kWords = {1, 5, 6, kStagedBytes / 8};
     return kWords[(draw >> 40U) % kWords.size()];
+  }
+  // Words of the block that one member has for another; often none.
+  [[nodiscard]] std::size_t block_words(std::uint32_t from, std::uint32_t to) const {
+    std::mt19937_64 random(draw + from * 64 + to);
+    constexpr std::array<std::size_t, 4> kWords = {0, 1, 100, kStagedBytes / 8};
+    return kWords[random() % kWords.size()];
   }
   [[nodiscard]] std::uint64_t word(std::uint32_t member, std::size_t at) const {
     return round * 1'000'003 + std::uint64_t{member} * 10'007 + at;
@@ -195,8 +203,11 @@ class Player {
         for (std::uint32_t i = 0; i < group_.ranks(); ++i) check_staged(script, i);
         group_.note_all_came();
         break;
-      default:
+      case Kind::mapped:
         map(script);
+        break;
+      default:
+        move_by_pairs(script);
     }
   }
 
@@ -248,6 +259,61 @@ class Player {
     group_.finish();
     for (std::uint32_t i = 0; i < group_.ranks(); ++i)
       kYields([&] { return group_.has_finished(i); });
+  }
+
+  // Each pair moves its blocks, staged or mapped. A rank waits for those ranks only that send to it
+  // or read from it. All blocks of a rank begin with the same words.
+  void move_by_pairs(const Script& script) {
+    BlockTable table(group_.stage(kStagedBytes), group_.ranks());
+    for (std::uint32_t to = 0; to < group_.ranks(); ++to) {
+      if (to != me_) offer(script, table, to);
+    }
+    pause();
+    group_.publish_staged(script.round, kStagedBytes);
+    for (std::uint32_t from = 0; from < group_.ranks(); ++from) {
+      if (from == me_ || script.block_words(from, me_) == 0) continue;
+      take(script, from);
+      table.entry(from).note_read();
+    }
+    for (std::uint32_t to = 0; to < group_.ranks(); ++to) {
+      if (to != me_ && table.entry(to).route == Route::mapped) await_reader(to);
+    }
+  }
+  void offer(const Script& script, BlockTable& table, std::uint32_t to) {
+    BlockEntry& entry = table.entry(to);
+    entry.bytes = script.block_words(me_, to) * 8;
+    entry.expected = script.block_words(to, me_) * 8;
+    if (entry.bytes == 0) return;
+    entry.place = table.reserve(entry.bytes);
+    entry.route = entry.place != 0 ? Route::staged : Route::mapped;
+    if (entry.place == 0) entry.place = reinterpret_cast<std::uint64_t>(buffer_.data());
+    std::byte* data = entry.route == Route::staged ? table.at(entry.place) : buffer_.data();
+    for (std::size_t at = 0; at < entry.bytes / 8; ++at) {
+      const std::uint64_t word = script.word(me_, at);
+      std::memcpy(data + at * 8, &word, 8);
+    }
+  }
+  [[nodiscard]] const BlockEntry& entry_of(std::uint32_t member) const {
+    return entry_for(me_, group_.staged_by(member, kStagedBytes));
+  }
+  void take(const Script& script, std::uint32_t from) {
+    kYields([&] { return group_.has_come(from); });
+    pause();
+    const BlockEntry& entry = entry_of(from);
+    ASSERT_EQ(entry.bytes, script.block_words(from, me_) * 8);
+    const std::byte* data = entry.route == Route::mapped
+                                ? reinterpret_cast<const std::byte*>(entry.place)
+                                : group_.staged_by(from, kStagedBytes) + entry.place;
+    for (std::size_t at = 0; at < entry.bytes / 8; ++at) {
+      std::uint64_t word = 0;
+      std::memcpy(&word, data + at * 8, 8);
+      ASSERT_EQ(word, script.word(from, at)) << "round " << script.round;
+    }
+  }
+  void await_reader(std::uint32_t to) {
+    kYields([&] { return group_.has_come(to); });
+    ASSERT_NE(entry_of(to).expected, 0U);
+    kYields([&] { return entry_of(to).has_read(); });
   }
 
   BoardGroup& group_;
