@@ -7,8 +7,7 @@
 // exchanges data with.
 //
 // Threads: as the board group. The owner writes its table before it publishes the round; `read` is
-// all that it changes afterwards. Limits: kMostMembers, so that half of a staged block is left for
-// data.
+// all that it changes afterwards. Limit: kMostMembers.
 //
 // Source: the project's own; see docs/decisions/collective/blocks-of-any-length.md.
 #pragma once
@@ -37,40 +36,59 @@ struct BlockEntry {
 };
 static_assert(sizeof(BlockEntry) == 32);
 
-inline constexpr std::uint32_t kMostMembers = kStagedBytes / 2 / sizeof(BlockEntry);
+inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) + 1;
+
+// The bytes of `length` bytes of data behind a table.
+constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
+
+namespace detail {
+// A table has no entry for its owner.
+constexpr std::uint32_t place_of(std::uint32_t owner, std::uint32_t peer) {
+  return peer - (peer > owner ? 1 : 0);
+}
+}  // namespace detail
 
 // This member's table, at the begin of its staged block.
 class BlockTable {
  public:
-  BlockTable(std::byte* staged, std::uint32_t members)
-      : staged_(staged), entries_(new (staged) BlockEntry[members]), end_(bytes_of(members)) {}
+  // `bytes`: of the staged block, at least bytes_of(members).
+  BlockTable(std::byte* staged, std::uint64_t bytes, std::uint32_t me, std::uint32_t members)
+      : staged_(staged),
+        bytes_(bytes),
+        me_(me),
+        entries_(new (staged) BlockEntry[members - 1]),
+        end_(bytes_of(members)) {}
 
-  [[nodiscard]] BlockEntry& entry(std::uint32_t peer) { return entries_[peer]; }
+  static constexpr std::uint64_t bytes_of(std::uint32_t members) {
+    return (members - 1) * sizeof(BlockEntry);
+  }
+
+  [[nodiscard]] BlockEntry& entry(std::uint32_t peer) {
+    return entries_[detail::place_of(me_, peer)];
+  }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
 
   // Reserves room for data. 0: there is none left.
-  std::uint64_t reserve(std::uint64_t bytes) {
-    if (bytes > kStagedBytes - end_) return 0;
+  std::uint64_t reserve(std::uint64_t length) {
+    if (room_of(length) > bytes_ - end_) return 0;
     const std::uint64_t place = end_;
-    end_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
+    end_ += room_of(length);
     return place;
   }
 
  private:
-  static constexpr std::uint64_t kAlignment = 8;
-  static_assert(kStagedBytes % kAlignment == 0);
-  static constexpr std::uint64_t bytes_of(std::uint32_t members) {
-    return members * sizeof(BlockEntry);
-  }
-
   std::byte* staged_;
+  std::uint64_t bytes_;
+  std::uint32_t me_;
   BlockEntry* entries_;
   std::uint64_t end_;  // of the data
 };
 
 // The entry for `member` in the table of a peer that has published the round.
-inline const BlockEntry& entry_for(std::uint32_t member, const std::byte* staged) {
-  return std::launder(reinterpret_cast<const BlockEntry*>(staged))[member];
+inline const BlockEntry& entry_for(std::uint32_t member, std::uint32_t owner,
+                                   const std::byte* staged) {
+  const auto* entries = std::launder(reinterpret_cast<const BlockEntry*>(staged));
+  return entries[detail::place_of(owner, member)];
 }
 
 }  // namespace mh::coll

@@ -35,6 +35,7 @@ namespace mh::coll {
 inline constexpr std::uint32_t kBoards = 32;
 inline constexpr std::uint32_t kSlots = 4;
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
+inline constexpr std::size_t kTableBytes = 4U << 10U;   // its block table (block_table.hpp)
 inline constexpr std::size_t kInlineBytes = 40;         // of which so many fit into the record
 
 // The place of a member's data.
@@ -69,7 +70,7 @@ struct Board {
   // The last round whose mapped data the owner needs no more, and has written. release by the
   // owner, acquire in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
-  alignas(kCacheLine) std::byte staged[kSlots][kStagedBytes];
+  alignas(kCacheLine) std::byte staged[kSlots][kTableBytes + kStagedBytes];
 
   // For a new group, while no member uses the board.
   void reset() {
@@ -101,7 +102,7 @@ class BoardGroup {
     wait([this] { return all_reached(number_ - kSlots + 1); });
   }
 
-  // The place for this rank's `bytes` <= kStagedBytes, before publish().
+  // The place for this rank's `bytes` <= kTableBytes + kStagedBytes, before publish().
   [[nodiscard]] std::byte* stage(std::uint64_t bytes) {
     return bytes <= kInlineBytes ? record().inlined : board().staged[slot()];
   }

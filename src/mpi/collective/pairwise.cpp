@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/collective/pairwise.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "mpi/compat/message.hpp"
@@ -29,8 +30,9 @@ class PairwiseRound {
   PairwiseRound(Comm& comm, RoundCall call, const PeerBlocks& blocks, std::uint32_t terms)
       : comm_(comm),
         blocks_(blocks),
-        round_(comm, call, coll::kStagedBytes, terms),
-        table_(round_.stage(), static_cast<std::uint32_t>(comm.size)) {}
+        staged_bytes_(staged_bytes(comm, blocks)),
+        round_(comm, call, staged_bytes_, terms),
+        table_(round_.stage(), staged_bytes_, index(comm.rank), index(comm.size)) {}
 
   int run() {
     publish();
@@ -46,14 +48,24 @@ class PairwiseRound {
   void note(int code) {
     if (code_ == MPI_SUCCESS) code_ = code;
   }
+  static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
   [[nodiscard]] int peer(int step) const { return (comm_.rank + step) % comm_.size; }
-  coll::BlockEntry& entry(int rank) { return table_.entry(static_cast<std::uint32_t>(rank)); }
+  coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
   // A peer's entry for this rank, once the peer has come.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
-    return coll::entry_for(static_cast<std::uint32_t>(comm_.rank), round_.staged_by(rank));
+    return coll::entry_for(index(comm_.rank), index(rank), round_.staged_by(rank));
   }
 
   // ---- Sending ----------------------------------------------------------------------------------
+
+  // The bytes of the table and all blocks, as far as they can be staged.
+  static std::uint64_t staged_bytes(const Comm& comm, const PeerBlocks& blocks) {
+    std::uint64_t bytes = coll::BlockTable::bytes_of(index(comm.size));
+    for (int rank = 0; rank < comm.size; ++rank) {
+      if (rank != comm.rank) bytes += coll::room_of(blocks.out[rank].bytes);
+    }
+    return std::min<std::uint64_t>(bytes, coll::kTableBytes + coll::kStagedBytes);
+  }
 
   void publish() {
     const TypedBlocks* last_staged = nullptr;  // all peers may get one block
@@ -103,7 +115,7 @@ class PairwiseRound {
       const int to = peer(step);
       const coll::BlockEntry& own = entry(to);
       if (own.bytes == 0 || own.route != coll::Route::mapped) continue;
-      if (!round_.has_terms(round_.await(to)) || entry_of(to).expected == 0) continue;
+      if (!round_.has_call(round_.await(to)) || entry_of(to).expected == 0) continue;
       Round::wait_until([&] { return entry_of(to).has_read(); });
     }
   }
@@ -131,7 +143,7 @@ class PairwiseRound {
   }
 
   void receive_from(int rank) {
-    if (!round_.has_terms(round_.await(rank))) return note(MPI_ERR_TRUNCATE);
+    if (!round_.has_call(round_.await(rank))) return note(MPI_ERR_TRUNCATE);
     const coll::BlockEntry& sent = entry_of(rank);
     TypedBlocks to = blocks_.in[rank];
     if (sent.bytes == 0) return;
@@ -168,6 +180,7 @@ class PairwiseRound {
 
   Comm& comm_;
   const PeerBlocks& blocks_;
+  std::uint64_t staged_bytes_;
   Round round_;
   coll::BlockTable table_;
   std::vector<MPI_Request> messages_;  // under way

@@ -78,7 +78,11 @@ class Round {
   [[nodiscard]] bool has_come(int rank) const { return boards_.has_come(index(rank)); }
   [[nodiscard]] coll::Route route_of(int rank) const { return boards_.route_of(index(rank)); }
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
-    return record.terms == terms_ && record.bytes == bytes_;
+    return has_call(record) && record.bytes == bytes_;
+  }
+  // The same, with any bytes.
+  [[nodiscard]] bool has_call(const coll::RoundRecord& record) const {
+    return record.terms == terms_;
   }
 
   // The staged data of a rank whose record is there.

@@ -9,17 +9,22 @@
 namespace mh::coll {
 namespace {
 
+constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
+
 struct Staged {
   std::unique_ptr<Board> board = std::make_unique<Board>();
   [[nodiscard]] std::byte* bytes() const { return board->staged[0]; }
+  [[nodiscard]] BlockTable table(std::uint32_t me, std::uint32_t members) const {
+    return {bytes(), kBytes, me, members};
+  }
 };
 
 TEST(BlockTable, a_fresh_entry_has_no_block_and_has_read_nothing) {
   const Staged staged;
-  std::memset(staged.bytes(), 0xff, kStagedBytes);
-  const BlockTable table(staged.bytes(), 3);
-  for (std::uint32_t peer = 0; peer < 3; ++peer) {
-    const BlockEntry& entry = entry_for(peer, staged.bytes());
+  std::memset(staged.bytes(), 0xff, kBytes);
+  static_cast<void>(staged.table(0, 3));
+  for (std::uint32_t peer = 1; peer < 3; ++peer) {
+    const BlockEntry& entry = entry_for(peer, 0, staged.bytes());
     EXPECT_EQ(entry.bytes, 0U);
     EXPECT_EQ(entry.expected, 0U);
     EXPECT_FALSE(entry.has_read());
@@ -28,36 +33,42 @@ TEST(BlockTable, a_fresh_entry_has_no_block_and_has_read_nothing) {
 
 TEST(BlockTable, a_peer_finds_its_entry) {
   const Staged staged;
-  BlockTable table(staged.bytes(), 3);
-  table.entry(1).bytes = 7;
-  table.entry(1).note_read();
-  EXPECT_EQ(entry_for(1, staged.bytes()).bytes, 7U);
-  EXPECT_TRUE(entry_for(1, staged.bytes()).has_read());
-  EXPECT_FALSE(entry_for(2, staged.bytes()).has_read());
+  BlockTable table = staged.table(1, 3);
+  table.entry(0).bytes = 5;
+  table.entry(2).bytes = 7;
+  table.entry(2).note_read();
+  EXPECT_EQ(entry_for(0, 1, staged.bytes()).bytes, 5U);
+  EXPECT_EQ(entry_for(2, 1, staged.bytes()).bytes, 7U);
+  EXPECT_TRUE(entry_for(2, 1, staged.bytes()).has_read());
+  EXPECT_FALSE(entry_for(0, 1, staged.bytes()).has_read());
+}
+
+TEST(BlockTable, a_table_of_two_with_a_word_fits_into_the_record) {
+  EXPECT_EQ(BlockTable::bytes_of(2) + room_of(8), kInlineBytes);
 }
 
 TEST(BlockTable, data_lie_behind_the_entries_and_apart) {
   const Staged staged;
-  BlockTable table(staged.bytes(), 2);
+  BlockTable table = staged.table(0, 2);
   const std::uint64_t first = table.reserve(3);
   const std::uint64_t second = table.reserve(5);
-  EXPECT_GE(first, 2 * sizeof(BlockEntry));
+  EXPECT_GE(first, BlockTable::bytes_of(2));
   EXPECT_GE(second, first + 3);
 }
 
 TEST(BlockTable, all_of_the_block_can_be_reserved_and_no_more) {
   const Staged staged;
-  BlockTable table(staged.bytes(), 2);
-  const std::uint64_t room = kStagedBytes - 2 * sizeof(BlockEntry);
+  BlockTable table = staged.table(0, 2);
+  const std::uint64_t room = kBytes - BlockTable::bytes_of(2);
   EXPECT_EQ(table.reserve(room + 1), 0U);
   EXPECT_NE(table.reserve(room), 0U);
   EXPECT_EQ(table.reserve(1), 0U);
 }
 
-TEST(BlockTable, the_most_members_leave_half_of_the_block) {
+TEST(BlockTable, the_most_members_leave_room_for_as_much_data_as_any_round_has) {
   const Staged staged;
-  BlockTable table(staged.bytes(), kMostMembers);
-  EXPECT_NE(table.reserve(kStagedBytes / 2), 0U);
+  BlockTable table = staged.table(0, kMostMembers);
+  EXPECT_NE(table.reserve(kStagedBytes), 0U);
 }
 
 }  // namespace

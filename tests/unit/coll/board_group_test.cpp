@@ -263,13 +263,14 @@ class Player {
 
   // Each pair moves its blocks, staged or mapped. A rank waits for those ranks only that send to it
   // or read from it. All blocks of a rank begin with the same words.
+  static constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
   void move_by_pairs(const Script& script) {
-    BlockTable table(group_.stage(kStagedBytes), group_.ranks());
+    BlockTable table(group_.stage(kBytes), kBytes, me_, group_.ranks());
     for (std::uint32_t to = 0; to < group_.ranks(); ++to) {
       if (to != me_) offer(script, table, to);
     }
     pause();
-    group_.publish_staged(script.round, kStagedBytes);
+    group_.publish_staged(script.round, kBytes);
     for (std::uint32_t from = 0; from < group_.ranks(); ++from) {
       if (from == me_ || script.block_words(from, me_) == 0) continue;
       take(script, from);
@@ -294,7 +295,7 @@ class Player {
     }
   }
   [[nodiscard]] const BlockEntry& entry_of(std::uint32_t member) const {
-    return entry_for(me_, group_.staged_by(member, kStagedBytes));
+    return entry_for(me_, member, group_.staged_by(member, kBytes));
   }
   void take(const Script& script, std::uint32_t from) {
     kYields([&] { return group_.has_come(from); });
@@ -303,7 +304,7 @@ class Player {
     ASSERT_EQ(entry.bytes, script.block_words(from, me_) * 8);
     const std::byte* data = entry.route == Route::mapped
                                 ? reinterpret_cast<const std::byte*>(entry.place)
-                                : group_.staged_by(from, kStagedBytes) + entry.place;
+                                : group_.staged_by(from, kBytes) + entry.place;
     for (std::size_t at = 0; at < entry.bytes / 8; ++at) {
       std::uint64_t word = 0;
       std::memcpy(&word, data + at * 8, 8);
