@@ -22,8 +22,8 @@
 namespace mh::coll {
 
 struct BlockEntry {
-  // Where the peer finds its block: behind the table's begin (Route::staged), or in the owner's
-  // process (Route::mapped). The owner sends the block as a message (Route::library).
+  // The peer finds its block so far behind the table's begin (Route::staged), or at this address of
+  // the owner's process (Route::mapped). With Route::library the block comes as a message.
   std::uint64_t place = 0;
   std::uint64_t bytes = 0;     // of the block for the peer; 0: none
   std::uint64_t expected = 0;  // bytes of the block that the owner expects of the peer

@@ -178,13 +178,18 @@ def fingerprint(prototypes: Iterable[Prototype]) -> int:
     return value
 
 
+def kinds_of(p: Prototype) -> list[str]:
+    """The types of the parameters; an array keeps its name."""
+    pairs = zip(p.parameters, p.names, strict=True)
+    return [parameter.removesuffix(name).strip() for parameter, name in pairs]
+
+
 def narrowing(small: Prototype, large: Prototype) -> str:
     """The call of the form with int for the arguments of the other form.
 
     Such a library has no caller with larger counts. Empty if the forms differ in more than counts.
     """
-    kinds = [p.removesuffix(name).strip() for p, name in zip(large.parameters, large.names)]
-    small_kinds = [p.removesuffix(name).strip() for p, name in zip(small.parameters, small.names)]
+    kinds, small_kinds = kinds_of(large), kinds_of(small)
     if any(a != b and a != "MPI_Count" for a, b in zip(kinds, small_kinds, strict=True)):
         return ""
     arguments = (

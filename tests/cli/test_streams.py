@@ -186,15 +186,10 @@ def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
     slow = folder / "python3"
     slow.write_text("#!/bin/sh\ntouch asked\nexec sleep 10\n")
     slow.chmod(0o755)
-    command = [*MH, "run", "./python3"]
+    # A shell's background job ignores SIGINT, and so would its children.
+    command = ["env", "--default-signal=INT", *MH, "run", "./python3"]
     process = subprocess.Popen(
-        command,
-        cwd=folder,
-        env=environment(),
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell's background job ignores SIGINT, and so do its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True
     )
     deadline = time.monotonic() + 20
     while not (folder / "asked").exists() and time.monotonic() < deadline:

@@ -402,7 +402,7 @@ static void do_irregular(Act* act) {
   free(counts);
 }
 
-// One buffer of an all-to-all with counts for each rank. Half of the buffers have a gap behind each
+// A buffer of an all-to-all with counts for each rank. Half of the buffers have a gap behind each
 // element.
 typedef struct {
   int *counts, *at;  // `at` in elements

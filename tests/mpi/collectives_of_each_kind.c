@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fifteen collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked. The
-// data are on the heap, or with ON_STACK in memory that no other rank maps.
+// Fifteen collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked.
+// The data are on the heap, or with ON_STACK in memory that no other rank maps.
 //
 // run: ranks 2
 // run: ranks 3 BYTES=2000

@@ -72,13 +72,14 @@ def test_both_forms_of_a_call_have_one_name(generate: ModuleType) -> None:
 
 def test_a_library_without_the_large_form_gets_the_other(generate: ModuleType) -> None:
     functions = generate.by_count([generate.prototype_of(f) for f in ("Recv", "Recv_c")])
-    assert "if (layer.Recv_c == nullptr) return layer.Recv(buf, static_cast<int>(count)," in functions
+    assert (
+        "if (layer.Recv_c == nullptr) return layer.Recv(buf, static_cast<int>(count)," in functions
+    )
 
 
 def test_arrays_of_counts_are_not_narrowed(generate: ModuleType) -> None:
     functions = generate.by_count([generate.prototype_of(f) for f in ("Gatherv", "Gatherv_c")])
     assert "nullptr" not in functions
-
 
 
 @pytest.mark.parametrize(

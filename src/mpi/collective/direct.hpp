@@ -93,8 +93,8 @@ CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, 
                       Numbers out_counts, Numbers out_displacements, MPI_Datatype out_type,
                       MPI_Comm comm);
 CallResult alltoallv(const void* in, Numbers in_counts, Numbers in_displacements,
-                     MPI_Datatype in_type, void* out, Numbers out_counts,
-                     Numbers out_displacements, MPI_Datatype out_type, MPI_Comm comm);
+                     MPI_Datatype in_type, void* out, Numbers out_counts, Numbers out_displacements,
+                     MPI_Datatype out_type, MPI_Comm comm);
 CallResult alltoallw(const void* in, Numbers in_counts, Numbers in_displacements,
                      const MPI_Datatype* in_types, void* out, Numbers out_counts,
                      Numbers out_displacements, const MPI_Datatype* out_types, MPI_Comm comm);

@@ -151,7 +151,7 @@ class PairwiseRound {
     const bool fits = sent.bytes <= to.bytes;
     to.bytes = sent.bytes;
     note(fits ? read(rank, sent, to) : MPI_ERR_TRUNCATE);
-    entry(rank).note_read();
+    if (sent.route == coll::Route::mapped) entry(rank).note_read();
   }
 
   [[nodiscard]] int read(int rank, const coll::BlockEntry& sent, const TypedBlocks& to) const {

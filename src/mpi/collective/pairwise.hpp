@@ -2,13 +2,13 @@
 // Rounds with blocks of any length (coll/block_table.hpp): each pair of ranks moves its own blocks.
 //
 // The sender of a block decides how the block moves. Blocks that fit are staged. Longer blocks in
-// memory that all ranks map are copied by the receiver, straight from the sender's buffer. All other
-// blocks are messages of the library on a private communicator. The sender waits for the receivers
-// of its mapped blocks and of its messages. A receiver waits for those ranks only from which it
-// expects data, and the order of arrival decides whose block is next.
+// memory that all ranks map are copied by the receiver, straight from the sender's buffer. All
+// other blocks are messages of the library on a private communicator. The sender waits for the
+// receivers of its mapped blocks and of its messages. A receiver waits for those ranks only from
+// which it expects data, and the order of arrival decides whose block is next.
 //
-// Errors: MPI_ERR_TRUNCATE on a rank whose peer sends more than it expects, and the library's errors
-// of messages. Threads: one thread at a time in the collectives of a communicator. Limits:
+// Errors: MPI_ERR_TRUNCATE on a rank whose peer sends more than it expects, and the library's
+// errors of messages. Threads: one thread at a time in the collectives of a communicator. Limits:
 // coll::kMostMembers ranks; a rank that calls another collective than its peers gets
 // MPI_ERR_TRUNCATE, as they do.
 #pragma once

@@ -151,8 +151,8 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
   found.for_all = found.at_root ? typed_blocks(for_all) : found.own;
   found.refused = !is_rank(comm, root) || found.for_all.is_refused();
   if (found.refused || found.in_place) return found;
-  found.refused =
-      found.own.is_refused() || (found.at_root && !accepts_alias(found.own, found.for_all.only(root)));
+  found.refused = found.own.is_refused() ||
+                  (found.at_root && !accepts_alias(found.own, found.for_all.only(root)));
   return found;
 }
 

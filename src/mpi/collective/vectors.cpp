@@ -150,8 +150,7 @@ CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, 
   PeerBlocks pairs;
   const VectorArgs all{out, out_counts, out_displacements, out_type};
   if (!VectorBlocks(all).write(pairs.in, comm->size)) return CallResult::refused();
-  const TypedBlocks own =
-      in_place ? pairs.in[comm->rank] : typed_blocks({in, in_count, in_type});
+  const TypedBlocks own = in_place ? pairs.in[comm->rank] : typed_blocks({in, in_count, in_type});
   if (own.is_refused()) return CallResult::refused();
   for (int rank = 0; rank < comm->size; ++rank) pairs.out[rank] = own;
   if (!settle_own(pairs, *comm, in_place)) return CallResult::refused();
@@ -159,8 +158,8 @@ CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, 
 }
 
 CallResult alltoallv(const void* in, Numbers in_counts, Numbers in_displacements,
-                     MPI_Datatype in_type, void* out, Numbers out_counts,
-                     Numbers out_displacements, MPI_Datatype out_type, MPI_Comm handle) {
+                     MPI_Datatype in_type, void* out, Numbers out_counts, Numbers out_displacements,
+                     MPI_Datatype out_type, MPI_Comm handle) {
   return exchange_all(comm_for_pairs(handle), RoundCall::alltoallv,
                       {in, in_counts, in_displacements, in_type},
                       {out, out_counts, out_displacements, out_type});
