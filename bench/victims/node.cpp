@@ -4,16 +4,17 @@
 #include <algorithm>
 #include <numeric>
 
-#include "lend/channel.hpp"
+#include "base/tuning.hpp"
 
 namespace mh::victims {
 namespace {
 
-constexpr double kUnitNs = 100e3;
-constexpr double kWorthNs = 15e3;  // an offer that ends sooner is not taken
-constexpr double kOwnChunkNs = 3e3;
-constexpr double kLeastChunkNs = 3e3;
-constexpr double kMostChunkNs = 30e3;
+// The unit's rules, in nanoseconds.
+constexpr lend::UnitLength::UnitRules kUnits{
+    .least = static_cast<std::uint64_t>(tuning::kLeastUnitNs),
+    .first = static_cast<std::uint64_t>(tuning::kFirstUnitNs),
+    .most = static_cast<std::uint64_t>(tuning::kMostUnitNs),
+    .look = static_cast<std::uint64_t>(tuning::kUnitLookNs)};
 constexpr double kShareOfRest = 8;
 constexpr std::size_t kReviews = 16;
 constexpr double kHandOverNs = 2e3;  // there and back
@@ -36,7 +37,8 @@ SimulatedNode::SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, Victi
                       .numa = i * numa_nodes / ranks,
                       .end = costs[i].size(),
                       .rate = costs[i].empty() ? 0 : costs[i].front(),
-                      .choice = lend::VictimPicker(policy, seed * ranks + i)});
+                      .choice = lend::VictimPicker(policy, seed * ranks + i),
+                      .unit = lend::UnitLength(kUnits)});
     at(0, i);
   }
 }
@@ -82,7 +84,7 @@ void SimulatedNode::work(std::uint32_t rank, double now) {
     at(now, rank);
     return;
   }
-  const std::size_t chunk = std::min(iterations_in(kOwnChunkNs, me.rate), left);
+  const std::size_t chunk = std::min(iterations_in(tuning::kLeastLoopChunkNs, me.rate), left);
   const double cost = take(me, me.front, chunk);
   if (me.front >= me.review_at) {
     me.offer_ends = now + me.rate * static_cast<double>(left);
@@ -92,13 +94,19 @@ void SimulatedNode::work(std::uint32_t rank, double now) {
   at(now + cost, rank);
 }
 
-std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
+bool SimulatedNode::may_help(std::uint32_t rank, double now) const {
+  return ranks_[rank].offer_ends >= now + tuning::kLeastLoanNs;
+}
+
+// The best offer of a rank that is not among `full`.
+std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
+                                        const std::vector<std::uint32_t>& full) {
   Rank& me = ranks_[lender];
   std::uint32_t best = kNobody;
   std::uint64_t best_value = 0;
   for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
     const Rank& other = ranks_[i];
-    if (other.offer_ends < now + kWorthNs || other.helpers == lend::kHelpers) continue;
+    if (!may_help(i, now) || std::ranges::find(full, i) != full.end()) continue;
     const auto left = static_cast<std::uint64_t>(other.offer_ends - now);
     const std::uint64_t value =
         me.choice.value(left, other.numa == me.numa, [&] { return other.helpers; });
@@ -107,6 +115,17 @@ std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
     best_value = value;
   }
   return best;
+}
+
+// A rank without a free helper is told so.
+std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
+  std::vector<std::uint32_t> full;
+  for (;;) {
+    const std::uint32_t best = best_offer(lender, now, full);
+    if (best == kNobody || ranks_[best].helpers < ranks_[best].most_helpers) return best;
+    ranks_[best].all_at_work = true;
+    full.push_back(best);
+  }
 }
 
 void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
@@ -120,7 +139,8 @@ void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
   ++ranks_[victim].helpers;
   me.victim = victim;
   me.last_victim = victim;
-  me.deadline = begin + kUnitNs;
+  me.lent_at = now;
+  me.deadline = begin + static_cast<double>(me.unit.length());
   at(begin, rank);
 }
 
@@ -133,8 +153,8 @@ void SimulatedNode::help(std::uint32_t rank, double now) {
     give_back(rank, now);
     return;
   }
-  const std::size_t most = iterations_in(kMostChunkNs, owner.rate);
-  const std::size_t least = std::min(iterations_in(kLeastChunkNs, owner.rate), most);
+  const std::size_t most = iterations_in(tuning::kMostLoopChunkNs, owner.rate);
+  const std::size_t least = std::min(iterations_in(tuning::kLeastLoopChunkNs, owner.rate), most);
   const auto share = static_cast<std::size_t>(static_cast<double>(left) / kShareOfRest);
   const std::size_t chunk = std::min(std::clamp(share, least, most), left);
   owner.end -= chunk;
@@ -146,10 +166,19 @@ void SimulatedNode::help(std::uint32_t rank, double now) {
   at(end, rank);
 }
 
+// A node of n cores can lend n - 1 to each of its ranks.
+void SimulatedNode::grow(Rank& owner) const {
+  const auto cores = static_cast<std::uint32_t>(ranks_.size());
+  owner.all_at_work = false;
+  owner.most_helpers = std::min(owner.most_helpers + lend::kHelpersAtOnce, cores - 1);
+}
+
 void SimulatedNode::give_back(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   Rank& owner = ranks_[me.victim];
   const bool last = --owner.helpers == 0;
+  me.unit.nothing_came(static_cast<std::uint64_t>(now - me.lent_at));
+  if (owner.all_at_work) grow(owner);
   // The owner came to its end before, and waits.
   if (last && owner.offer_ends == 0 && owner.front == owner.end) at(now, me.victim);
   me.victim = kNobody;

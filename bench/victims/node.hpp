@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A simulated node: ranks with a loop each, and those that are done lend their cores to the others.
 //
-// The rules are those of src/lend and src/openmp (units, chunks, when an offer is worth while), and
-// whom a lender helps is decided by src/lend/victim.hpp itself. What is not: time. A step of a rank
+// The rules are those of src/lend and src/openmp: chunks, and when an offer is worth while. A
+// lender that finds all helpers at work goes on to the next rank, and the owner gets further
+// helpers at the end of a unit. Whom a lender helps and for how long is decided by
+// src/lend/victim.hpp and src/lend/unit_length.hpp themselves. What is not: time. A step of a rank
 // or a helper takes what its iterations cost, a hand-over what it was measured to take, and work
 // far from its memory is slower by a factor. Caches, memory bandwidth and the claims themselves
 // cost nothing here, so results say how policies differ, not how long a program takes.
@@ -13,6 +15,8 @@
 #include <queue>
 #include <vector>
 
+#include "lend/channel.hpp"
+#include "lend/unit_length.hpp"
 #include "lend/victim.hpp"
 
 namespace mh::victims {
@@ -38,11 +42,15 @@ class SimulatedNode {
     double rate = 0;        // of the latest chunk: nanoseconds an iteration
     double offer_ends = 0;  // 0: nothing is offered
     std::uint32_t helpers = 0;
+    std::uint32_t most_helpers = lend::kHelpersAtOnce;
+    bool all_at_work = false;  // a lender has found no free helper
     bool done = false;
     lend::VictimPicker choice;
+    lend::UnitLength unit;
     // The lender's state.
     std::uint32_t victim = kNobody;
     std::uint32_t last_victim = kNobody;
+    double lent_at = 0;
     double deadline = 0;
   };
   struct Event {
@@ -57,7 +65,11 @@ class SimulatedNode {
   void look_for_work(std::uint32_t rank, double now);
   void help(std::uint32_t rank, double now);
   void give_back(std::uint32_t rank, double now);
+  [[nodiscard]] bool may_help(std::uint32_t rank, double now) const;
+  [[nodiscard]] std::uint32_t best_offer(std::uint32_t lender, double now,
+                                         const std::vector<std::uint32_t>& full);
   [[nodiscard]] std::uint32_t choose(std::uint32_t lender, double now);
+  void grow(Rank& owner) const;
   static double take(Rank& owner, std::size_t first, std::size_t count);
   void at(double when, std::uint32_t rank) { events_.push({when, rank}); }
 

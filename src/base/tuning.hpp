@@ -45,6 +45,10 @@ inline constexpr double kOneMoreThreadNs = 500e3;
 inline constexpr double kCoreIsIdleNs = 20e3;
 inline constexpr double kYieldNs = 1.2e3;
 
+// A thread that waits for a named lock looks at it this long before it sleeps. Measured: a wake-up
+// across cores takes 24 us.
+inline constexpr double kSpinForLockNs = 25e3;
+
 // ---- Messages
 
 // The sender pushes to a receiver that does not poll: not sooner than kFirstPushNs, because a
@@ -120,6 +124,13 @@ inline constexpr float kLeastLoopNs = 10e3F;
 // A helper's chunks: shorter ones make its claims disturb the owner.
 inline constexpr float kLeastLoopChunkNs = 3e3F;
 inline constexpr float kMostLoopChunkNs = 30e3F;
+// A chunk of a guided schedule, however much is left: as long as the shortest unit, so that a core
+// is away for a unit and this at most. Chosen.
+inline constexpr float kMostGuidedChunkNs = 100e3F;
+// The rest of a loop for which its owner wakes the rank's own spare cores: a wake-up costs the
+// owner some microseconds for each core, and 30 us pass until the core works. Measured: lending's
+// hand-over between cores.
+inline constexpr float kWorthCallingNs = 200e3F;
 // The owner estimates the rest of a loop at this interval: each estimate costs 25 ns.
 inline constexpr float kReviewNs = 20e3F;
 // Shorter regions are timed only now and then.

@@ -19,6 +19,9 @@
 // changes the word from lent does the move. For a lender that sees any word other than its lent the
 // loan is over: an evicted channel is the helper's, and may soon be another lender's.
 //
+// An owner begins with a few helpers. A lender that finds all of them at work says so in the offer,
+// and the owner's process makes further ones, up to one for each core that others can lend.
+//
 // The state lies in the node segment, in the area of each rank. Thread-safe. Limit: kHelpers
 // lenders at a time for an owner.
 #pragma once
@@ -82,6 +85,9 @@ struct alignas(kCacheLine) WorkOffer {
   // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
   // relaxed: a hint for ranks that know more of its work than the owner.
   std::atomic<std::uint32_t> exposed{0};
+  // 1: a lender has found no free helper since the owner's process made the last ones. Set by
+  // lenders, cleared by the owner's process. relaxed: a hint.
+  std::atomic<std::uint32_t> all_at_work{0};
 };
 
 // An offer of work so short that reading the clock would take about as long: its duration in ticks,
@@ -99,7 +105,9 @@ struct BriefOffer {
   }
 };
 
-inline constexpr std::uint32_t kHelpers = 8;
+inline constexpr std::uint32_t kHelpers = 255;
+// Helpers made at once: threads cost their process memory, and most owners need few.
+inline constexpr std::uint32_t kHelpersAtOnce = 8;
 
 struct Lendings {
   WorkOffer offer;

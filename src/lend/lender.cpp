@@ -19,10 +19,12 @@ std::uint64_t offer_of(const Lendings& lendings, WorkKind kind) {
 }
 
 std::uint32_t helpers_at_work(const Lendings& lendings) {
-  return static_cast<std::uint32_t>(std::count_if(
-      std::begin(lendings.channels), std::end(lendings.channels), [](const Channel& c) {
-        return state_of(c.word.load(std::memory_order_relaxed)) == ChannelState::lent;
-      }));
+  std::uint32_t count = 0;
+  for (const Channel& channel : lendings.channels) {
+    if (channel.thread.load(std::memory_order_relaxed) == 0) break;  // no more helpers
+    if (state_of(channel.word.load(std::memory_order_relaxed)) == ChannelState::lent) ++count;
+  }
+  return count;
 }
 
 }  // namespace
@@ -40,7 +42,7 @@ Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, 
              .first = ticks_from_ns(tuning::kFirstUnitNs),
              .most = ticks_from_ns(tuning::kMostUnitNs),
              .look = ticks_from_ns(tuning::kUnitLookNs)}) {
-  barred_[node.me()] = true;
+  barred_[node.me()] = core == 0;
 }
 
 Lendings& Lender::lendings(std::uint32_t rank) const {
@@ -63,8 +65,9 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
 
 // Returns the end of the last offer of the rank that this lender may help, if after `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
-  std::uint64_t last =
-      std::max(end_of_loop(rank, now), offer_of(lendings(rank), WorkKind::internode));
+  const std::uint64_t loop = end_of_loop(rank, now);
+  if (rank == node_.me()) return loop;
+  const std::uint64_t last = std::max(loop, offer_of(lendings(rank), WorkKind::internode));
   const std::uint64_t ends = offer_of(lendings(rank), WorkKind::pipelines);
   const bool later = ends > last && ends >= worth && admitted_(rank, WorkKind::pipelines);
   return later ? ends : last;
@@ -76,7 +79,7 @@ std::uint32_t Lender::choose() {
   const std::uint64_t now = ticks();
   const std::uint64_t worth = now + ticks_from_ns(tuning::kLeastLoanNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
-    if (barred_[rank]) continue;
+    if (barred_[rank] || std::ranges::find(full_, rank) != full_.end()) continue;
     const std::uint64_t ends = end_of_offer(rank, now, worth);
     if (ends < worth) continue;
     const std::uint64_t value = value_of_offer(rank, ends - now);
@@ -93,7 +96,9 @@ Channel* Lender::hold(std::uint32_t owner) const {
     // acquire: pairs with the helper's release; the helper waits at the channel.
     if (channel.thread.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
-    if (channel.word.compare_exchange_strong(expected, word(ChannelState::held),
+    // The look before the exchange leaves the line of a busy helper where it is.
+    if (channel.word.load(std::memory_order_relaxed) == kFree &&
+        channel.word.compare_exchange_strong(expected, word(ChannelState::held),
                                              std::memory_order_acquire,
                                              std::memory_order_relaxed)) {
       return &channel;
@@ -117,20 +122,39 @@ Channel& Lender::channel_of(std::uint32_t out) const {
 LendResult Lender::lend(const std::function<void()>& before) {
   const bool is_out = out_.load(std::memory_order_relaxed) != 0;
   learn(false);
-  const std::uint32_t owner = is_out ? kNobody : choose();
-  if (!is_out && owner == kNobody) return LendResult::nothing;
-  if (before) before();
-  if (is_out) return wait_for_helper();
-  teaches_ = true;
-  return hand_over(owner, unit_.length());
+  if (is_out) {
+    if (before) before();
+    return wait_for_helper();
+  }
+  full_.clear();
+  for (std::uint32_t owner = choose(); owner != kNobody; owner = choose()) {
+    Channel* const channel = hold(owner);
+    if (channel == nullptr) {
+      find_full(owner);
+      continue;
+    }
+    if (before) before();
+    teaches_ = true;
+    return hand_over(owner, *channel, unit_.length());
+  }
+  return LendResult::nothing;
+}
+
+// All helpers of this owner are at work: its process may make further ones.
+void Lender::find_full(std::uint32_t owner) {
+  full_.push_back(owner);
+  std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
+  if (told.load(std::memory_order_relaxed) == 0) told.store(1, std::memory_order_relaxed);
 }
 
 LendResult Lender::lend_to(std::uint32_t owner) {
   if (out_.load(std::memory_order_relaxed) != 0) return wait_for_helper();
   if (barred_[owner]) return LendResult::nothing;
   learn(false);
+  Channel* const channel = hold(owner);
+  if (channel == nullptr) return LendResult::nothing;
   teaches_ = false;  // the helper works on the awaited message itself
-  return hand_over(owner, ticks_from_ns(tuning::kLeastUnitNs));
+  return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
 // Evaluates the last unit. A unit that ended early kept no message waiting.
@@ -145,22 +169,22 @@ void Lender::learn(bool something_came) {
   }
 }
 
-LendResult Lender::hand_over(std::uint32_t owner, std::uint64_t unit) {
-  Channel* channel = hold(owner);
-  if (channel == nullptr) return LendResult::nothing;
-  if (!place_here(*channel)) {
-    channel->word.store(kFree, std::memory_order_relaxed);
+// `channel`: held by this lender.
+LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_t unit) {
+  if (!place_here(channel)) {
+    channel.word.store(kFree, std::memory_order_relaxed);
     barred_[owner] = true;
     return LendResult::refused;
   }
-  const auto index = static_cast<std::uint32_t>(channel - lendings(owner).channels);
+  const auto index = static_cast<std::uint32_t>(&channel - lendings(owner).channels);
   out_.store(owner * kHelpers + index + 1, std::memory_order_relaxed);
+  last_owner_ = owner;
   lent_at_ = ticks();
   whole_at_ = lent_at_ + unit;
-  channel->unit.store(unit, std::memory_order_relaxed);
+  channel.unit.store(unit, std::memory_order_relaxed);
   // release: pairs with the acquire of the helper in Pool::live().
-  channel->word.store(word(ChannelState::lent), std::memory_order_release);
-  futex_wake(channel->word);
+  channel.word.store(word(ChannelState::lent), std::memory_order_release);
+  futex_wake(channel.word);
   return wait_for_helper();
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lender's side: a waiting rank gives its core to a helper of a rank that has exposed work.
+// The lender's side: a waiting rank gives its core to a helper of a rank that has exposed work. If
+// all helpers of the rank with the best offer are at work, the lender goes on to the next best.
 //
 // There is a Lender for each core that a rank lends. One thread at a time uses a Lender, but
 // recall() is thread-safe. lend() sleeps while the helper works, for a unit and in any case not
@@ -34,7 +35,8 @@ class Lender {
  public:
   // `offset`: position of the Lendings in each rank's area. `admitted`: the ranks to whose copies
   // and pipelines this core may be lent. `core`: distinguishes the lenders of a rank (below
-  // kMostCores).
+  // kMostCores). Core 0 is that of the rank's waiting thread. Every other core is spare, and is
+  // lent to loops of the rank itself, too.
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,
          std::uint32_t core = 0);
 
@@ -42,6 +44,8 @@ class Lender {
   LendResult lend(const std::function<void()>& before = {});
   // Lends the core to `owner`, whether it offers work or not.
   LendResult lend_to(std::uint32_t owner);
+  // The rank to which the core was lent last. For the lender's thread, after lend() has lent it.
+  [[nodiscard]] std::uint32_t last_owner() const { return last_owner_; }
   // Takes the core back; a helper that still has it moves to its owner's core.
   void take_back();
   // Takes the core back from any thread. lend() returns in the lender's thread.
@@ -64,7 +68,8 @@ class Lender {
   [[nodiscard]] std::uint64_t value_of_offer(std::uint32_t rank, std::uint64_t left);
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
-  LendResult hand_over(std::uint32_t owner, std::uint64_t unit);
+  LendResult hand_over(std::uint32_t owner, Channel& channel, std::uint64_t unit);
+  void find_full(std::uint32_t owner);
   void learn(bool something_came);
   LendResult wait_for_helper();
   bool evict();
@@ -77,6 +82,7 @@ class Lender {
   LendFilter admitted_;
   std::vector<bool> barred_;     // ranks whose helpers cannot run here, or whose process is dead
   std::vector<SeenOffer> seen_;  // the last offer of each rank
+  std::vector<std::uint32_t> full_;  // ranks without a free helper in this search
   std::uint32_t id_;
   // The length of units. Of the last unit: its start, its planned end, the time that the core was
   // away, and whether the unit teaches anything. away_ is 0 once the unit is evaluated.
@@ -85,6 +91,7 @@ class Lender {
   std::uint64_t whole_at_ = 0;
   std::uint64_t away_ = 0;
   bool teaches_ = true;
+  std::uint32_t last_owner_ = 0;
 
   // The hand-over under way: 1 + the channel's number among all channels of the node; 0: none.
   // Written by the lender's thread. relaxed: recall() compares the channel's word.

@@ -71,7 +71,10 @@ Pool::Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::s
 }
 
 Pool::~Pool() {
-  ending_.store(true, std::memory_order_relaxed);
+  {
+    const std::lock_guard<std::mutex> hold(growing_);  // no helper is made from here on
+    ending_.store(true, std::memory_order_relaxed);
+  }
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
     // A lender that holds the channel now finds no helper and takes its core back.
     Channel& channel = mine_.channels[i];
@@ -86,21 +89,21 @@ Pool::~Pool() {
   }
 }
 
-// Returns the stack size if helpers' stacks take at most a sixteenth of a limited address space,
-// else 0: the program needs the space itself.
-std::size_t Pool::affordable_stack() const {
+// Returns the stack size if the stacks of so many helpers take at most a sixteenth of a limited
+// address space, else 0: the program needs the space itself.
+std::size_t Pool::affordable_stack(std::size_t count) const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return stack_;
-  return limit.rlim_cur / kPart < stack_ * helpers() ? 0 : stack_;
+  return limit.rlim_cur / kPart < stack_ * count ? 0 : stack_;
 }
 
 Status Pool::hire() {
   const SignalsBlocked guard;
-  const std::uint32_t count = helpers();
-  if (count == 0) return {};
-  helpers_.reserve(count);
-  std::size_t stack = affordable_stack();
+  const std::uint32_t count = first_helpers();
+  if (count == 0) return {Code::unsupported};
+  helpers_.reserve(most_helpers());
+  std::size_t stack = affordable_stack(count);
   if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
   if (stack < stack_) {
     cramped_.store(true, std::memory_order_relaxed);
@@ -114,6 +117,21 @@ Status Pool::hire() {
   if (helpers_.empty()) return {Code::system, EAGAIN};
   roam_.store(may_roam(helpers_.front()), std::memory_order_relaxed);
   return {};
+}
+
+// Called by a helper at the end of its unit, on the core that it was lent: the owner does not wait
+// for the new threads. They inherit the helper's blocked signals.
+void Pool::hire_more() {
+  const std::unique_lock<std::mutex> hold(growing_, std::try_to_lock);
+  if (!hold.owns_lock() || ending_.load(std::memory_order_relaxed)) return;
+  mine_.offer.all_at_work.store(0, std::memory_order_relaxed);
+  const std::size_t wanted =
+      std::min<std::size_t>(helpers_.size() + kHelpersAtOnce, most_helpers());
+  const std::size_t stack = cramped_.load(std::memory_order_relaxed) ? 0 : affordable_stack(wanted);
+  if (stack == 0 && stack_ != 0) return;
+  while (helpers_.size() < wanted && hire_one(mine_.channels[helpers_.size()], stack)) {
+    ::pthread_setaffinity_np(helpers_.back(), sizeof home_, &home_);
+  }
 }
 
 // Tests a helper that no lender knows yet. The kernel removes the CPUs that a cpuset forbids from a
@@ -187,10 +205,15 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
             .deadline = ticks() + channel.unit.load(std::memory_order_relaxed)};
   t_loan = &loan;
   const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
+  const bool by_other = rank_of(lender_of(word)) != node_.me();
   for (WorkSlot& slot : slots_) {
-    if (work_at(slot, helper, loan.deadline)) break;
+    if (!work_at(slot, helper, loan.deadline)) continue;
+    if (by_other) slot.units.fetch_add(1, std::memory_order_relaxed);
+    break;
   }
   t_loan = nullptr;
+  if (mine_.offer.all_at_work.load(std::memory_order_relaxed) != 0) [[unlikely]]
+    hire_more();
   if (loan.is_home) at_home_.fetch_sub(1, std::memory_order_relaxed);
   std::uint32_t expected = word;
   const std::uint32_t done = word_of(ChannelState::done, lender_of(word));
@@ -207,7 +230,6 @@ bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline)
   slot.inside.fetch_add(1, std::memory_order_seq_cst);
   LendableWork* work = slot.open.load(std::memory_order_seq_cst);
   const bool done = work != nullptr && work->unit(helper, deadline);
-  if (done) slot.units.fetch_add(1, std::memory_order_relaxed);
   // release: pairs with withdraw(), after which the work may be destroyed.
   slot.inside.fetch_sub(1, std::memory_order_release);
   return done;
@@ -221,7 +243,7 @@ Status Pool::open_slot(WorkSlot& here, LendableWork& work) {
       hired_.notify_all();
     });
   }
-  if (helpers_.empty()) return hiring_went_ ? Status{Code::unsupported} : hiring_went_;
+  if (!hiring_went_) return hiring_went_;
   if (cramped_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
     return {Code::unsupported};
   // release: pairs with the load of a helper, which may come too early and find nothing.
@@ -272,7 +294,7 @@ void Pool::await_helpers(const std::function<bool()>& over) {
 }
 
 void Pool::reclaim() {
-  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+  for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];
     if (state_of(channel.word.load(std::memory_order_relaxed)) != ChannelState::lent) continue;
     ::sched_setaffinity(channel.thread.load(std::memory_order_relaxed), sizeof home_, &home_);
@@ -282,7 +304,7 @@ void Pool::reclaim() {
 
 // Frees channels whose lender died while it held them.
 void Pool::sweep() {
-  for (std::size_t i = 0; i < helpers_.size(); ++i) {
+  for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
     const ChannelState state = state_of(word);

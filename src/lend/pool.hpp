@@ -47,7 +47,7 @@ void give_core_back();
 
 class Pool {
  public:
-  // `mine`: this rank's part of the segment. `lenders`: the most cores that other ranks can lend at
+  // `mine`: this rank's part of the segment. `lenders`: the most cores that can be lent to it at
   // a time. `stack`: bytes of stack that helpers need for the program's own code (loops); 0: no
   // such code. Makes no thread yet.
   Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::size_t stack = 0);
@@ -105,14 +105,16 @@ class Pool {
   }
   // True if the address space allows stacks for the program's own code. Otherwise, or if such
   // stacks cannot be made, loops are not exposed.
-  [[nodiscard]] bool has_stack_space() const { return affordable_stack() == stack_; }
+  [[nodiscard]] bool has_stack_space() const { return affordable_stack(first_helpers()) == stack_; }
+  // The most helpers that this process can have.
+  [[nodiscard]] std::uint32_t most_helpers() const { return std::min(kHelpers, lenders_); }
   // True if helpers exist and may run on every CPU that a rank of the node may use (cpusets).
   [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
   // True once helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // The number of exposures of that kind. For the exposing thread, or after it has ended.
   [[nodiscard]] std::uint64_t exposures(WorkKind kind) const { return slot(kind).exposures; }
-  // Units of that kind run by helpers so far.
+  // Units of that kind run by helpers on cores of other ranks so far.
   [[nodiscard]] std::uint64_t units(WorkKind kind) const {
     return slot(kind).units.load(std::memory_order_relaxed);
   }
@@ -150,9 +152,12 @@ class Pool {
   Status open_slot(WorkSlot& here, LendableWork& work);
   Status hire();
   bool hire_one(Channel& channel, std::size_t stack);
+  void hire_more();
   [[nodiscard]] bool may_roam(pthread_t helper) const;
-  [[nodiscard]] std::uint32_t helpers() const { return std::min(kHelpers, lenders_); }
-  [[nodiscard]] std::size_t affordable_stack() const;
+  [[nodiscard]] std::uint32_t first_helpers() const {
+    return std::min(kHelpersAtOnce, most_helpers());
+  }
+  [[nodiscard]] std::size_t affordable_stack(std::size_t count) const;
   void live(Channel& channel);
   void serve(Channel& channel, std::uint32_t word);
   static bool work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline);
@@ -168,6 +173,8 @@ class Pool {
   // in hired().
   std::once_flag hiring_;
   Status hiring_went_;
+  // helpers_ is filled before hired_, and grows under this lock.
+  std::mutex growing_;
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
   // relaxed, both: the store to hired_ publishes them.

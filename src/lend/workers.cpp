@@ -44,7 +44,7 @@ std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t
 Workers::Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
                  const LendFilter& admitted, const std::vector<std::int32_t>& cpus,
                  double prompt_ns)
-    : prompt_(ticks_from_ns(prompt_ns)) {
+    : prompt_(ticks_from_ns(prompt_ns)), me_(node.me()) {
   for (const std::int32_t cpu : cpus) {
     const auto core = static_cast<std::uint32_t>(workers_.size() + 1);
     workers_.push_back(std::make_unique<LendingWorker>(node, offset, policy, admitted, core, cpu));
@@ -55,14 +55,13 @@ Workers::~Workers() {
   stop();
   ending_.store(true, std::memory_order_relaxed);
   calls_.fetch_add(1, std::memory_order_release);
-  futex_wake(calls_, kHelpers);
+  futex_wake(calls_, static_cast<std::uint32_t>(workers_.size()));
   for (auto& worker : workers_) {
     if (worker->thread.joinable()) worker->thread.join();
   }
 }
 
 void Workers::hire() {
-  hired_ = true;
   const SignalsBlocked guard;
   for (auto& worker : workers_) {
     try {
@@ -76,13 +75,12 @@ void Workers::hire() {
 
 void Workers::start() {
   if (workers_.empty()) return;
-  if (!hired_) [[unlikely]]
-    hire();
+  std::call_once(hiring_, [this] { hire(); });
   wanted_.store(true, std::memory_order_relaxed);
   if (asleep_.load(std::memory_order_relaxed) == 0) return;
   called_at_.store(ticks(), std::memory_order_relaxed);
   calls_.fetch_add(1, std::memory_order_release);
-  futex_wake(calls_, kHelpers);
+  futex_wake(calls_, static_cast<std::uint32_t>(workers_.size()));
 }
 
 void Workers::stop() {
@@ -111,7 +109,7 @@ void Workers::serve(LendingWorker& worker) {
   while (wanted_.load(std::memory_order_relaxed)) {
     const LendResult result = worker.lender.lend();
     if (result == LendResult::lent) {
-      units_.fetch_add(1, std::memory_order_relaxed);
+      if (worker.lender.last_owner() != me_) units_.fetch_add(1, std::memory_order_relaxed);
       last_unit = ticks();
     } else if (result != LendResult::still_out) {
       if (ticks() - last_unit > ticks_from_ns(tuning::kWorkerPatienceNs)) break;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lends the other cores of a waiting rank, whose team of threads is idle, too.
+// Lends the other cores of a rank whose team of threads is idle. A rank that waits lends them to
+// late ranks, a rank with a long loop also to that loop.
 //
 // A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
 // workers of MPI Workshare, which give their whole team to others). It sleeps except between
@@ -13,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -24,7 +26,7 @@ namespace mh::lend {
 
 class Workers {
  public:
-  // the rank itself lends the core on which it waits
+  // the rank itself lends the core on which it waits, or works on it
   static constexpr std::size_t kMost = kHelpers - 1;
 
   // Makes a worker for each of `cpus`. The other arguments are those of the lenders.
@@ -36,15 +38,17 @@ class Workers {
   // Ends the threads and takes the cores back.
   ~Workers();
 
-  // Called when a thread of this rank waits and a rank has work. Cheap while the workers are awake.
-  // One thread at a time: the thread that lends for its rank.
+  // Called when a thread of this rank waits and a rank has work, and by the owner of a long loop.
+  // Cheap while the workers are awake. Thread-safe.
   void start();
-  // Called when a thread of this rank ends its wait; afterwards no core is lent. Helpers on such
-  // cores move to their owners' cores. Thread-safe, also beside start(). Each thread that starts
-  // also stops, so nothing is lent after the last stop(); a thread that still waits starts again.
+  // Called when a thread of this rank ends its wait or its loop; afterwards no core is lent.
+  // Helpers on such cores move to their owners' cores. Thread-safe, also beside start(). Each
+  // thread that starts also stops, so nothing is lent after the last stop(); a thread that still
+  // waits starts again.
   void stop();
 
-  // Units done on the workers' cores so far. Thread-safe.
+  [[nodiscard]] std::size_t count() const { return workers_.size(); }
+  // Units done for other ranks on the workers' cores so far. Thread-safe.
   [[nodiscard]] std::uint64_t units() const { return units_.load(std::memory_order_relaxed); }
 
  private:
@@ -63,7 +67,8 @@ class Workers {
 
   std::vector<std::unique_ptr<LendingWorker>> workers_;
   std::uint64_t prompt_;
-  bool hired_ = false;  // used by the thread that calls start()
+  std::once_flag hiring_;
+  std::uint32_t me_;  // this rank
 
   // Number of calls, and the futex of the workers. release: publishes called_at_, pairs with the
   // workers' acquire.

@@ -14,7 +14,7 @@
 //   I3  open() may overwrite the word by a plain store: by I2 no other thread changes it then.
 //
 // Threads: any number claim; one calls open(), when the loop before is settled. Limits:
-// kMostHelpers at a time. In loops of more than 2^29 iterations, claims are rounded up to multiples
+// kMostHelpers at a time. In loops of more than 2^27 iterations, claims are rounded up to multiples
 // of a grain.
 #pragma once
 
@@ -36,7 +36,7 @@ struct IterationRange {
 
 class Iterations {
  public:
-  static constexpr std::uint64_t kMostHelpers = 15;
+  static constexpr std::uint64_t kMostHelpers = 255;
 
   // Claims the first up to `most` iterations for the caller at once.
   IterationRange open(std::uint64_t count, std::uint64_t most, bool admitting) {
@@ -113,7 +113,7 @@ class Iterations {
  private:
   friend struct IterationsTestAccess;
 
-  static constexpr unsigned kBits = 29;
+  static constexpr unsigned kBits = 27;
   static constexpr std::uint64_t kMostUnits = (1ULL << kBits) - 1;
   static constexpr std::uint64_t kAdmitting = 1ULL << (2 * kBits);
   static constexpr std::uint64_t kHelper = kAdmitting << 1U;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <csignal>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -492,6 +493,79 @@ TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   pool_.withdraw(WorkKind::pipelines);
   other.suggest_end(0, WorkKind::pipelines, later, 0);
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
+}
+
+// Units that keep their helpers, and note which helpers there are.
+class Slow final : public LendableWork {
+ public:
+  bool unit(std::uint32_t helper, std::uint64_t /*deadline*/) noexcept override {
+    {
+      const std::lock_guard<std::mutex> hold(mutex_);
+      helpers_.insert(helper);
+    }
+    ::usleep(2'000);
+    return true;
+  }
+  std::size_t helpers() {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return helpers_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::uint32_t> helpers_;
+};
+
+// An owner begins with a few helpers, and gets further ones once lenders have found none free.
+TEST(Lend, there_is_a_helper_for_each_core_of_the_node_that_can_be_lent) {
+  constexpr std::uint32_t kLenders = 11;
+  static_assert(kLenders > kHelpersAtOnce);
+  Stage stage(kLenders + 1);
+  for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage.enter(rank);
+  Pool pool(stage.node(0), stage.lendings(0), kLenders);
+  Slow work;
+  ASSERT_TRUE(pool.expose(WorkKind::loops, work, kLong).ok());
+  EXPECT_EQ(pool.most_helpers(), kLenders);
+  std::atomic<bool> over{false};
+  std::vector<std::thread> lenders;
+  for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
+    lenders.emplace_back([&, rank] {
+      Lender lender(stage.node(rank), 0, VictimPolicy::most_work, all);
+      while (!over.load()) {
+        if (lender.lend() == LendResult::nothing) ::usleep(100);
+      }
+      lender.take_back();
+    });
+  }
+  EXPECT_TRUE(eventually([&] { return work.helpers() == kLenders; }));
+  over.store(true);
+  for (std::thread& lender : lenders) lender.join();
+  pool.withdraw(WorkKind::loops);
+  EXPECT_EQ(stage.lendings(0).channels[kLenders].thread.load(), 0) << "and no more";
+}
+
+TEST(Lend, a_lender_that_finds_no_free_helper_goes_on_to_the_next_rank) {
+  Stage stage(3);
+  for (std::uint32_t rank = 0; rank < 3; ++rank) stage.enter(rank);
+  Pool first(stage.node(0), stage.lendings(0), 1);
+  Pool second(stage.node(1), stage.lendings(1), 1);
+  WaitingUnit occupied;  // the only helper of rank 0 stays in it
+  Loop loop(1U << 30U);
+  ASSERT_TRUE(first.expose(WorkKind::loops, occupied, kLong).ok());
+  ASSERT_TRUE(second.expose(WorkKind::loops, loop, ticks() + ticks_from_ns(kPatienceNs)).ok());
+  Lender lender(stage.node(2), 0, VictimPolicy::most_work, all);
+  ASSERT_TRUE(eventually([&] {
+    lender.lend();
+    return occupied.waits.load();
+  }));
+  EXPECT_TRUE(
+      eventually([&] { return lender.lend() == LendResult::lent && loop.done.load() > 0; }));
+  EXPECT_EQ(lender.last_owner(), 1U);
+  EXPECT_EQ(stage.lendings(0).offer.all_at_work.load(), 1U) << "rank 0 is told";
+  lender.take_back();
+  occupied.over.store(true);
+  first.withdraw(WorkKind::loops);
+  second.withdraw(WorkKind::loops);
 }
 
 // Keeps a core until its unit is over, and records the length of the unit.

@@ -177,6 +177,25 @@ TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
   pool_.withdraw(WorkKind::loops);
 }
 
+// A rank that works leaves its spare cores to its own long loop.
+TEST_F(WorkersTest, their_own_rank_is_helped_like_any_other) {
+  Pool own(stage_.node(1), stage_.lendings(1), 3);
+  ASSERT_TRUE(own.expose(WorkKind::loops, work_, kLong).ok());
+  EXPECT_TRUE(started_until([&] { return work_.helpers() == 2; }));
+  workers_.stop();
+  own.withdraw(WorkKind::loops);
+  EXPECT_EQ(own.units(WorkKind::loops), 0U) << "no other rank did them";
+  EXPECT_EQ(workers_.units(), 0U);
+}
+
+TEST_F(WorkersTest, the_core_on_which_the_rank_waits_is_not_lent_to_itself) {
+  Pool own(stage_.node(1), stage_.lendings(1), 3);
+  ASSERT_TRUE(own.expose(WorkKind::loops, work_, kLong).ok());
+  Lender waiting(stage_.node(1), 0, VictimPolicy::most_work, all);
+  EXPECT_EQ(waiting.lend(), LendResult::nothing);
+  own.withdraw(WorkKind::loops);
+}
+
 TEST_F(WorkersTest, none_that_were_never_needed_are_made) {
   workers_.stop();
   EXPECT_EQ(workers_.units(), 0U);
