@@ -159,7 +159,7 @@ struct WholeLoop {
   return true;
 }
 
-// If the result is not `done`, the run time must execute the region, with a team of one.
+// If the result is not `done`, the run time must execute the region, with Nested::threads().
 [[gnu::always_inline]] inline EncounterResult run_marked(const Encounter& met,
                                                          const WholeLoop* whole) {
   if (current != nullptr || shared_region() == nullptr) return {.done = false};

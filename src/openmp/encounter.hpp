@@ -57,10 +57,10 @@ class Nested {
   }
   Nested(const Nested&) = delete;
   Nested& operator=(const Nested&) = delete;
-  // A region inside a shared region has a team of one, since its thread may be a helper. A marked
-  // region that is not shared has a team of one, too.
+  // A region inside a shared region has a team of one, since its thread may be a helper.
   [[nodiscard]] unsigned threads(unsigned wanted) const {
-    return alone_ || wanted == kMarkedTeam ? 1 : wanted;
+    if (alone_) return 1;
+    return wanted == kMarkedTeam ? static_cast<unsigned>(unshared_team()) : wanted;
   }
 
  private:

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "openmp/marker.hpp"
 
+#include <algorithm>
+#include <atomic>
+
 #include "openmp/participation.hpp"
+#include "openmp/rebind.hpp"
 #include "openmp/schedule.hpp"
 
 namespace mh::openmp {
@@ -9,6 +13,9 @@ namespace mh::openmp {
 constinit thread_local Mark last_mark{};
 
 namespace {
+
+// relaxed: set before the program's threads can call MPI.
+std::atomic<bool> g_teams_permitted{false};
 
 // Chunks of a static schedule are also handed out in order, in sizes that suit the loop.
 LoopChunkRule chunk_rule_of_mark(int schedule, long chunk) {
@@ -19,10 +26,21 @@ LoopChunkRule chunk_rule_of_mark(int schedule, long chunk) {
 }  // namespace
 
 int mark_next_region(int schedule, long chunk, int steal_schedule, long steal_chunk) {
-  if (current != nullptr || shared_region() == nullptr) return 1;
+  if (current != nullptr) return 1;
+  if (shared_region() == nullptr) return unshared_team();
   last_mark = {.own = chunk_rule_of_mark(schedule, chunk),
                .helpers = chunk_rule_of_mark(steal_schedule, steal_chunk)};
   return static_cast<int>(kMarkedTeam);
+}
+
+void permit_teams() { g_teams_permitted.store(true, std::memory_order_relaxed); }
+
+int unshared_team() {
+  if (!g_teams_permitted.load(std::memory_order_relaxed)) return 1;
+  using Query = int (*)();
+  // A program with marked loops has loaded its run time.
+  static const auto usual = reinterpret_cast<Query>(rebind::in_run_time("omp_get_max_threads"));
+  return usual != nullptr ? std::max(usual(), 1) : 1;
 }
 
 }  // namespace mh::openmp

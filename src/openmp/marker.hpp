@@ -2,8 +2,10 @@
 // Loops that the user has marked (#pragma ws for). The wrapper compilers pass the result of
 // __mh_ws_mark() as the number of threads of such a region, and the schedules as its arguments.
 //
-// Without Manyhands the function does not exist, or returns 1: the loop is serial. With Manyhands
-// the number stands for a marked region, the next that the thread encounters. Thread-safe.
+// Without Manyhands the function does not exist: the loop is serial. While loops are shared, the
+// number stands for a marked region, the next that the thread encounters. Otherwise (one rank on
+// the node, more ranks than cores) the loop gets the team of an ordinary parallel loop.
+// Thread-safe.
 #pragma once
 
 #include "openmp/region.hpp"
@@ -20,6 +22,12 @@ struct Mark {
 // Implements __mh_ws_mark(). Schedules: 0 unspecified, 1 static, 2 dynamic, 3 guided, 4 runtime, 5
 // auto; a chunk of 0 is unspecified. Returns the number of threads to ask for.
 int mark_next_region(int schedule, long chunk, int steal_schedule, long steal_chunk);
+
+// Says that all threads of a marked loop may call MPI although the loop is not shared: the MPI
+// library admits several threads. Until then such a loop has one thread.
+void permit_teams();
+// The number of threads of a marked loop that is not shared, outside of all parallel regions.
+int unshared_team();
 
 // The mark of the last region that this thread has encountered.
 extern constinit thread_local Mark last_mark;

@@ -132,6 +132,12 @@ bool is_imported(const char* name) {
   return ::dl_iterate_phdr(search_object, &search) != 0;
 }
 
+void* in_run_time(const char* name) {
+  RunTimes found;
+  ::dl_iterate_phdr(look_for_run_time, &found);
+  return found.count != 0 ? mh_address(&found.first, name) : nullptr;
+}
+
 bool is_of_run_time(const char* name) { return function_of_run_time(name) != nullptr; }
 
 Status rebind_all(std::vector<Binding> bindings) {

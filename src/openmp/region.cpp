@@ -18,10 +18,6 @@ constexpr float kMostReviews = 16;         // of a loop, by its owner
 // A shorter open loop is over before a second look.
 constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
-std::uint64_t guided(std::uint64_t left, std::uint64_t threads, std::uint64_t least) {
-  return std::max(left / (2 * threads), least);
-}
-
 // Conversions of signed 64-bit numbers take one instruction, others several and a branch.
 float as_float(std::uint64_t count) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
@@ -41,8 +37,8 @@ float rate_of(std::uint64_t spent, std::uint64_t iterations) {
 constinit thread_local Participant* current = nullptr;
 constinit thread_local Participant* part = nullptr;
 
-SharedRegion::SharedRegion(lend::Pool& pool)
-    : pool_(pool), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
+SharedRegion::SharedRegion(lend::Pool& pool, lend::Workers* spare)
+    : pool_(pool), spare_(spare), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
 
 // Returns the ticks that the iterations take the owner's team.
 float SharedRegion::alone(float rate, std::uint64_t iterations) const {
@@ -106,7 +102,7 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
            .bound = load_word(loop.bound),
            .count = load_word(loop.count)};
   if (!marked_) own_ = load_apart(own);
-  in_order_ = in_order;
+  in_order_ = in_order && !marked_;  // the iterations of a marked loop have no order
   estimate_loop();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
   const bool admitting = whole_ >= in_ticks(tuning::kLeastLoopNs);
@@ -169,6 +165,21 @@ void SharedRegion::review_loop(Participant& me) {
   } else if (rest >= in_ticks(tuning::kLeastLoopNs)) {
     offer(ends);
   }
+  if (offered_) call_spare(rest);
+}
+
+// A team that leaves cores of the rank idle shares a long loop with these. A core on which another
+// thread of the program works is left alone (workers.hpp).
+void SharedRegion::call_spare(float rest) {
+  if (spare_ == nullptr || own_threads_ > spare_->count()) return;
+  if (rest < in_ticks(tuning::kWorthCallingNs)) return;
+  spare_called_ = true;
+  spare_->start();
+}
+
+void SharedRegion::dismiss_spare() {
+  spare_called_ = false;
+  spare_->stop();
 }
 
 void SharedRegion::offer(std::uint64_t ends) {
@@ -207,6 +218,8 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
   const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
+  // The first helpers of a new loop cut their chunks by it.
+  if (known == 0) site_->ticks_per_iteration.store(seen, std::memory_order_relaxed);
   reviewed_at_ = now;
   reviewed_done_ = done;
   return std::max(seen, known);
@@ -236,15 +249,25 @@ void SharedRegion::learn(const Participant& owner) {
 std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) const {
   const std::uint64_t left = iterations_.left();
   if (cut.schedule == Schedule::dynamic) return cut.chunk;
-  if (cut.schedule == Schedule::guided) return guided(left, own_threads_ + 1, cut.chunk);
+  if (cut.schedule == Schedule::guided) return guided_chunk(left, cut.chunk);
   const float now = rate();
   if (now == 0) return 1;
-  const auto iterations_in = [&](float ns) {
-    return std::max<std::uint64_t>(as_whole(in_ticks(ns) / now), 1);
-  };
-  const std::uint64_t least = iterations_in(tuning::kLeastLoopChunkNs);
-  const std::uint64_t most = iterations_in(most_ns);
+  const std::uint64_t least = iterations_in(tuning::kLeastLoopChunkNs, now);
+  const std::uint64_t most = iterations_in(most_ns, now);
   return std::clamp(left / kShareOfRest, least, most);
+}
+
+// A share of the rest by the number of threads inside the loop, for a limited time: a helper keeps
+// a core no longer than its unit and a chunk. The user's least size comes first.
+std::uint64_t SharedRegion::guided_chunk(std::uint64_t left, std::uint64_t least) const {
+  const float now = rate();
+  if (now == 0) return least;
+  const std::uint64_t share = left / (2 * (own_threads_ + iterations_.helpers()));
+  return std::max(std::min(share, iterations_in(tuning::kMostGuidedChunkNs, now)), least);
+}
+
+std::uint64_t SharedRegion::iterations_in(float ns, float rate) const {
+  return std::max<std::uint64_t>(as_whole(in_ticks(ns) / rate), 1);
 }
 
 IterationRange SharedRegion::next_of_helper(Participant& me) {

@@ -23,6 +23,7 @@
 #include "base/biased_flag.hpp"
 #include "base/tuning.hpp"
 #include "lend/pool.hpp"
+#include "lend/workers.hpp"
 #include "openmp/iterations.hpp"
 #include "openmp/real.hpp"
 #include "openmp/sites.hpp"
@@ -130,8 +131,9 @@ inline void exclude_region(Participant& me, Obstacle what) {
 
 class SharedRegion final : public lend::LendableWork {
  public:
-  // `pool` outlives the region.
-  explicit SharedRegion(lend::Pool& pool);
+  // `pool` outlives the region, and so do the workers on the rank's spare cores (null: there are
+  // none).
+  explicit SharedRegion(lend::Pool& pool, lend::Workers* spare = nullptr);
   // Withdraws the region from the pool. Precondition: no thread is in the region.
   void close() { pool_.withdraw(lend::WorkKind::loops); }
 
@@ -157,6 +159,8 @@ class SharedRegion final : public lend::LendableWork {
   // Called when the owner has finished the body; returns when all helpers have.
   void leave() {
     part_from_helpers();
+    if (spare_called_) [[unlikely]]
+      dismiss_spare();
     entered_.lower();
   }
 
@@ -199,7 +203,7 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
   // Threads of a team that includes all possible helpers.
-  [[nodiscard]] std::uint32_t team() const { return own_threads_ + lend::kHelpers; }
+  [[nodiscard]] std::uint32_t team() const { return own_threads_ + pool_.most_helpers(); }
   // ---- Barriers of the team ---------------------------------------------------------------------
   //
   // A helper that has finished the loop takes part in barriers. Limit: a region with a barrier
@@ -253,6 +257,8 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] bool is_to_open();
   void review_loop(Participant& me);
   void offer(std::uint64_t ends);
+  void call_spare(float rest);
+  void dismiss_spare();
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
@@ -276,8 +282,12 @@ class SharedRegion final : public lend::LendableWork {
   void await_helpers();
   void let_go_on();
   [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
+  [[nodiscard]] std::uint64_t guided_chunk(std::uint64_t left, std::uint64_t least) const;
+  // Iterations that take this long, at least 1; `rate` in ticks, not 0.
+  [[nodiscard]] std::uint64_t iterations_in(float ns, float rate) const;
 
   lend::Pool& pool_;
+  lend::Workers* const spare_;
   const float ticks_per_ns_;
   Site* site_ = nullptr;
   Body body_ = nullptr;
@@ -296,6 +306,7 @@ class SharedRegion final : public lend::LendableWork {
   // Used by the thread that entered only: whether the loop was offered, and what this execution
   // teaches about the site.
   bool offered_ = false;
+  bool spare_called_ = false;
   std::uint64_t begin_ = 0;        // ticks, of the first chunk
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;

@@ -30,7 +30,7 @@ void forget_in_child() {
 
 bool has_marked_loops() { return rebind::is_imported("__mh_ws_mark"); }
 
-Status start_sharing(lend::Pool& pool, SharedLoops loops) {
+Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops) {
   shared_loops = loops;
   static const bool watched = ::pthread_atfork(nullptr, nullptr, forget_in_child) == 0;
   if (!watched) return {Code::system};
@@ -41,7 +41,7 @@ Status start_sharing(lend::Pool& pool, SharedLoops loops) {
   const Status bound = rebind::rebind_all(std::move(bindings));
   if (!bound) return bound;
   g_pool = &pool;
-  g_region.emplace(pool);
+  g_region.emplace(pool, spare);
   detail::region.store(&*g_region, std::memory_order_relaxed);
   return {};
 }

@@ -7,15 +7,17 @@
 
 #include "base/result.hpp"
 #include "lend/pool.hpp"
+#include "lend/workers.hpp"
 #include "openmp/names.hpp"
 #include "openmp/participation.hpp"
 #include "openmp/sites.hpp"
 
 namespace mh::openmp {
 
-// Exposes the process's loops to the helpers of the pool from now on. `unsupported` if the process
-// has no OpenMP run time, or several; nothing is changed then.
-Status start_sharing(lend::Pool& pool, SharedLoops loops);
+// Exposes the process's loops to the helpers of the pool from now on. `spare`: the workers on the
+// rank's spare cores, or null. `unsupported` if the process has no OpenMP run time, or several;
+// nothing is changed then.
+Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops);
 // True if the program or one of its libraries has marked loops.
 bool has_marked_loops();
 // True if no region is in progress on the calling thread, so that its team is idle.

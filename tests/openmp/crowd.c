@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A loop that several helpers join at once: iterations sleep, so that two cores suffice for all.
  * Rank 0 runs the loop until as many helpers, and as many threads of its own team, have done
- * iterations as the arguments say; the other ranks wait.
+ * iterations as the first two arguments say; the other ranks wait in a barrier. The third argument
+ * may change that: `all` ranks run the loop, or the others wait in MPI_`finalize`. test_helpers.py
+ * also makes a program with a marked loop from this source.
  *
- * Prints `case crowd ok|WRONG joined|alone`, and the numbers. */
+ * Prints `case crowd ok|WRONG joined|alone` for all ranks that run the loop, and the numbers of
+ * that with the fewest. */
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
@@ -55,15 +58,23 @@ int main(int argc, char** argv) {
   MPI_Init(&argc, &argv);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const int wanted = argc > 1 ? atoi(argv[1]) : 3, own = argc > 2 ? atoi(argv[2]) : 1;
-  for (; rank == 0 && times < MOST && (helpers.count < wanted || team.count < own); ++times) {
+  const char* how = argc > 3 ? argv[3] : "";
+  const int works = rank == 0 || strcmp(how, "all") == 0;
+  for (; works && times < MOST && (helpers.count < wanted || team.count < own); ++times) {
     if (loop() != (long)N * (N - 1) / 2) right = 0;
   }
   for (int i = 0; i < N; ++i) right = right && seen[i] == times;
-  if (rank == 0) {
-    printf("case crowd %s %s\n", right ? "ok" : "WRONG", helpers.count ? "joined" : "alone");
-    printf("helpers %d team %d\n", helpers.count, team.count);
+  int all[3] = {right, works ? helpers.count : THREADS, works ? team.count : THREADS};
+  if (strcmp(how, "finalize") != 0) {
+    int mine[3];
+    memcpy(mine, all, sizeof mine);
+    MPI_Barrier(MPI_COMM_WORLD);
+    MPI_Reduce(mine, all, 3, MPI_INT, MPI_MIN, 0, MPI_COMM_WORLD);
   }
-  MPI_Barrier(MPI_COMM_WORLD);
+  if (rank == 0) {
+    printf("case crowd %s %s\n", all[0] ? "ok" : "WRONG", all[1] ? "joined" : "alone");
+    printf("helpers %d team %d\n", all[1], all[2]);
+  }
   MPI_Finalize();
   return 0;
 }

@@ -55,6 +55,7 @@ void start_helping() {
   real.Query_thread(&level);
   detail::config.multiple = level == MPI_THREAD_MULTIPLE;
   switches.threads = config.multiple;
+  if (config.multiple) openmp::permit_teams();
   real.Comm_rank(MPI_COMM_WORLD, &detail::config.world_rank);
   MPI_Errhandler handler{};
   real.Comm_get_errhandler(MPI_COMM_WORLD, &handler);

@@ -36,7 +36,8 @@ void share_loops() {
   const auto which_loops =
       settings().openmp ? openmp::SharedLoops::all : openmp::SharedLoops::marked;
   openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
-  const Status shared = openmp::start_sharing(*services.helpers, which_loops);
+  const Status shared = openmp::start_sharing(
+      *services.helpers, services.workers ? &*services.workers : nullptr, which_loops);
   if (shared) {
     switches.threads = switches.threads || openmp::has_marked_loops();
     in_loop::start();

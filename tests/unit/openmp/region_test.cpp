@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <atomic>
 #include <mutex>
 #include <thread>
@@ -285,6 +286,179 @@ TEST(SharedRegion, the_users_word_on_chunks_is_kept) {
       expect_every_iteration_once(work);
     }
   }
+}
+
+// A loop that records the chunks it is given, as a compiled body does them.
+class Chunks {
+ public:
+  struct Chunk {
+    Participant::Role role;
+    IterationRange range;
+    std::uint64_t left;     // before the chunk was claimed
+    std::uint64_t threads;  // in the loop then
+  };
+
+  Chunks(std::uint64_t count, const LoopChunkRule& own, const LoopChunkRule& helpers)
+      : stage_(2), pool_(stage_.node(0), stage_.lendings(0), 3), region_(pool_), count_(count) {
+    stage_.enter(0);
+    decide_site(site_, Obstacle::none);
+    EXPECT_TRUE(region_.enter(site_, body, this, 1));
+    region_.set_chunk_rules(own, helpers);
+    region_.begins_in_loop();
+  }
+  ~Chunks() {
+    region_.leave();
+    region_.close();
+  }
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+
+  void set_rate(double ns) {
+    site_.ticks_per_iteration.store(static_cast<float>(ns * ticks_per_ns()));
+  }
+  void open() {
+    region_.open({.start = 0, .step = 1, .bound = count_, .count = count_}, {}, false);
+  }
+  // A chunk of the owner, each of whose iterations takes `ns`.
+  void own_chunk(double ns) {
+    const IterationRange range = region_.next(owner_);
+    add(owner_.role, range, 1);
+    const std::uint64_t until = ticks() + ticks_from_ns(ns) * range.size();
+    while (ticks() < until) spin_pause();
+  }
+  void run_helper(std::uint32_t number) { region_.unit(number, ~0ULL); }
+
+  // A second helper joins once the first has its first chunk.
+  bool second_joins = false;
+  std::vector<Chunk> chunks;
+
+ private:
+  static void body(void* data) { static_cast<Chunks*>(data)->run_as_helper(); }
+
+  void run_as_helper() {
+    ++inside_;
+    for (;;) {
+      const IterationRange range = region_.next(*current);
+      if (range.empty()) break;
+      add(current->role, range, 1 + inside_);
+      if (second_joins && inside_ == 1) run_helper(1);
+    }
+    --inside_;
+  }
+  void add(Participant::Role role, const IterationRange& range, std::uint64_t threads) {
+    chunks.push_back({role, range, left_, threads});
+    left_ -= range.size();
+  }
+
+  test::Stage stage_;
+  lend::Pool pool_;
+  SharedRegion region_;
+  Site site_;
+  std::uint64_t count_;
+  std::uint64_t left_ = count_;
+  std::uint64_t inside_ = 0;
+  Participant owner_{.role = Participant::Role::owner, .site = &site_, .loops = 1};
+};
+
+constexpr LoopChunkRule kGuidedByTwo{.schedule = Schedule::guided, .chunk = 2};
+
+TEST(SharedRegion, dynamic_chunks_are_as_long_as_the_user_says) {
+  Chunks loop(100, {.schedule = Schedule::dynamic, .chunk = 7},
+              {.schedule = Schedule::dynamic, .chunk = 5});
+  loop.set_rate(1e3);
+  loop.open();
+  loop.own_chunk(0);
+  loop.own_chunk(0);
+  loop.run_helper(0);
+  ASSERT_EQ(loop.chunks.size(), 20U);
+  std::uint64_t end = 100;
+  for (std::size_t i = 0; i < loop.chunks.size(); ++i) {
+    const IterationRange range = loop.chunks[i].range;
+    if (i < 2) {
+      EXPECT_EQ(range.first, 7 * i);
+      EXPECT_EQ(range.size(), 7U);
+      continue;
+    }
+    EXPECT_EQ(range.end, end) << "helpers take from the end";
+    EXPECT_EQ(range.size(), std::min<std::uint64_t>(5, end - 14));
+    end = range.first;
+  }
+}
+
+// The time of an iteration is set low, so that it does not limit chunks.
+TEST(SharedRegion, guided_chunks_are_half_of_a_fair_share_for_all_in_the_loop) {
+  for (const bool two : {false, true}) {
+    SCOPED_TRACE(two);
+    Chunks loop(40'000, kGuidedByTwo, kGuidedByTwo);
+    loop.second_joins = two;
+    loop.set_rate(1);
+    loop.open();
+    loop.own_chunk(0);
+    loop.run_helper(0);
+    std::uint64_t most_threads = 0;
+    for (const Chunks::Chunk& chunk : loop.chunks) {
+      const std::uint64_t share = std::max<std::uint64_t>(chunk.left / (2 * chunk.threads), 2);
+      EXPECT_EQ(chunk.range.size(), std::min(share, chunk.left)) << chunk.left;
+      most_threads = std::max(most_threads, chunk.threads);
+    }
+    EXPECT_EQ(most_threads, two ? 3U : 2U);
+    EXPECT_GT(loop.chunks.size(), 20U);
+  }
+}
+
+TEST(SharedRegion, a_guided_chunk_lasts_a_limited_time) {
+  Chunks loop(400, kGuidedByTwo, kGuidedByTwo);
+  loop.set_rate(5e3);
+  loop.open();
+  loop.own_chunk(0);
+  loop.run_helper(0);
+  ASSERT_GE(loop.chunks.size(), 2U);
+  const auto most = static_cast<std::uint64_t>(tuning::kMostGuidedChunkNs / 5e3);
+  EXPECT_LE(loop.chunks[0].range.size(), most + 1);
+  EXPECT_LE(loop.chunks[1].range.size(), most + 1);
+  EXPECT_GE(loop.chunks[1].range.size(), most - 1);
+}
+
+// Nobody knows the time of an iteration before the owner has done some.
+TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) {
+  Chunks loop(400, {.schedule = Schedule::guided, .chunk = 1},
+              {.schedule = Schedule::guided, .chunk = 1});
+  loop.open();
+  loop.own_chunk(1e6);
+  loop.own_chunk(1e6);
+  loop.run_helper(0);
+  ASSERT_GE(loop.chunks.size(), 3U);
+  EXPECT_EQ(loop.chunks[0].range.size(), 1U);
+  EXPECT_EQ(loop.chunks[2].role, Participant::Role::helper);
+  EXPECT_EQ(loop.chunks[2].range.size(), 1U) << "an iteration of a millisecond";
+}
+
+// The rank's own workers take the place of waiting ranks.
+TEST(SharedRegion, a_long_loop_calls_the_spare_cores_of_its_rank) {
+  test::Stage stage(2);
+  stage.enter(0);
+  lend::Pool pool(stage.node(0), stage.lendings(0), 3);
+  lend::Workers spare(
+      stage.node(0), 0, lend::VictimPolicy::most_work,
+      [](std::uint32_t, lend::WorkKind) { return true; }, {0, 1}, 40e9);
+  SharedRegion region(pool, &spare);
+  Site site;
+  std::uint64_t helped = 0;
+  const std::uint64_t patience_ends = ticks() + ticks_from_ns(40e9);
+  while (helped == 0 && ticks() < patience_ends) {
+    Work work(region);
+    ASSERT_TRUE(region.enter(site, Work::body, &work, 1));
+    Participant me = region.member(0);
+    current = &me;
+    region.run_body();
+    current = nullptr;
+    region.account(me);
+    region.leave();
+    expect_every_iteration_once(work);
+    helped += work.by_helpers;
+  }
+  EXPECT_GT(helped, 0U);
+  region.close();
 }
 
 TEST(SharedRegion, a_region_that_met_an_obstacle_is_not_opened_to_helpers) {
