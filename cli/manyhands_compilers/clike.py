@@ -2,9 +2,9 @@
 """OpenMP in place of the `ws` directives of a preprocessed C or C++ text.
 
 Every directive is a single line there, whether it was a `#pragma` or a `_Pragma` within a macro,
-and is replaced by a single line: line numbers stay. Declarations come once, in front, between line
-markers. Sections become a shared loop over a `switch`: `case` labels take the lines of the
-`section` directives.
+and is replaced by a single line, or by several with a line marker: line numbers stay. Declarations
+come once, in front, between line markers. Sections become a shared loop over a `switch`: `case`
+labels take the lines of the `section` directives.
 
 OpenMP directives of the user are blanked unless the user asked for OpenMP, because the compiler
 gets OpenMP only for our directives. Declarations of reductions stay, for use in our clauses.
@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from manyhands_compilers import directives, macros
+from manyhands_compilers import directives, exclusion, macros
 from manyhands_compilers.directives import Directive, Refused, Schedule
 from manyhands_compilers.options import CXX
 from manyhands_compilers.places import Faults, fault, marker, place_of
@@ -87,7 +87,7 @@ def openmp(directive: Directive, language: str) -> str:
     """The line that replaces the directive."""
     if directive.name in ("for", "sections"):
         threads = mark(directives.shares(directive), language)
-        clauses = f"{directives.SCHEDULE}{directives.kept(directive)}"
+        clauses = f"{directives.team_schedule(directive)}{directives.kept(directive)}"
         return f"#pragma omp parallel for {threads} {clauses}"
     return f"#pragma omp {directive.name}" + "".join(f" {clause}" for clause in directive.clauses)
 
@@ -135,6 +135,68 @@ def end_of_loop(text: str, start: int) -> int | None:
     return None
 
 
+HEADED = ("if", "for", "while", "switch")
+
+
+def end_of_statement(text: str, start: int) -> int | None:
+    """The position behind the statement that begins at `start`; None if the text ends before."""
+    first = next(tokens(text, start), None)
+    if first is None:
+        return None
+    word, at = first
+    if word == "{":
+        end = end_of_braces(text, at)
+        return None if end is None else end + 1
+    if word in HEADED:
+        return end_behind_head(text, at + len(word), word)
+    if word in ("else", "do", "try"):
+        end = end_of_statement(text, at + len(word))
+        following = next(tokens(text, end), ("", 0)) if end is not None else ("", 0)
+        if word == "do" and following[0] == "while":
+            return end_of_expression(text, following[1])
+        catches = word == "try" and following[0] == "catch"
+        return end_behind_head(text, following[1] + len("catch"), "try") if catches else end
+    return end_of_expression(text, at)
+
+
+def end_behind_head(text: str, start: int, word: str) -> int | None:
+    """The end of a statement with a head in parentheses, and of what belongs to it."""
+    head = next(tokens(text, start), None)
+    if head is not None and head[0] == "constexpr":
+        head = next(tokens(text, head[1] + len(head[0])), None)
+    end = end_of_head(text, head[1]) if head is not None and head[0] == "(" else None
+    end = end_of_statement(text, end) if end is not None else None
+    if end is None:
+        return None
+    following = next(tokens(text, end), ("", 0))
+    if word == "if" and following[0] == "else":
+        return end_of_statement(text, following[1] + len("else"))
+    if word == "try" and following[0] == "catch":
+        return end_behind_head(text, following[1] + len("catch"), word)
+    return end
+
+
+DEPTH = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
+
+
+def end_outside(text: str, start: int, last: str) -> int | None:
+    """The position behind the first such token outside of brackets."""
+    depth = 0
+    for token, at in tokens(text, start):
+        depth += DEPTH.get(token, 0)
+        if token == last and depth == 0:
+            return at + 1
+    return None
+
+
+def end_of_expression(text: str, start: int) -> int | None:
+    return end_outside(text, start, ";")
+
+
+def end_of_head(text: str, start: int) -> int | None:
+    return end_outside(text, start, ")")
+
+
 # --- a whole text -----------------------------------------------------------------------------
 
 
@@ -147,6 +209,7 @@ class Rewriting:
         self.faults: list[str] = []
         self.edits: list[tuple[int, int, str]] = []  # start, end, what comes there
         self.sections = False
+        self.excludes = False
         self.hidden = hidden(text)
 
     def visible(self, pattern: re.Pattern[str]) -> list[re.Match[str]]:
@@ -202,6 +265,24 @@ class Rewriting:
         self.insert(first[1], f"{loop}switch ({PLACEHOLDER}) ")
         self.sections = True
 
+    def exclude(self, found: Found) -> None:
+        """Lock the statement behind `ws critical` or `ws atomic` for all processes of the node."""
+        directive = found.directive
+        end = end_of_statement(self.text, found.end)
+        if end is None:
+            self.complain(found.start, f"'ws {directive.name}' must be followed by a statement")
+            return
+        if directive.name == "critical":
+            before, behind = exclusion.around(directive.argument("") or "")
+        else:
+            reads = any(clause.name in ("read", "capture") for clause in directive.clauses)
+            wide = exclusion.is_wide(self.text[found.end : end], reads)
+            before, behind = exclusion.around(exclusion.WIDE_ATOMICS, wide)
+        place = marker(place_of(self.text, found.start))
+        self.excludes = True
+        self.replace(found, f"{before}\n{place}\n{openmp(directive, self.request.language)}")
+        self.insert(end, behind)
+
     def check_nesting(self, found: list[Found]) -> None:
         shared = [f for f in found if f.directive.name in ("for", "sections")]
         cancels = [m for m in self.visible(OMP) if "cancel" in m.group(1)]
@@ -249,7 +330,9 @@ class Rewriting:
         for f in found:
             if f.directive.name == "sections":
                 self.rewrite_sections(f, found)
-            if f.directive.name != "section":
+            if f.directive.name in ("atomic", "critical"):
+                self.exclude(f)
+            elif f.directive.name != "section":
                 self.replace(f, openmp(f.directive, self.request.language))
         self.check_nesting(found)
         if not self.faults:
@@ -281,8 +364,13 @@ class Rewriting:
         return text[:start] + "\n".join(lines) + text[start:]
 
     def declarations(self) -> str:
-        kind = 'extern "C" int' if self.request.language == CXX else "extern int"
-        line = f"{kind} __mh_ws_mark(int, long, int, long) __attribute__((__weak__));"
+        extern = 'extern "C"' if self.request.language == CXX else "extern"
+        weak = "__attribute__((__weak__))"
+        line = f"{extern} int __mh_ws_mark(int, long, int, long) {weak};"
+        if self.excludes:
+            number = "(unsigned long long)"
+            line += f" {extern} void __mh_ws_lock{number} {weak};"
+            line += f" {extern} void __mh_ws_unlock{number} {weak};"
         if self.sections:
             line += f" static int {PLACEHOLDER};"
         return line

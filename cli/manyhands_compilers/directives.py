@@ -4,8 +4,10 @@
 A directive is a name and clauses; C, C++ and Fortran differ in a few names only. A shared loop
 becomes a parallel loop that asks the library for its number of threads (`__mh_ws_mark`). The
 library thus learns that the loop may be shared, and the kind and chunk size of `schedule` and
-`steal_schedule`. The loop itself always gets the form of dynamic schedule in which a late thread
-can join. Without the library the loop runs in a single thread, as without directives.
+`steal_schedule`. The loop itself always gets a form of schedule in which a late thread can join. A
+team without the library's own loops (one rank on the node) follows that schedule, so it is as near
+to the user's as such forms allow. Without the library the loop runs in a single thread, as without
+directives.
 """
 
 from __future__ import annotations
@@ -31,9 +33,6 @@ DIRECTIVES = {
         *("atomic", "end atomic", "critical", "end critical"),
     ),
 }
-# A single iteration, or section, at a time: the library applies the real schedule.
-SCHEDULE = "schedule(nonmonotonic:dynamic,1)"
-
 WHY_NOT = {
     "nowait": "a shared loop ends when all of its iterations have ended, those other ranks have "
     "taken too; remove it",
@@ -43,6 +42,8 @@ WHY_NOT = {
     "own rank",
     "cancellation": "iterations that another rank has taken cannot be called back; leave the loop "
     "to its own rank",
+    "task": "a task may go on in any thread of a team, and helpers leave it within a millisecond; "
+    "put the tasks into an array and share a loop over it, with schedule(dynamic, 1)",
     "num_threads": "who helps is found out at run time; remove it",
 }
 
@@ -249,6 +250,22 @@ def kept(directive: Directive) -> str:
     """The clauses that OpenMP has, too, as they were written."""
     own = ("schedule", "steal_schedule")
     return "".join(f" {clause}" for clause in directive.clauses if clause.name not in own)
+
+
+def team_schedule(directive: Directive) -> str:
+    """The schedule of a team that the library does not serve.
+
+    A static schedule without a chunk size deals iterations out before the loop begins, so no late
+    thread could join; guided hands out nearly as few chunks. LLVM's runtime loses last values of
+    nonmonotonic dynamic loops.
+    """
+    own = shares(directive)[0]
+    keeps_last = any(clause.name == "lastprivate" for clause in directive.clauses)
+    order = "monotonic" if keeps_last else "nonmonotonic"
+    if own.kind == KINDS["runtime"]:
+        return f"schedule({order}:runtime)"
+    by_chunks = own.kind == KINDS["dynamic"] or (own.kind == KINDS["static"] and own.chunk)
+    return f"schedule({order}:{'dynamic' if by_chunks else 'guided'},{own.chunk or 1})"
 
 
 def shares(directive: Directive) -> tuple[Schedule, Schedule]:

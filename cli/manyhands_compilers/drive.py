@@ -358,7 +358,7 @@ class Driver:
     def link_one(self, unit: Unit, needs: Needs) -> int:
         """Compile and link by a single call."""
         needs.openmp = False  # an option of the unit
-        needs.fortran = needs.fortran or "mh_ws_mark(" in unit.text and unit.language == "f95"
+        needs.fortran = needs.fortran or unit.language == "f95" and fortran.calls_us(unit.text)
         read, data = self.given(unit)
         words = self.with_inputs({unit.source.at: [*read, "-x", "none"]})
         words += [*self.side_words(unit.source), *unit.options, *self.link_words(needs)]

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from manyhands_compilers import directives
+from manyhands_compilers import directives, exclusion
 from manyhands_compilers.directives import Directive, Refused, Schedule
 from manyhands_compilers.places import MARKER, Faults, fault, marker, unescaped
 from manyhands_compilers.units import Units
@@ -42,6 +42,17 @@ INTERFACE = (
     "end function mh_ws_mark",
     "end interface",
 )
+LOCKS = (
+    "interface",
+    "subroutine mh_ws_lock(n)",
+    "integer(8) :: n",
+    "end subroutine mh_ws_lock",
+    "subroutine mh_ws_unlock(n)",
+    "integer(8) :: n",
+    "end subroutine mh_ws_unlock",
+    "end interface",
+)
+CALLS = re.compile(r"\bmh_ws_(mark|lock)\(")
 MARGIN = "      "
 
 
@@ -56,6 +67,11 @@ class Request(NamedTuple):
 
 def has_directives(text: str) -> bool:
     return "$" in text and DIRECTIVE.search(text) is not None
+
+
+def calls_us(text: str) -> bool:
+    """Whether a text that was rewritten needs functions in C."""
+    return CALLS.search(text) is not None
 
 
 def columns(flags: list[str]) -> int:
@@ -84,7 +100,8 @@ def openmp(directive: Directive) -> str:
     """The OpenMP directive, on one line of any length, without its sentinel."""
     if directive.name in ("do", "sections"):
         threads = mark(directives.shares(directive))
-        return f"parallel do {threads} {directives.SCHEDULE}{directives.kept(directive)}"
+        schedule = directives.team_schedule(directive)
+        return f"parallel do {threads} {schedule}{directives.kept(directive)}"
     if directive.name in ("end do", "end sections"):
         return "end parallel do"
     return directive.name + "".join(f" {clause}" for clause in directive.clauses)
@@ -104,6 +121,20 @@ def continued(words: str, fixed: bool) -> list[str]:
         return [f"!$omp{'&' if at else ' '}{row}" for at, row in enumerate(rows)]
     last = len(rows) - 1
     return [f"!$omp {row}{' &' if at < last else ''}" for at, row in enumerate(rows)]
+
+
+def statement(words: str, fixed: bool) -> list[str]:
+    """A statement split into lines, each within the columns of its form."""
+    rows, row = [], ""
+    for piece in PIECE.findall(words):
+        if row and len(row) + len(piece) > 62:
+            rows.append(row)
+            row = ""
+        row += piece if row else piece.lstrip()
+    rows.append(row)
+    if fixed:
+        return [f"{'     &' if at else MARGIN}{row}" for at, row in enumerate(rows)]
+    return [f"{MARGIN}{row}{' &' if at < len(rows) - 1 else ''}" for at, row in enumerate(rows)]
 
 
 def without_comment(text: str) -> str:
@@ -138,6 +169,18 @@ class Sections:
         return f"{MARGIN}case ({self.cases - 1})"
 
 
+class Atomic:
+    """An atomic construct whose end has not been seen."""
+
+    def __init__(self, directive: Directive, at: int) -> None:
+        names = [clause.name for clause in directive.clauses]
+        self.at = at  # the line of the directive
+        self.has_end = "capture" in names  # must have its end directive
+        self.reads = self.has_end or "read" in names
+        self.statements: list[str] = []
+        self.last = at  # the last line of its statements
+
+
 class Rewriting:
     """A text, read line by line; the output is kept by input line."""
 
@@ -150,6 +193,8 @@ class Rewriting:
         self.faults: list[str] = []
         self.inserts: dict[int, set[str]] = {}  # what to declare in front of a line
         self.sections: list[Sections] = []
+        self.criticals: list[str] = []  # names of those that are open
+        self.atomic: Atomic | None = None
         self.statements = 0
         self.shared: tuple[int, int] | None = None  # depth and line of the shared loop we are in
         self.keeping = False  # an OpenMP directive of the user goes on
@@ -179,6 +224,8 @@ class Rewriting:
                 continue
             self.take_line(at, line)
             at += 1
+        self.end_statement(at - 1)
+        self.end_atomic()
         for sections in self.sections:
             self.complain(sections.at, "'ws sections' without 'ws end sections'; add it")
         if self.faults:
@@ -240,6 +287,8 @@ class Rewriting:
         self.pending, self.pending_from = expanded[6:], at
 
     def end_statement(self, last: int) -> None:
+        if self.pending.strip():
+            self.add_to_atomic(without_comment(self.pending).strip(), last)
         text = STRING.sub("''", self.pending)
         self.pending = ""
         for statement in without_comment(text).lower().split(";"):
@@ -268,6 +317,8 @@ class Rewriting:
             self.out[line] = []
         try:
             directive = directives.parse(text, "fortran")
+            if directive.name != "end atomic":
+                self.end_atomic()
             self.out[at] = self.replaced(directive, at)
         except Refused as refused:
             self.complain(at, str(refused))
@@ -312,7 +363,53 @@ class Rewriting:
             return []  # their number is known at their end
         if directive.name in ("section", "end sections"):
             return self.replaced_section(directive)
-        return continued(openmp(directive), self.request.fixed)
+        return self.excluding(directive, at)
+
+    # --- critical and atomic
+
+    def excluding(self, directive: Directive, at: int) -> list[str]:
+        lines = continued(openmp(directive), self.request.fixed)
+        if directive.name == "critical":
+            self.declare("lock")
+            self.criticals.append((directive.argument("") or "").lower())
+            return self.statement(exclusion.calls(self.criticals[-1])[0]) + lines
+        if directive.name == "end critical" and self.criticals:
+            return lines + self.statement(exclusion.calls(self.criticals.pop())[1])
+        if directive.name == "atomic":
+            self.declare("lock")
+            self.atomic = Atomic(directive, at)
+        if directive.name == "end atomic" and self.atomic:
+            return lines + self.surround_atomic()
+        return lines
+
+    def statement(self, words: str) -> list[str]:
+        return statement(words, self.request.fixed)
+
+    def add_to_atomic(self, text: str, last: int) -> None:
+        if self.atomic and self.atomic.statements and not self.atomic.has_end:
+            self.end_atomic()
+        if self.atomic:
+            self.atomic.statements.append(text)
+            self.atomic.last = last
+
+    def end_atomic(self) -> None:
+        """End a construct that has no end directive, if there is one."""
+        if self.atomic is None:
+            return
+        file, line = self.places[self.atomic.last]
+        self.out[self.atomic.last] += [*self.surround_atomic(), marker((file, line + 1))]
+
+    def surround_atomic(self) -> list[str]:
+        """Put the lock in front of the construct; returns what comes behind it."""
+        assert self.atomic is not None
+        at = self.atomic.at
+        wide = exclusion.wide_in_fortran(self.atomic.statements, self.atomic.reads)
+        self.atomic = None
+        if not wide:
+            return []
+        before, behind = exclusion.calls(exclusion.WIDE_ATOMICS, wide)
+        self.out[at] = [*self.statement(before), marker(self.places[at]), *self.out[at]]
+        return self.statement(behind)
 
     def replaced_section(self, directive: Directive) -> list[str]:
         if not self.sections:
@@ -358,6 +455,7 @@ class Rewriting:
 
     def declarations(self, names: set[str]) -> list[str]:
         rows = list(INTERFACE) if "mark" in names else []
+        rows += LOCKS if "lock" in names else ()
         if "section" in names:
             rows.append(f"integer(4) :: {VARIABLE}")
         return [MARGIN + row for row in rows]

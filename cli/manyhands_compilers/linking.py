@@ -12,8 +12,8 @@ import os
 from collections.abc import Iterable
 
 RUNTIME_NAMES = (b"__mh_ws_mark", b"GOMP_", b"__kmpc_")
-FORTRAN_NAME = b"mh_ws_mark"
-C_NAME = b"__mh_ws_mark"
+FORTRAN_NAMES = (b"mh_ws_mark", b"mh_ws_lock")
+C_NAMES = b"__mh_ws_"
 
 # A function under each of the names that Fortran compilers give it.
 STUB = r"""
@@ -23,8 +23,20 @@ HIDDEN int mh_ws_mark_(const int *k, const long long *c, const int *tk, const lo
 HIDDEN int mh_ws_mark_(const int *k, const long long *c, const int *tk, const long long *tc) {
   return __mh_ws_mark ? __mh_ws_mark(*k, (long)*c, *tk, (long)*tc) : 1;
 }
-extern HIDDEN __typeof__(mh_ws_mark_) mh_ws_mark __attribute__((__alias__("mh_ws_mark_")));
-extern HIDDEN __typeof__(mh_ws_mark_) mh_ws_mark__ __attribute__((__alias__("mh_ws_mark_")));
+extern void __mh_ws_lock(unsigned long long) __attribute__((__weak__));
+extern void __mh_ws_unlock(unsigned long long) __attribute__((__weak__));
+HIDDEN void mh_ws_lock_(const long long *name);
+HIDDEN void mh_ws_unlock_(const long long *name);
+HIDDEN void mh_ws_lock_(const long long *name) {
+  if (__mh_ws_lock) __mh_ws_lock((unsigned long long)*name);
+}
+HIDDEN void mh_ws_unlock_(const long long *name) {
+  if (__mh_ws_unlock) __mh_ws_unlock((unsigned long long)*name);
+}
+#define ALIAS(name, of) extern HIDDEN __typeof__(of) name __attribute__((__alias__(#of)));
+ALIAS(mh_ws_mark, mh_ws_mark_) ALIAS(mh_ws_mark__, mh_ws_mark_)
+ALIAS(mh_ws_lock, mh_ws_lock_) ALIAS(mh_ws_lock__, mh_ws_lock_)
+ALIAS(mh_ws_unlock, mh_ws_unlock_) ALIAS(mh_ws_unlock__, mh_ws_unlock_)
 """
 
 
@@ -40,8 +52,8 @@ class Needs:
 
     def look_into(self, data: bytes) -> None:
         self.openmp = self.openmp or any(name in data for name in RUNTIME_NAMES)
-        rest = data.replace(C_NAME, b"") if FORTRAN_NAME in data else b""
-        self.fortran = self.fortran or FORTRAN_NAME in rest
+        rest = data.replace(C_NAMES, b"") if b"mh_ws_" in data else b""
+        self.fortran = self.fortran or any(name in rest for name in FORTRAN_NAMES)
 
 
 def archives(names: Iterable[str], folders: list[str]) -> list[str]:

@@ -95,6 +95,7 @@ Status Node::initialise(std::span<std::byte> memory, std::uint32_t ranks, std::s
   if (::getrandom(header->job_key, sizeof header->job_key, 0) != sizeof header->job_key) {
     return from_errno(errno);
   }
+  if (!header->locks.initialise()) return {Code::system, ENOTSUP};
   header->layout = kLayout;
   header->ranks = ranks;
   header->stride = stride_for(area_bytes);

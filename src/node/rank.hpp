@@ -2,8 +2,8 @@
 // The fixed part of the node segment: facts that the ranks of a node publish about themselves.
 //
 // Grouped by writer. The node's first rank writes the header before any rank attaches, except the
-// work board and the affinity. Each rank writes its own record. Upper components append their areas
-// behind the records (node::Node gives every rank a stride of bytes).
+// work board, the affinity and the names of locks. Each rank writes its own record. Upper
+// components append their areas behind the records (node::Node gives every rank a stride of bytes).
 #pragma once
 
 #include <sys/types.h>
@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "node/named_locks.hpp"
 
 namespace mh::node {
 
@@ -21,7 +22,7 @@ inline constexpr std::uint32_t kMaxRanks = 1024;  // of a node; a larger node ru
 // CPUs in the NUMA map; higher ones count as NUMA node 0.
 inline constexpr std::uint32_t kMaxCpus = 2048;
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 6;
+inline constexpr std::uint32_t kLayout = 7;
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, constant afterwards.
@@ -121,6 +122,7 @@ struct alignas(kCacheLine) SegmentHeader {
   // while it joins (fetch_or, relaxed: the barrier after joining publishes the union).
   alignas(kCacheLine) std::atomic<std::uint64_t> affinity[kMaxCpus / 64];
   std::atomic<std::uint64_t> contested[kMaxCpus / 64];
+  NamedLocks locks;
 };
 
 static_assert(std::is_standard_layout_v<SegmentHeader>);

@@ -7,30 +7,40 @@ import re
 
 import pytest
 from manyhands_compilers import clike, fortran
-from manyhands_compilers.places import Faults
+from manyhands_compilers.exclusion import WIDE_ATOMICS, lock_number
+from manyhands_compilers.places import Faults, place_of
 
-FOR = "#pragma omp parallel for num_threads(__mh_ws_mark ? __mh_ws_mark({}) : 1) "
-FOR += "schedule(nonmonotonic:dynamic,1)"
-DO = "!$omp parallel do num_threads(mh_ws_mark({})) schedule(nonmonotonic:dynamic,1)"
+FOR = "#pragma omp parallel for num_threads(__mh_ws_mark ? __mh_ws_mark({}) : 1) schedule({})"
+DO = "!$omp parallel do num_threads(mh_ws_mark({})) schedule(nonmonotonic:guided,1)"
+
+
+def shared(marks: str, schedule: str = "nonmonotonic:guided,1") -> str:
+    """The directive; `schedule` is that of a team which the library does not serve."""
+    return FOR.format(marks, schedule)
+
+
+def dynamic(marks: str, chunk: str) -> str:
+    return shared(marks, f"nonmonotonic:dynamic,{chunk}")
+
+
+ANY = shared("0, 0L, 0, 0L")
+LAST = shared("0, 0L, 0, 0L", "monotonic:guided,1")
+BY_CALL = shared("3, (long)(f(a, b) + 1), 0, 0L", "nonmonotonic:guided,f(a, b) + 1")
 
 C_TABLE = [
-    ("for", FOR.format("0, 0L, 0, 0L")),
-    ("for private(a, b) collapse(2)", FOR.format("0, 0L, 0, 0L") + " private(a, b) collapse(2)"),
-    ("for lastprivate(a),private(b)", FOR.format("0, 0L, 0, 0L") + " lastprivate(a) private(b)"),
-    ("for reduction(+ : s[0:n], t)", FOR.format("0, 0L, 0, 0L") + " reduction(+ : s[0:n], t)"),
-    ("for schedule(static)", FOR.format("1, 0L, 0, 0L")),
-    ("for schedule ( dynamic , 4 )", FOR.format("2, 4L, 0, 0L")),
-    ("for schedule(guided, f(a, b) + 1)", FOR.format("3, (long)(f(a, b) + 1), 0, 0L")),
-    ("for schedule(runtime)", FOR.format("4, 0L, 0, 0L")),
-    ("for schedule(auto)", FOR.format("5, 0L, 0, 0L")),
-    ("for schedule(nonmonotonic: dynamic, a ? b : c)", FOR.format("2, (long)(a ? b : c), 0, 0L")),
-    ("for steal_schedule(guided,8)", FOR.format("0, 0L, 3, 8L")),
-    ("for schedule(static,n) steal_schedule(dynamic)", FOR.format("1, (long)(n), 2, 0L")),
-    ("atomic", "#pragma omp atomic"),
-    ("atomic capture seq_cst", "#pragma omp atomic capture seq_cst"),
-    ("atomic read", "#pragma omp atomic read"),
-    ("critical", "#pragma omp critical"),
-    ("critical ( name )", "#pragma omp critical (name)"),
+    ("for", ANY),
+    ("for private(a, b) collapse(2)", ANY + " private(a, b) collapse(2)"),
+    ("for lastprivate(a),private(b)", LAST + " lastprivate(a) private(b)"),
+    ("for reduction(+ : s[0:n], t)", ANY + " reduction(+ : s[0:n], t)"),
+    ("for schedule(static)", shared("1, 0L, 0, 0L")),
+    ("for schedule ( dynamic , 4 )", dynamic("2, 4L, 0, 0L", "4")),
+    ("for schedule(guided, f(a, b) + 1)", BY_CALL),
+    ("for schedule(runtime)", shared("4, 0L, 0, 0L", "nonmonotonic:runtime")),
+    ("for schedule(auto)", shared("5, 0L, 0, 0L")),
+    ("for schedule(nonmonotonic: dynamic, a ? b : c)",
+     dynamic("2, (long)(a ? b : c), 0, 0L", "a ? b : c")),
+    ("for steal_schedule(guided,8)", shared("0, 0L, 3, 8L")),
+    ("for schedule(static,n) steal_schedule(dynamic)", dynamic("1, (long)(n), 2, 0L", "n")),
 ]  # fmt: skip
 
 
@@ -52,10 +62,88 @@ def test_c(directive: str, line: str) -> None:
     assert rewritten.splitlines()[-2:] == [line, ";"]
 
 
+# --- exclusion --------------------------------------------------------------------------------
+
+LOCKED = '{{ if ({0}__mh_ws_lock) __mh_ws_lock({1}ULL);\n# 1 "a.c"\n{2}\n{3} '
+LOCKED += "if ({0}__mh_ws_unlock) __mh_ws_unlock({1}ULL); }}"
+WIDE = lock_number(WIDE_ATOMICS)
+
+STATEMENTS = [
+    "x += 1;",
+    "{ x += 1; y(); }",
+    'if (a) { b(); } else for (;;) c(";");',
+    "do x++; while (y(2));",
+    "while (a) switch (b) { case 1: c; }",
+    "v[f(1, 2)] = (struct s){.a = 1}.a;",
+    "if (a) if (b) c(); else d();",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("name", ["", "name"])
+def test_a_critical_statement_has_the_lock_of_its_name(statement: str, name: str) -> None:
+    words = f"critical({name})" if name else "critical"
+    omp = "#pragma omp critical (name)" if name else "#pragma omp critical"
+    rewritten = c(f"#pragma ws {words}\n{statement}\nafter();")
+    assert LOCKED.format("", lock_number(name), omp, statement) + "\nafter();" in rewritten
+
+
+def test_every_name_of_a_critical_section_has_a_number_of_its_own() -> None:
+    numbers = {lock_number(name) for name in ("", "a", "b", "A", WIDE_ATOMICS)}
+    assert len(numbers) == 5
+    assert all(0 < number < 1 << 63 for number in numbers)
+
+
+ATOMICS = [
+    ("", "x += 1;", "x"),
+    ("", "x[i == 2] <<= a <= b;", "x[i == 2]"),
+    ("", "--p->x;", "p->x"),
+    ("update", "x = x * f(y = 2);", "x"),
+    ("write", "x = y;", "x"),
+    ("read", "v = x;", "v", "x"),
+    ("capture seq_cst", "v = x++;", "v", "x"),
+    ("capture", "v = x += y;", "v", "x"),
+    ("capture", "{ v = x; x -= 2; }", "v", "x"),
+    ("capture", "{ ++x; v = x; }", "x", "v"),
+]
+
+
+@pytest.mark.parametrize(("clauses", "statement", *"ab"), [(*a, "")[:4] for a in ATOMICS])
+def test_a_wide_atomic_update_takes_the_lock_of_all(
+    clauses: str, statement: str, a: str, b: str
+) -> None:
+    widths = " || ".join(f"sizeof({operand}) > 8" for operand in (a, b) if operand)
+    omp = f"#pragma omp atomic {clauses}".strip()
+    rewritten = c(f"#pragma ws atomic {clauses}\n{statement}")
+    assert LOCKED.format(f"({widths}) && ", WIDE, omp, statement) in rewritten
+
+
+def test_tasks_are_refused_with_what_to_do() -> None:
+    for refusal in (lambda: c("#pragma ws task\nf();"), lambda: free("!$ws task\ncall f()")):
+        with pytest.raises(Faults, match=r"'task' is refused: .* share a loop over it"):
+            refusal()
+
+
+def test_line_markers_are_no_part_of_a_variable() -> None:
+    rewritten = c('#pragma ws atomic\n# 7 "a.c"\n  x\n# 7 "a.c"\n [3] += 1;')
+    assert "(sizeof(x [3]) > 8)" in rewritten
+
+
+def test_what_is_excluded_must_follow() -> None:
+    for directive in ("critical", "atomic"):
+        with pytest.raises(Faults) as refused:
+            c(f"#pragma ws {directive}\n")
+        assert f"a.c:1: error: 'ws {directive}' must be followed by a statement" in str(
+            refused.value
+        )
+
+
 def test_cxx_converts_by_static_cast() -> None:
     text = "#pragma ws for schedule(dynamic, std::max(a, 2))"
     line = clike.rewrite(text, clike.Request("c++")).splitlines()[-1]
-    assert line == FOR.format("2, static_cast<long>(std::max(a, 2)), 0, 0L")
+    assert line == shared(
+        "2, static_cast<long>(std::max(a, 2)), 0, 0L", "nonmonotonic:dynamic,std::max(a, 2)"
+    )
 
 
 def test_declaration_is_between_markers_after_the_lines_that_name_the_source() -> None:
@@ -69,7 +157,9 @@ def test_declaration_is_between_markers_after_the_lines_that_name_the_source() -
 def test_lines_are_kept() -> None:
     text = "int a;\n#pragma ws for\nfor (;;) {}\n#pragma ws critical\n{}\nint last;"
     rewritten = c(text)
-    assert rewritten[rewritten.index("int a;") :].count("\n") == text.count("\n") + 1
+    for line, words in enumerate(text.splitlines(), 1):
+        if "#" not in words and words in rewritten:
+            assert place_of(rewritten, rewritten.rindex(words)) == ("a.c", line)
 
 
 def test_openmp_of_the_user_stays_only_if_he_asked_for_it() -> None:
@@ -98,7 +188,10 @@ def test_what_only_looks_like_a_directive_is_left_alone() -> None:
 def test_sections_become_a_loop_over_a_switch() -> None:
     block = "{\nf();\n#pragma ws section\n{ g(); }\n#pragma ws section\nh('}');\n}"
     rewritten = c(f"#pragma ws sections private(p)\n{block}")
-    assert FOR.format("2, 1L, 2, 1L") + " private(p)\nfor (__mh_ws_section = 0;" in rewritten
+    assert (
+        shared("2, 1L, 2, 1L", "nonmonotonic:dynamic,1") + " private(p)\nfor (__mh_ws_section = 0;"
+        in rewritten
+    )
     expected = (
         "{ case 0: {\nf();\n} break; case 1: {\n{ g(); }\n} break; case 2: {\nh('}');\n} break; }"
     )
@@ -120,6 +213,8 @@ FORTRAN_TABLE = [
     ("atomic write", "!$omp atomic write"),
     ("end atomic", "!$omp end atomic"),
     ("critical (x) ! why", "!$omp critical (x)"),
+    ("critical (X)", f"      call mh_ws_lock({lock_number('x')}_8)"),
+    ("critical\n!$ws end critical", f"      call mh_ws_unlock({lock_number('')}_8)"),
     ("end critical (x)", "!$omp end critical (x)"),
 ]
 
@@ -135,6 +230,28 @@ def test_fortran(directive: str, line: str) -> None:
     for rewritten in (free(f"x = 1\n   !$ws {directive}"), fixed(f"      x = 1\nc$ws {directive}")):
         # the end of the text, or a marker that restores the line number
         assert unwrapped(line) in unwrapped(rewritten).splitlines()
+
+
+FORTRAN_ATOMICS = [
+    ("!$ws atomic\nx(i) = x(i) + f('=')\ny = 2", "x(i)", "y = 2"),
+    ("!$ws atomic\nx = x + &\n  1\n!$ws end atomic\ny = 2", "x", "y = 2"),
+    ("!$ws atomic read\nv = z%x", "v", "z%x", ""),
+    ("!$ws atomic capture\nv = x\nx = y\n!$ws end atomic\ny = 2", "v", "x", "y", "y = 2"),
+    ("!$ws atomic\nx = 1\n!$ws atomic\nx = 2", "x", "!$omp atomic"),
+]
+
+
+@pytest.mark.parametrize("case", FORTRAN_ATOMICS)
+def test_a_wide_atomic_update_of_fortran_is_locked(case: tuple[str, ...]) -> None:
+    text, *variables, after = case
+    rewritten = re.sub(r" &\n *", " ", free(text))
+    widths = " .or. ".join(f"storage_size({variable}) > 64" for variable in variables)
+    before, behind = (f"if ({widths}) call mh_ws_{what}({WIDE}_8)" for what in ("lock", "unlock"))
+    assert re.sub(r"\s+", "", before) in re.sub(r"\s+", "", rewritten)
+    assert rewritten.index("!$omp atomic") > rewritten.index("mh_ws_lock")
+    unlocked = rewritten[rewritten.index("mh_ws_unlock") :]
+    assert re.sub(r"\s+", "", behind) in re.sub(r"\s+", "", rewritten)
+    assert after in unlocked and "!$omp end atomic" not in unlocked
 
 
 def test_fortran_chunk_is_converted() -> None:

@@ -39,5 +39,6 @@ void report() {
 
 namespace mh::mpi {
 mh_marker marker() { return nullptr; }
+mh_locker locker() { return nullptr; }
 const mh_idle_work* idle_work() { return nullptr; }
 }  // namespace mh::mpi

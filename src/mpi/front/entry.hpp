@@ -56,6 +56,8 @@ struct ToolGuard<int (*)(Arguments...)> {
 
 // The function behind __mh_ws_mark(), or null. Each variant defines its own.
 mh_marker marker();
+// The function behind __mh_ws_lock() and __mh_ws_unlock(), or null. Each variant defines its own.
+mh_locker locker();
 // The result of __mh_idle_work(), or null. Each variant defines its own.
 const mh_idle_work* idle_work();
 

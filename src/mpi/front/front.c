@@ -61,8 +61,8 @@ static mh_function watched_stub(uint32_t call) {
 static struct mh_library library;
 static struct mh_chain chain;
 static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
-static struct mh_table table = {MH_CALLS, 1,   from_variant[0], from_variant[1], from_variant[2],
-                                NULL,     NULL};
+static struct mh_table table = {
+    MH_CALLS, 1, from_variant[0], from_variant[1], from_variant[2], NULL, NULL, NULL};
 static mh_function after_watcher[MH_CALLS];
 static bool lacks[MH_CALLS];
 static bool said_missing[MH_CALLS];
@@ -300,6 +300,18 @@ mh_function mh_watch(uint32_t slot, intptr_t first) {
 __attribute__((visibility("default"))) const struct mh_idle_work* __mh_idle_work(uint32_t version) {
   if (version != MH_IDLE_WORK_VERSION) return NULL;
   return __atomic_load_n(&table.idle_work, __ATOMIC_ACQUIRE);
+}
+
+/* Blocks of `ws critical`, and `ws atomic` on what no instruction updates: one thread at a time
+ * among all ranks of the node. Without ranks that we help the compiler's own code excludes threads.
+ */
+static void lock_or_unlock(uint64_t name, int begins) {
+  const mh_locker lock = __atomic_load_n(&table.lock, __ATOMIC_ACQUIRE);
+  if (lock != NULL) lock(name, begins);
+}
+__attribute__((visibility("default"))) void __mh_ws_lock(uint64_t name) { lock_or_unlock(name, 1); }
+__attribute__((visibility("default"))) void __mh_ws_unlock(uint64_t name) {
+  lock_or_unlock(name, 0);
 }
 
 /* Programs with marked loops (#pragma ws) ask for the number of threads of a loop; 1: serial. */

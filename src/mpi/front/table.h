@@ -16,10 +16,13 @@
 extern "C" {
 #endif
 
-#define MH_FRONT_LAYOUT 5u /* changes with any structure or meaning in this file */
+#define MH_FRONT_LAYOUT 6u /* changes with any structure or meaning in this file */
 
 typedef void (*mh_function)(void);
 typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long steal_chunk);
+
+/* Locks (`begins` is 1) or unlocks the node's lock of this name. */
+typedef void (*mh_locker)(uint64_t name, int begins);
 
 enum mh_layer {
   MH_NEXT, /* "MPI_Send": of a tool behind us in the preload list, else as MH_REAL */
@@ -49,6 +52,9 @@ struct mh_table {
   mh_function* observe; /* called before the call goes on to the next layer, or NULL */
   /* The function behind __mh_ws_mark(), or NULL. Written once, release; read with acquire. */
   mh_marker mark;
+  /* The function behind __mh_ws_lock() and __mh_ws_unlock(), or NULL. Release and acquire as for
+   * `mark`. */
+  mh_locker lock;
   /* The result of __mh_idle_work(), or NULL. Release and acquire as for `mark`. */
   const struct mh_idle_work* idle_work;
 };

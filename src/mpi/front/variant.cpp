@@ -74,6 +74,7 @@ extern "C" __attribute__((visibility("default"))) int mh_variant_open(const mh_c
   fill_entries(*table, chain->guarded != 0);
   cover_entries(*table);
   __atomic_store_n(&table->mark, marker(), __ATOMIC_RELEASE);
+  __atomic_store_n(&table->lock, locker(), __ATOMIC_RELEASE);
   __atomic_store_n(&table->idle_work, idle_work(), __ATOMIC_RELEASE);
   return MH_ACCEPTED;
 }

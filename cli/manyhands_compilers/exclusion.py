@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Exclusion among all ranks of a node, for `ws critical` and `ws atomic`.
+
+The compiler's own code excludes the threads of one process. Around it stand calls of the library
+(`__mh_ws_lock`, `__mh_ws_unlock`), which lock a name for all processes of the node. A name is
+passed as a number, the same from every language. An atomic update of up to eight bytes is an
+instruction, which excludes other processes, too; a wider one takes the lock of all wide updates.
+How wide it is the compiler finds out: the condition of the call is a constant.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# Not the name of a critical section.
+WIDE_ATOMICS = "atomic updates of more than eight bytes"
+LINE_OF_HASH = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)  # line markers and other directives
+QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'")
+
+
+def lock_number(name: str) -> int:
+    """A hash (FNV-1a) that is positive as a signed number of eight bytes."""
+    value = 0xCBF29CE484222325
+    for byte in name.encode():
+        value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
+    return value & (1 << 63) - 1
+
+
+# --- C and C++ --------------------------------------------------------------------------------
+
+
+def around(name: str, condition: str = "") -> tuple[str, str]:
+    """The text in front of a statement and behind it, to execute it with a lock."""
+
+    def call(what: str) -> str:
+        guard = f"{condition} && __mh_ws_{what}" if condition else f"__mh_ws_{what}"
+        return f"if ({guard}) __mh_ws_{what}({lock_number(name)}ULL);"
+
+    return f"{{ {call('lock')}", f" {call('unlock')} }}"
+
+
+def is_wide(statement: str, reads: bool) -> str:
+    """A condition on the width of what an atomic construct updates or reads."""
+    widths = [f"sizeof({operand}) > 8" for operand in dict.fromkeys(operands(statement, reads))]
+    return f"({' || '.join(widths)})" if widths else "0"
+
+
+def operands(statement: str, reads: bool) -> Iterator[str]:
+    """The variables that the statements of an atomic construct change, and those that they read if
+    nothing changes there (`v = x`)."""
+    code = " ".join(LINE_OF_HASH.sub("", statement).split())
+    for part in code.removeprefix("{").removesuffix("}").split(";"):
+        rest, reads_rest = part.strip(), True
+        while (place := assignment(rest)) is not None:
+            yield rest[: place.start()].strip()
+            reads_rest = reads and place.group() == "="
+            rest = rest[place.end() :].strip()
+        if rest and (reads_rest or rest.startswith(("++", "--")) or rest.endswith(("++", "--"))):
+            yield rest.replace("++", " ").replace("--", " ").strip()
+
+
+def assignment(expression: str) -> re.Match[str] | None:
+    """The first assignment operator outside of parentheses."""
+    depth = 0
+    for match in re.finditer(
+        rf"{QUOTED.pattern}|[(\[{{]|[)\]}}]|==|!=|<=>|<<=|>>=|[-+*/%&^|]=|<=|>=|->|=", expression
+    ):
+        token = match.group()
+        depth += 1 if token in "([{" else -1 if token in ")]}" else 0
+        if depth == 0 and token.endswith("=") and token not in ("==", "!=", "<=", ">="):
+            return match
+    return None
+
+
+# --- Fortran ----------------------------------------------------------------------------------
+
+
+def calls(name: str, condition: str = "") -> tuple[str, str]:
+    """The statements before and behind what is executed with a lock."""
+    number = f"{lock_number(name)}_8"
+    return f"{condition}call mh_ws_lock({number})", f"{condition}call mh_ws_unlock({number})"
+
+
+def wide_in_fortran(statements: list[str], reads: bool) -> str:
+    """`if (...) ` with a condition on the width of the variables of an atomic construct."""
+    variables: dict[str, None] = {}
+    for statement in statements:
+        match = EQUALS.search(without_brackets(statement))
+        if match:
+            variables[statement[: match.start()].strip()] = None
+        if match and reads:
+            variables[statement[match.end() :].strip()] = None
+    widths = [f"storage_size({variable}) > 64" for variable in variables]
+    return f"if ({' .or. '.join(widths)}) " if widths else ""
+
+
+EQUALS = re.compile(r"(?<![=/<>])=(?![=>])")
+
+
+def without_brackets(text: str) -> str:
+    """The text of the same length with blanks in place of what is quoted or in parentheses."""
+    depth, result = 0, []
+    for character in QUOTED.sub(lambda match: " " * len(match.group()), text):
+        depth -= character == ")"
+        result.append(" " if depth else character)
+        depth += character == "("
+    return "".join(result)

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Locks that all threads of all ranks of a node share, by name (`ws critical`, `ws atomic`).
+//
+// They lie in the header of the segment. A name is a number (a hash). A lock gets its name when it
+// is first asked for, and keeps the name. The kernel watches the holder: if the thread or its
+// process ends, the lock passes to the next thread (a robust mutex). What the dead holder has left
+// half done in the program's memory is the program's affair.
+//
+// A lock excludes like a mutex: not recursive, and to be released by its holder. Thread-safe.
+// Limit: kMost names; further ones have no lock.
+#pragma once
+
+#include <pthread.h>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/cacheline.hpp"
+
+namespace mh::node {
+
+class alignas(kCacheLine) NamedLock {
+ public:
+  // Once, by the root of the node, before any other process sees the lock. Returns false if the
+  // system has no such locks.
+  bool initialise();
+  // Returns false if the lock was not free for some microseconds.
+  bool lock_soon();
+  // Sleeps until the lock is free.
+  void lock();
+  // No effect in a thread that does not hold the lock.
+  void unlock();
+
+ private:
+  friend class NamedLocks;
+
+  // 0: no name yet. relaxed: the mutex was there before the segment had a second user.
+  std::atomic<std::uint64_t> name_{0};
+  pthread_mutex_t mutex_{};
+};
+
+class NamedLocks {
+ public:
+  static constexpr std::size_t kMost = 128;
+
+  bool initialise();
+  // The lock of this name (not 0); null if there is none left.
+  NamedLock* find(std::uint64_t name);
+
+ private:
+  NamedLock locks_[kMost];
+};
+
+}  // namespace mh::node
