@@ -3,14 +3,25 @@
 // segment.
 //
 // Inside, the compiler's own code excludes the threads of this rank once more; it is all that is
-// left without a segment (one rank on the node). Thread-safe.
+// left without a segment (one rank on the node).
+//
+// The holder may be in an MPI call that needs an answer of the rank that waits here, for example a
+// first message, which connects the two. So a waiting thread drives the MPI library as a thread in
+// a call does, if it may call it now. Otherwise it sleeps. Thread-safe.
+#include <sched.h>
+#include <unistd.h>
+
 #include <atomic>
 
 #include "base/say.hpp"
 #include "lend/pool.hpp"
+#include "mpi/calls/in_loop.hpp"
 #include "mpi/front/entry.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/job/switches.hpp"
+#include "mpi/next.hpp"
+#include "openmp/participation.hpp"
 
 namespace mh::mpi {
 namespace {
@@ -24,14 +35,42 @@ void say_once_no_lock() {
       config.world_rank, node::NamedLocks::kMost);
 }
 
+// True outside of shared loops if the library admits several threads, or if this is the only thread
+// that may call the library.
+bool may_call_library() {
+  if (config.multiple) return true;
+  int level = MPI_THREAD_SERIALIZED;
+  real.Query_thread(&level);
+  return level <= MPI_THREAD_FUNNELED && ::gettid() == ::getpid();
+}
+
+// Drives the MPI library; returns false if this thread may not.
+bool advance() {
+  if (!switches.started) return false;
+  if (openmp::in_region() && openmp::current->marked) {
+    const in_loop::Turn turn(*openmp::current, in_loop::Rule::turns);
+    kick_progress();
+    return true;
+  }
+  if (!may_call_library()) return false;
+  kick_progress();
+  return true;
+}
+
+void wait_for(node::NamedLock& lock) {
+  lend::give_core_back();  // a guest that has to wait
+  while (!lock.lock_soon()) {
+    if (!advance()) return lock.lock();
+    ::sched_yield();
+  }
+}
+
 void lock_or_unlock(std::uint64_t name, int begins) {
   if (!services.node) return;
   node::NamedLock* const lock = services.node->header().locks.find(name);
   if (lock == nullptr) return say_once_no_lock();
   if (begins == 0) return lock->unlock();
-  if (lock->lock_soon()) return;
-  lend::give_core_back();  // a guest that has to wait
-  lock->lock();
+  if (!lock->lock_soon()) wait_for(*lock);
 }
 
 }  // namespace
