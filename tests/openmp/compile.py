@@ -36,7 +36,8 @@ def _flags(compiler: str) -> list[str]:
 
 def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
     """Compiles a program with ws directives by our wrapper compiler in front of the MPI's."""
-    command = [sys.executable, "-c", "from manyhands_compilers.main import mhcc; mhcc()"]
+    ours = "mhfort" if compiler == "gfortran" else "mhcc"
+    command = [sys.executable, "-c", f"from manyhands_compilers.main import {ours}; {ours}()"]
     return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)
 
 
