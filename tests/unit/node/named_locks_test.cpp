@@ -95,7 +95,10 @@ TEST_F(NamedLocksTest, a_process_that_dies_with_a_lock_passes_it_on) {
   EXPECT_EQ(shared.count, 10U) << "and it is as good as before";
 }
 
-TEST_F(NamedLocksTest, who_does_not_hold_a_lock_cannot_release_it) {
+// ThreadSanitizer takes the wrong release for a mistake of ours.
+class NamedLocksUnsanitized : public NamedLocksTest {};
+
+TEST_F(NamedLocksUnsanitized, a_thread_without_the_lock_cannot_release_it) {
   NamedLock& lock = *shared.locks.find(kName);
   lock.lock();
   std::thread([&] { lock.unlock(); }).join();
