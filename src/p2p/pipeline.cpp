@@ -3,7 +3,8 @@
 
 namespace mh::p2p {
 
-std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room) {
+std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room,
+                             steal::CopyOrder order) {
   const std::uint32_t use = use_in(fills_.load(std::memory_order_relaxed)) + 1;
   const auto chunks = static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
   const auto cells =
@@ -12,10 +13,12 @@ std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std
   move_on(std::uint64_t{cells} * chunk_bytes, room);
   bytes_ = bytes;
   chunk_bytes_ = chunk_bytes;
+  order_ = order;
   chunks_.store(chunks, std::memory_order_relaxed);
   cells_used_.store(cells, std::memory_order_relaxed);
   done_.store(0, std::memory_order_relaxed);
-  for (std::uint32_t i = 0; i < cells; ++i) cells_[i].turn.store(0, std::memory_order_relaxed);
+  for (std::uint32_t i = 0; i < cells; ++i)
+    cells_[i].state.store(ticket_of(use, kFree), std::memory_order_relaxed);
   drains_.store(ticket_of(use, chunks), std::memory_order_release);
   fills_.store(ticket_of(use, chunks), std::memory_order_release);
   return use;
@@ -29,7 +32,9 @@ void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
 }
 
 void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
-  const std::uint64_t offset = std::uint64_t{index} * chunk_bytes_;
+  const std::uint64_t place =
+      steal::place_of(index, chunks_.load(std::memory_order_relaxed), order_);
+  const std::uint64_t offset = place * chunk_bytes_;
   const std::uint32_t cell = index % cells_used_.load(std::memory_order_relaxed);
   chunk = {.offset = offset,
            .bytes = std::min<std::uint64_t>(chunk_bytes_, bytes_ - offset),
@@ -37,28 +42,51 @@ void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
            .cell = cell};
 }
 
-bool Pipeline::claim(Ticket& ticket, std::uint32_t use, PipelineChunk& chunk, std::uint32_t turn) {
+bool Pipeline::claim_fill(std::uint32_t use, PipelineChunk& chunk) {
   // acquire: see fills_.
-  std::uint64_t now = ticket.load(std::memory_order_acquire);
+  std::uint64_t now = fills_.load(std::memory_order_acquire);
   for (;;) {
     if (use_in(now) != use || left_in(now) == 0) return false;
     const std::uint32_t index = chunks_.load(std::memory_order_relaxed) - left_in(now);
-    const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
-    // acquire: pairs with the release in pass_on(); the cell is ours to fill, or filled.
-    const std::uint32_t found = cells_[index % cells].turn.load(std::memory_order_acquire);
-    if (found != 2 * (index / cells) + turn) return false;
-    if (ticket.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
+    if (!may_fill(use, index)) return false;
+    if (fills_.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
       cut(index, chunk);
       return true;
     }
   }
 }
 
+std::uint32_t Pipeline::find_full(std::uint32_t use, std::uint64_t& state) const {
+  if (on_pipeline(use) == 0) return kMostCells;
+  const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
+  const std::uint32_t first = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
+  for (std::uint32_t i = 0; i < cells; ++i) {
+    const std::uint32_t cell = (first + i) % cells;
+    // acquire: pairs with the release in pass_on(); the cell was filled.
+    state = cells_[cell].state.load(std::memory_order_acquire);
+    if (use_in(state) == use && left_in(state) % kTurns == kFull) return cell;
+  }
+  return kMostCells;
+}
+
+bool Pipeline::claim_drain(std::uint32_t use, PipelineChunk& chunk) {
+  std::uint64_t state = 0;
+  for (;;) {
+    const std::uint32_t cell = find_full(use, state);
+    if (cell == kMostCells) return false;
+    if (!cells_[cell].state.compare_exchange_strong(state, state + 1, std::memory_order_acquire))
+      continue;  // another thread drains it
+    drains_.fetch_sub(1, std::memory_order_relaxed);
+    cut(left_in(state) / kTurns * cells_used_.load(std::memory_order_relaxed) + cell, chunk);
+    return true;
+  }
+}
+
 void Pipeline::filled(const PipelineChunk& chunk) { pass_on(chunk); }
 
 void Pipeline::pass_on(const PipelineChunk& chunk) {
-  std::atomic<std::uint32_t>& turn = cells_[chunk.cell].turn;
-  turn.store(turn.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  std::atomic<std::uint64_t>& state = cells_[chunk.cell].state;
+  state.store(state.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 void Pipeline::drained(const PipelineChunk& chunk) {
@@ -79,17 +107,16 @@ bool Pipeline::fills_are_worth_lending(std::uint32_t use, std::uint32_t least) c
   const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
   const std::uint32_t on = std::min(on_pipeline(use), cells);
   const std::uint32_t startable = std::min(fills, cells - on);
-  return startable != 0 && (on == 0 || startable >= least);
+  const std::uint32_t next = chunks_.load(std::memory_order_relaxed) - fills;
+  return startable != 0 && (on == 0 || startable >= least) && may_fill(use, next);
 }
 
 bool Pipeline::drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const {
   const std::uint32_t ready = on_pipeline(use);
   const std::uint32_t taken = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
-  const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
-  const std::uint32_t turn = cells_[taken % cells].turn.load(std::memory_order_relaxed);
-  const bool filled = turn == 2 * (taken / cells) + 1;
   const bool nobody_drains = done_.load(std::memory_order_relaxed) == taken;
-  return ready != 0 && filled && (nobody_drains || ready >= least);
+  std::uint64_t state = 0;
+  return (nobody_drains || ready >= least) && find_full(use, state) != kMostCells;
 }
 
 }  // namespace mh::p2p

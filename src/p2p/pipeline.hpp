@@ -4,8 +4,9 @@
 //
 // The message is cut into *chunks*, ranges of its packed stream, which travel in *cells* of shared
 // memory. Threads of the sender's process *fill* cells, threads of the receiver's process *drain*
-// them. Chunk i travels in cell i % cells. Several chunks are filled and drained at once and finish
-// in any order.
+// them. The i-th chunk to be filled travels in cell i % cells, and a thread fills the next chunk as
+// soon as its cell is free. A thread drains any cell that is full, so no drain waits for a filler
+// that is stalled. Chunks are filled from the low end of the packed stream, or from its high end.
 //
 // The cells of a message lie behind the cells of the previous message, as many as there is room
 // for. A cell that was just drained is in the caches of both cores, and filling it again would take
@@ -13,7 +14,7 @@
 //
 // A pipeline belongs to its receiver, which opens it for one message after another. Each message is
 // a *use*, and every claim names its use. Therefore a delayed thread cannot claim a chunk of a
-// later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^32-1 chunks a
+// later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^30 chunks a
 // message; a claim is valid until 2^32 messages later.
 #pragma once
 
@@ -23,6 +24,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "steal/job.hpp"
 
 namespace mh::p2p {
 
@@ -35,32 +37,32 @@ struct PipelineChunk {
 };
 
 // Invariants
-//   B1  A ticket is (use, chunks left). A claim changes it by compare-and-swap; open() starts the next
-//       use. Therefore a successful claim is of the use that it names.
+//   B1  A ticket is (use, chunks left), a cell's state is (use, turn). A claim to fill changes the
+//       ticket of fills, a claim to drain the state of a cell, by compare-and-swap; open() starts the
+//       next use of both. Therefore a successful claim is of the use that it names.
 //   B2  Line 0 changes only between the last done of a use and the release of the next tickets.
 //       Between a claim and its end the line belongs to the use. A read without a claim may see any
 //       value (but no cells_used_ of 0), and the claim that follows from it fails (B1).
-//   B3  Chunk i is filled when the cell's turn is 2r (r = i / cells) and drained when it is 2r + 1;
-//       each takes the turn on by one. So a cell has one user at a time.
+//   B3  In its round r (r = i / cells) a cell is free at turn 3r, full at 3r + 1 and being drained at
+//       3r + 2. The filler of chunk i, the claim to drain and the drainer each take the turn on by
+//       one. So a cell has one user at a time.
 class alignas(kCacheLine) Pipeline {
  public:
   static constexpr std::uint32_t kMostCells = 32;  // of one message at a time
 
   // Receiver. `bytes` bytes in chunks of `chunk_bytes`, in cells that lie in the first `room` bytes
-  // (at least one chunk; nothing is 0). The pipeline must be new, or over. Returns the use.
-  std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room);
+  // (at least one chunk; nothing is 0). The pipeline must be new, or over. Returns the use. Chunks
+  // are filled from the high end for `high_to_low`, else from the low end.
+  std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room,
+                     steal::CopyOrder order = steal::CopyOrder::low_to_high);
 
   // Sender's process, or the receiver's where it can read the bytes. True: fill the chunk's cell,
   // then filled().
-  [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& chunk) {
-    return claim(fills_, use, chunk, 0);
-  }
+  [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& chunk);
   void filled(const PipelineChunk& chunk);
 
   // Receiver's process. True: drain the chunk's cell, then drained().
-  [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& chunk) {
-    return claim(drains_, use, chunk, 1);
-  }
+  [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& chunk);
   void drained(const PipelineChunk& chunk);
 
   // Receiver. Every chunk is done; what other threads drained is visible then.
@@ -81,10 +83,14 @@ class alignas(kCacheLine) Pipeline {
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) PipelineCell {
-    // Release on every change, acquire on every read (B3): a thread sees the work of the previous
-    // turn.
-    std::atomic<std::uint32_t> turn{0};
+    // (use, turn). Release on every change, acquire on every read (B3): a thread sees the work of
+    // the previous turn. The claim to drain publishes nothing, so it needs no release.
+    std::atomic<std::uint64_t> state{0};
   };
+  // The turns of a cell within a round; in the last one the cell is being drained.
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kFull = 1;
+  static constexpr std::uint32_t kTurns = 3;
 
   static constexpr std::uint64_t ticket_of(std::uint32_t use, std::uint32_t left) {
     return std::uint64_t{use} << 32U | left;
@@ -101,7 +107,16 @@ class alignas(kCacheLine) Pipeline {
 
   // Chunks whose filling was claimed and whose draining was not.
   [[nodiscard]] std::uint32_t on_pipeline(std::uint32_t use) const;
-  bool claim(Ticket& ticket, std::uint32_t use, PipelineChunk& chunk, std::uint32_t turn);
+  // The cell of chunk `index` of that use is free for the chunk.
+  [[nodiscard]] bool may_fill(std::uint32_t use, std::uint32_t index) const {
+    const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
+    // acquire: pairs with the release in pass_on(); the cell was drained.
+    return cells_[index % cells].state.load(std::memory_order_acquire) ==
+           ticket_of(use, kTurns * (index / cells) + kFree);
+  }
+  // A cell of that use that was full just now, and its state; the cell after the chunks that were
+  // claimed to drain is looked at first. kMostCells if there is none.
+  [[nodiscard]] std::uint32_t find_full(std::uint32_t use, std::uint64_t& state) const;
   void cut(std::uint32_t index, PipelineChunk& chunk) const;
   void pass_on(const PipelineChunk& chunk);
   void move_on(std::uint64_t bytes, std::uint64_t room);
@@ -111,11 +126,13 @@ class alignas(kCacheLine) Pipeline {
   std::uint64_t bytes_ = 0;
   std::uint64_t begin_ = 0;  // of the use's cells, from the pipeline's beginning
   std::uint32_t chunk_bytes_ = 0;
+  steal::CopyOrder order_ = steal::CopyOrder::low_to_high;
   std::atomic<std::uint32_t> chunks_{0};
   std::atomic<std::uint32_t> cells_used_{1};
   // Each on a line of its own, because each has its own kind of users. A ticket is stored by open()
-  // (release) and read before a claim (acquire: the claim sees line 0 and the cells as open() left
-  // them); a claim publishes nothing.
+  // (release) and read before a claim to fill (acquire: the claim sees line 0 and the cells as
+  // open() left them); a claim publishes nothing. A drainer sees them by the state of its cell,
+  // which a filler of the use has changed. drains_ is a count, changed after each claim to drain.
   alignas(kCacheLine) Ticket fills_{0};
   alignas(kCacheLine) Ticket drains_{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};

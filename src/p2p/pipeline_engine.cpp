@@ -141,7 +141,8 @@ bool PipelineEngine::fill(std::uint32_t slot) {
 // ---- Receiver ----------------------------------------------------------------------------------
 
 std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t sender,
-                                                   const End& to, std::uint64_t bytes) {
+                                                   const End& to, std::uint64_t bytes,
+                                                   steal::CopyOrder order) {
   const std::uint32_t index = taken_.take();
   if (index == taken_.kNone) return std::nullopt;
   failed_[index] = false;
@@ -151,7 +152,7 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
   const OnPipeline on{
       .receiver = node_.me(),
       .pipeline = index,
-      .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_)};
+      .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_, order)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
   if (alone >= ticks_from_ns(tuning::kWorthInvitingNs)) {  // a longer one may have invited before

@@ -80,8 +80,10 @@ class PipelineEngine final : public lend::LendableWork {
 
   // Puts the message of a send in state taken on a pipeline, which makes its state claimed. Nothing
   // if no pipeline is free. The caller waits for over() and calls finish(); `to` lives until then.
+  // The chunks go in the order of `order`, from the low end where each side could keep to its own.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
-                                     std::uint64_t bytes);
+                                     std::uint64_t bytes,
+                                     steal::CopyOrder order = steal::CopyOrder::both_ends);
   // Drains one chunk of a message that this process receives. False if no chunk is filled.
   bool drain(std::uint32_t pipeline);
   // Fills one chunk in place of the sender, which may be outside MPI, from readable contiguous data

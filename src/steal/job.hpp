@@ -23,6 +23,11 @@ namespace mh::steal {
 // and no half has to cross to the other core.
 enum class CopyOrder : std::uint8_t { low_to_high, high_to_low, both_ends };
 
+// The place, of `count`, of the chunk that a single copier copies as its `index`-th.
+constexpr std::uint64_t place_of(std::uint64_t index, std::uint64_t count, CopyOrder order) {
+  return order == CopyOrder::high_to_low ? count - 1 - index : index;
+}
+
 // The claiming side; matters only for CopyOrder::both_ends.
 enum class ClaimSide : std::uint8_t { owner, other };
 

@@ -54,15 +54,47 @@ TEST_F(PipelineTest, no_more_is_filled_than_there_are_cells) {
   std::vector<PipelineChunk> filled(kCells);
   for (PipelineChunk& one : filled) ASSERT_TRUE(pipeline_->claim_fill(use, one));
   EXPECT_FALSE(pipeline_->claim_fill(use, stretch_));
-  // A claimed cell is not filled yet, and cells are drained in order.
-  pipeline_->filled(filled[1]);
-  EXPECT_FALSE(pipeline_->claim_drain(use, stretch_));
+  EXPECT_FALSE(pipeline_->claim_drain(use, stretch_)) << "a claimed cell is not filled yet";
   pipeline_->filled(filled[0]);
   ASSERT_TRUE(pipeline_->claim_drain(use, stretch_));
   EXPECT_FALSE(pipeline_->claim_fill(use, filled[2])) << "the cell is still being drained";
   pipeline_->drained(stretch_);
   EXPECT_TRUE(pipeline_->claim_fill(use, stretch_));
   EXPECT_EQ(stretch_.offset, kCells * kChunk);
+}
+
+TEST_F(PipelineTest, a_stalled_filler_holds_no_drain_up) {
+  const std::uint32_t use = pipeline_->open(kBytes, kChunk, kRoom);
+  std::vector<PipelineChunk> filled(kCells);
+  for (PipelineChunk& one : filled) ASSERT_TRUE(pipeline_->claim_fill(use, one));
+  for (std::uint32_t i = kCells; i-- > 1;) {  // all but the first, from the last on
+    pipeline_->filled(filled[i]);
+    EXPECT_TRUE(pipeline_->drains_are_worth_lending(use, kMany)) << i;
+    ASSERT_TRUE(pipeline_->claim_drain(use, stretch_)) << i;
+    EXPECT_EQ(stretch_.offset, i * kChunk);
+    EXPECT_EQ(stretch_.place, filled[i].place);
+    PipelineChunk none{};
+    EXPECT_FALSE(pipeline_->claim_drain(use, none)) << "no other is full";
+    pipeline_->drained(stretch_);
+  }
+  EXPECT_EQ(pipeline_->drains_left(use), 101 - (kCells - 1));
+  EXPECT_FALSE(pipeline_->claim_fill(use, stretch_)) << "the next chunk has the first cell";
+  EXPECT_FALSE(pipeline_->fills_are_worth_lending(use, 1));
+}
+
+TEST_F(PipelineTest, chunks_go_from_the_high_end_where_that_is_asked_for) {
+  const std::uint32_t use = pipeline_->open(kBytes, kChunk, kRoom, steal::CopyOrder::high_to_low);
+  for (std::uint32_t i = 0; i <= 100; ++i) {
+    ASSERT_TRUE(pipeline_->claim_fill(use, stretch_));
+    EXPECT_EQ(stretch_.offset, (100ULL - i) * kChunk);
+    EXPECT_EQ(stretch_.bytes, i == 0 ? 7U : kChunk) << "the last chunk is short";
+    EXPECT_EQ(stretch_.cell, i % kCells);
+    pipeline_->filled(stretch_);
+    ASSERT_TRUE(pipeline_->claim_drain(use, stretch_));
+    EXPECT_EQ(stretch_.offset, (100ULL - i) * kChunk);
+    pipeline_->drained(stretch_);
+  }
+  EXPECT_TRUE(pipeline_->over());
 }
 
 // The places of a message's chunks, each filled and drained before the next.
