@@ -124,6 +124,20 @@ Result<Node> Node::join(std::span<std::byte> memory, std::uint32_t me, std::uint
   return node;
 }
 
+std::uint16_t Node::numa_of_cpu(std::int32_t cpu) const {
+  const bool is_mapped = cpu >= 0 && static_cast<std::uint32_t>(cpu) < kMaxCpus;
+  return is_mapped ? header_->numa_of_cpu[cpu] : std::uint16_t{0};
+}
+
+void Node::follow_core() {
+  RankRecord& own = mine();
+  if (own.is_bound) return;
+  const std::uint16_t here = numa_of_cpu(::sched_getcpu());
+  // The load comes first: other ranks read this line, and the node seldom changes.
+  if (own.numa.load(std::memory_order_relaxed) == here) return;
+  own.numa.store(here, std::memory_order_relaxed);
+}
+
 void Node::write_own_record(std::uint32_t world_rank) {
   auto* own = new (&mine()) RankRecord{};
   own->pid = ::getpid();
@@ -131,15 +145,13 @@ void Node::write_own_record(std::uint32_t world_rank) {
   own->pid_namespace = own_pid_namespace();
   own->world_rank = world_rank;
   own->cpu = ::sched_getcpu();
-  const auto numa_of = [&](std::size_t cpu) {
-    return cpu < kMaxCpus ? header_->numa_of_cpu[cpu] : std::uint16_t{0};
-  };
-  own->numa = own->cpu < 0 ? std::uint16_t{0} : numa_of(static_cast<std::size_t>(own->cpu));
+  const std::uint16_t home = numa_of_cpu(own->cpu);
+  own->numa.store(home, std::memory_order_relaxed);
   own->is_bound = true;
   const CpuSet cpus = allowed_cpus();
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (!cpus[cpu]) continue;
-    if (numa_of(cpu) != own->numa) own->is_bound = false;
+    if (header_->numa_of_cpu[cpu] != home) own->is_bound = false;
     // relaxed: the caller's barrier publishes both words.
     const std::uint64_t bit = 1ULL << (cpu % 64);
     const std::uint64_t others =
@@ -151,11 +163,6 @@ void Node::write_own_record(std::uint32_t world_rank) {
 }
 
 void Node::settle() {
-  by_numa_.assign(header_->numa_nodes, {});
-  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
-    const std::uint16_t numa = record(rank).numa;
-    if (numa < by_numa_.size()) by_numa_[numa].push_back(rank);
-  }
   has_one_pid_namespace_ = mine().pid_namespace != 0;
   for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
     if (record(rank).pid_namespace != mine().pid_namespace) has_one_pid_namespace_ = false;
@@ -192,10 +199,9 @@ bool Node::has_idle_peer_except(std::uint32_t but) const {
 
 bool Node::has_active_ranks(std::uint16_t numa, std::uint64_t limit) const {
   std::uint64_t active = 0;
-  if (numa >= by_numa_.size()) return limit == 0;
-  for (const std::uint32_t rank : by_numa_[numa]) {
-    if (active >= limit) break;
-    if (record(rank).idle.load(std::memory_order_relaxed) == 0) ++active;
+  for (std::uint32_t rank = 0; rank < ranks() && active < limit; ++rank) {
+    const bool is_active = record(rank).idle.load(std::memory_order_relaxed) == 0;
+    if (is_active && numa_of(rank) == numa) ++active;
   }
   return active >= limit;
 }

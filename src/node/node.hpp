@@ -17,7 +17,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "base/result.hpp"
 #include "node/rank.hpp"
@@ -61,9 +60,18 @@ class Node {
   // bounded waits, not for every turn of a loop.
   [[nodiscard]] bool is_alive(std::uint32_t rank) const;
 
-  // The functions below need settle(). True if at least `limit` ranks of the NUMA node are active,
-  // i.e. not idle in MPI (n_active of CAB-MPI, III-C3).
+  // Takes the NUMA node of the calling thread's core as this rank's, unless the rank was bound to
+  // one node when it joined. Costs a branch for a bound rank, and a read of the CPU's number else.
+  void follow_core();
+  [[nodiscard]] std::uint16_t numa_of(std::uint32_t rank) const {
+    return record(rank).numa.load(std::memory_order_relaxed);
+  }
+  [[nodiscard]] bool is_near(std::uint32_t rank) const { return numa_of(rank) == numa_of(me_); }
+  // True if at least `limit` ranks of the NUMA node are active, i.e. not idle in MPI (n_active of
+  // CAB-MPI, III-C3).
   [[nodiscard]] bool has_active_ranks(std::uint16_t numa, std::uint64_t limit) const;
+
+  // The functions below need settle().
   // True if another rank is idle in MPI now.
   [[nodiscard]] bool has_idle_peer() const { return has_idle_peer_except(me_); }
   [[nodiscard]] bool has_idle_peer_except(std::uint32_t but) const;
@@ -78,13 +86,13 @@ class Node {
  private:
   Node(std::span<std::byte> memory, std::uint32_t me);
   void write_own_record(std::uint32_t world_rank);
+  [[nodiscard]] std::uint16_t numa_of_cpu(std::int32_t cpu) const;
 
   SegmentHeader* header_;
   std::byte* first_record_;
   std::uint32_t me_;
   std::uint32_t usable_cpus_ = 0;
   bool has_one_pid_namespace_ = false;
-  std::vector<std::vector<std::uint32_t>> by_numa_;
 };
 
 // Field 22 of /proc/PID/stat, 0 when there is no such process or it is a zombie.

@@ -87,7 +87,8 @@ Window::Window(const Control& control, std::uint32_t me, std::vector<Exposed> ex
       epochs_(exposed_.size()),
       slots_(control.part(me).open, control.board(), me, kJobs),
       reluctance_(exposed_.size(), 0),
-      deferred_(exposed_.size()) {}
+      deferred_(exposed_.size()),
+      victims_(me) {}
 
 std::optional<RmaBuffer> Window::target_buffer(std::uint32_t rank, std::uint64_t address,
                                                const layout::Layout* layout, std::uint64_t count,
@@ -108,15 +109,16 @@ std::optional<RmaBuffer> Window::target_buffer(std::uint32_t rank, std::uint64_t
 }
 
 bool Window::help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedChunk& helped) {
-  const node::WorkBoard& board = control_.board();
-  for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
-    // relaxed: a hint; the ticket of each job decides.
-    std::uint64_t posted = board.bits[word].load(std::memory_order_relaxed);
-    for (; posted != 0; posted &= posted - 1) {
-      const auto rank = word * 64 + static_cast<std::uint32_t>(std::countr_zero(posted));
-      if (rank == me_ || rank >= ranks() || !may_help(exposed_[rank].node_rank)) continue;
-      if (help_rank(context, rank, helped)) return true;
-    }
+  const auto pick = [&](bool near) {
+    return victims_.pick(control_.board(), ranks(), [&](std::uint32_t rank) {
+      if (rank == me_ || rank >= ranks() || exposed_[rank].is_elsewhere()) return false;
+      return context.node().is_near(exposed_[rank].node_rank) == near;
+    });
+  };
+  for (const bool near : {true, false}) {
+    const std::uint32_t rank = pick(near);
+    if (rank == steal::kNobody || !may_help(exposed_[rank].node_rank)) continue;
+    if (help_rank(context, rank, helped)) return true;
   }
   return false;
 }

@@ -31,6 +31,7 @@
 #include "rma/executor.hpp"
 #include "rma/operation.hpp"
 #include "steal/slots.hpp"
+#include "steal/victims.hpp"
 
 namespace mh::rma {
 
@@ -122,8 +123,9 @@ class Window {
   // Carries out the active messages for this rank. Never blocks; a few loads when there are none.
   void serve(RmaContext& context);
 
-  // Carries out one chunk of an operation of another rank for which may_help(rank on the node) is
-  // true. Returns false if there was none.
+  // Carries out one chunk of an operation of another rank: of a random rank of this NUMA node, else
+  // of a random rank elsewhere on the node. Only of a rank for which may_help(rank on the node) is
+  // true. Returns false if there was none. One thread at a time.
   bool help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedChunk& helped);
 
  private:
@@ -148,6 +150,7 @@ class Window {
   std::vector<std::unique_ptr<DeferredList>>
       deferred_;                                  // by target; null until an operation is deferred
   std::atomic<std::uint32_t> deferred_lists_{0};  // number of lists that are not empty
+  steal::VictimChoice victims_;                   // of help()
 };
 
 // An operation under way. Belongs to the owner's thread that began it.

@@ -20,16 +20,6 @@ T& in_area(const node::Node& node, std::uint32_t rank, std::size_t offset) {
   return *reinterpret_cast<T*>(node.area(rank) + offset);
 }
 
-void set_bit(std::span<std::uint64_t> mask, std::uint32_t rank) {
-  mask[rank / 64] |= 1ULL << (rank % 64);
-}
-
-// The position of the n-th set bit (from 0) of `bits`, which has more than n.
-std::uint32_t nth_bit(std::uint64_t bits, std::uint32_t n) {
-  for (; n > 0; --n) bits &= bits - 1;
-  return static_cast<std::uint32_t>(std::countr_zero(bits));
-}
-
 }  // namespace
 
 Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
@@ -40,45 +30,12 @@ Thief::Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strate
       saturate_ranks_(saturate_ranks),
       counters_(&in_area<observe::RankCounters>(node, node.me(), offsets.counters)),
       helped_(&in_area<observe::Counter>(node, node.me(), offsets.helped), node.ranks()),
-      words_((node.ranks() + 63) / 64),
-      seed_(node.me() * 2654435761U + 1),
+      choice_(node.me()),
       reach_(&reach),
-      scratch_(new (std::nothrow) std::byte[kScratchBytes]) {
-  const std::uint16_t here = node.mine().numa;
-  for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
-    if (rank == node.me()) continue;
-    set_bit(node.record(rank).numa == here ? local_ : remote_, rank);
-  }
-}
+      scratch_(new (std::nothrow) std::byte[kScratchBytes]) {}
 
 JobSlots& Thief::slots_of(std::uint32_t rank) const {
   return in_area<JobSlots>(*node_, rank, offsets_.slots);
-}
-
-// xorshift is enough for a fair choice of victims.
-std::uint32_t Thief::random() {
-  seed_ ^= seed_ << 13U;
-  seed_ ^= seed_ >> 17U;
-  seed_ ^= seed_ << 5U;
-  return seed_;
-}
-
-std::uint32_t Thief::pick(const Mask& mask) {
-  Mask posted;  // NOLINT(cppcoreguidelines-pro-type-member-init): only the first words_ are written
-                // and read
-  std::uint32_t victims = 0;
-  for (std::uint32_t word = 0; word < words_; ++word) {
-    // relaxed: a hint, see WorkBoard.
-    posted[word] = node_->board().bits[word].load(std::memory_order_relaxed) & mask[word];
-    victims += static_cast<std::uint32_t>(std::popcount(posted[word]));
-  }
-  if (victims == 0) return kNobody;
-  std::uint32_t n = random() % victims;
-  for (std::uint32_t word = 0;; ++word) {
-    const auto here = static_cast<std::uint32_t>(std::popcount(posted[word]));
-    if (n < here) return word * 64 + nth_bit(posted[word], n);
-    n -= here;
-  }
 }
 
 std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
@@ -171,19 +128,24 @@ bool Thief::help_rank(std::uint32_t victim) {
 
 bool Thief::remote_allowed(std::uint32_t victim) const {
   return strategy_ == Strategy::mixed ||
-         !node_->has_active_ranks(node_->record(victim).numa, saturate_ranks_);
+         !node_->has_active_ranks(node_->numa_of(victim), saturate_ranks_);
 }
 
 bool Thief::may_help(std::uint32_t victim) const {
-  if (node_->record(victim).numa == node_->mine().numa) return true;
+  if (node_->is_near(victim)) return true;
   return strategy_ != Strategy::localized && remote_allowed(victim);
 }
 
 bool Thief::help() {
   if (retired_) return false;
-  if (const std::uint32_t near = pick(local_); near != kNobody && help_rank(near)) return true;
+  const auto pick = [&](bool near) {
+    return choice_.pick(node_->board(), node_->ranks(), [&](std::uint32_t rank) {
+      return rank != node_->me() && node_->is_near(rank) == near;
+    });
+  };
+  if (const std::uint32_t near = pick(true); near != kNobody && help_rank(near)) return true;
   if (strategy_ == Strategy::localized) return false;
-  const std::uint32_t far = pick(remote_);
+  const std::uint32_t far = pick(false);
   return far != kNobody && remote_allowed(far) && help_rank(far);
 }
 

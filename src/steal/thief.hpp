@@ -7,7 +7,6 @@
 // time. Takes no lock, does not allocate after construction, never calls MPI.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "node/node.hpp"
 #include "observe/counters.hpp"
 #include "steal/slots.hpp"
+#include "steal/victims.hpp"
 
 namespace mh::steal {
 
@@ -54,20 +54,18 @@ class Thief {
 
   // True if the strategy lets this rank help `victim` now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
+  // True if the strategy lets this rank copy chunks of its own message for `receiver`. Only
+  // `localized` refuses: the data crosses between the NUMA nodes whoever copies them.
+  [[nodiscard]] bool may_copy_for(std::uint32_t receiver) const {
+    return strategy_ != Strategy::localized || node_->is_near(receiver);
+  }
 
   // True after a copy between two other processes was refused: this thief no longer helps such
   // jobs.
   [[nodiscard]] bool retired() const { return retired_; }
 
  private:
-  static constexpr std::size_t kWords = node::kMaxRanks / 64;
-  using Mask = std::array<std::uint64_t, kWords>;
-  static constexpr std::uint32_t kNobody = UINT32_MAX;
-
   [[nodiscard]] JobSlots& slots_of(std::uint32_t rank) const;
-  // A random rank of `mask` that has posted work, or kNobody.
-  std::uint32_t pick(const Mask& mask);
-  std::uint32_t random();
   [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
   bool claim_and_copy(Job& job, std::uint32_t owner);
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
@@ -82,10 +80,7 @@ class Thief {
   std::uint64_t saturate_ranks_;
   observe::RankCounters* counters_;
   observe::HelpedRow helped_;
-  Mask local_{};
-  Mask remote_{};
-  std::uint32_t words_;  // words of the work board in use
-  std::uint32_t seed_;
+  VictimChoice choice_;
   const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
   layout::LastLayout to_;    // layouts of the last scattered chunk,

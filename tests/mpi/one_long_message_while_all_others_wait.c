@@ -3,21 +3,41 @@
 // Rank 0 sends long messages to the rank TO while all other ranks wait for the last of them, so
 // every core of the node is free. The data is right and the gaps stay. TYPE is `contiguous`,
 // `scattered` (at both ends), or `one-sided` (gaps at the receiver only). With SENDER=sleeps, the
-// sender sleeps outside MPI after each message; with SENDER=polls, it waits in a loop of MPI_Test.
-// ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects MPI_Waitall,
-// MPI_Barrier or a loop of MPI_Test instead.
+// sender sleeps outside MPI after each message. With SENDER=away, it sleeps until its message has
+// arrived, which the receiver says in the file DONE. With SENDER=polls, it waits in a loop of
+// MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects
+// MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead. HOMES pins the ranks (homes.h), before
+// MPI_Init or, with PIN=late, after it.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
 // run: ranks 4 helped MH_CORES=4 MH_FAKE_NODES=2 TYPE=scattered TO=2
 // run: ranks 4 helped MH_CORES=4 MH_FAKE_NODES=2 TYPE=one-sided TO=2
+#include <fcntl.h>
+#include <sys/mman.h>
+
 #include "check.h"
+#include "homes.h"
 
 enum { BYTES = 4 << 20, BLOCK = 64, BLOCKS = BYTES / BLOCK, GO = TAG + 1 };
 
 static const char* text(const char* name, const char* otherwise) {
   const char* found = getenv(name);
   return found != NULL ? found : otherwise;
+}
+
+// The number of messages that have arrived, in memory that sender and receiver share; null without
+// DONE.
+static volatile int* arrived;
+
+static void open_arrived(void) {
+  const char* path = getenv("DONE");
+  if (path == NULL) return;
+  const int file = open(path, O_RDWR | O_CREAT, 0600);
+  CHECK(file >= 0 && ftruncate(file, 4096) == 0, "no file %s", path);
+  arrived = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  CHECK(arrived != MAP_FAILED, "%s cannot be mapped", path);
+  close(file);
 }
 
 static MPI_Datatype type_of(bool scattered) {
@@ -47,6 +67,7 @@ static void send(int to, bool scattered, int round) {
     int flag = 0;
     MPI_Isend(data, 1, type, to, TAG, MPI_COMM_WORLD, &request);
     if (strcmp(how, "sleeps") == 0) usleep(20000);
+    while (strcmp(how, "away") == 0 && *arrived <= round) usleep(1000);
     while (strcmp(how, "polls") == 0 && !flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
@@ -60,6 +81,7 @@ static void receive(bool scattered, int round) {
   memset(data, 0xEE, 2 * BYTES);
   MPI_Status status;
   MPI_Recv(data, 1, type, 0, TAG, MPI_COMM_WORLD, &status);
+  if (arrived != NULL) *arrived = round + 1;
   check_status(&status, 0, TAG, BYTES);
   for (size_t i = 0; i < BYTES; ++i) {
     CHECK(data[place_of(i, scattered)] == byte_of(round, i), "byte %zu", i);
@@ -90,8 +112,29 @@ static void wait_for(int receiver, const char* how) {
   MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
 }
 
+// All ranks wait for each in turn, and so look on which core they are.
+static void wait_for_each_other(void) {
+  for (int late = 0; late < ranks; ++late) {
+    if (rank == late) pass_time(0.01);
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+}
+
+static void begin_pinned(int* argc, char*** argv) {
+  const bool late = strcmp(text("PIN", "early"), "late") == 0;
+  if (late) {
+    begin_away_from_home(launched_rank());
+  } else {
+    pin_to_home(launched_rank());
+  }
+  begin(argc, argv);
+  if (late) pin_to_home(rank);
+  if (late) wait_for_each_other();
+}
+
 int main(int argc, char** argv) {
-  begin(&argc, &argv);
+  begin_pinned(&argc, &argv);
+  open_arrived();
   const int to = atoi(text("TO", "1")), rounds = atoi(text("ROUNDS", "12"));
   const char* waiters = text("WAITERS", "recv");
   const char* type = text("TYPE", "contiguous");

@@ -63,6 +63,7 @@ class NodeWork final : public wait::WaitActions {
 
   void set_idle(bool now) override {
     services.node->mine().idle.store(now ? 1 : 0, std::memory_order_relaxed);
+    if (now) services.node->follow_core();
     if (now && config.sharing_loops) look_for_objects();
     if (!now && services.workers) services.workers->stop();
   }

@@ -419,6 +419,7 @@ bool push_sends() {
     g_sends.copying_at[send.to] = now;
     const std::uint64_t job = send.job.load(std::memory_order_relaxed);
     if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine moves it
+    if (!thief().may_copy_for(send.to)) return false;
     return thief().run_one_chunk(services.area(send.to).jobs.jobs[job], send.to);
   });
 }

@@ -314,6 +314,42 @@ TEST_F(SharedWindowTest, a_third_rank_carries_out_chunks_of_an_accumulate) {
   EXPECT_EQ(memory_[1], origin);
 }
 
+TEST_F(SharedWindowTest, a_waiting_rank_helps_a_near_origin_first) {
+  std::vector<std::int64_t> origin = counting(kNumbers, 1);
+  const BoundOperation far = summing(0, 1, origin);
+  const BoundOperation near = summing(1, 1, origin);
+  OperationRun of_far(ring_[0], far, kStripe, true);
+  OperationRun of_near(ring_[1], near, kStripe, true);
+  ranks_.node(0).mine().numa.store(1);
+  RmaContext helper(ranks_.node(2), reach_);
+  std::vector<std::uint32_t> owners;
+  HelpedChunk helped;
+  while (ring_[2].help(
+      helper, [](std::uint32_t) { return true; }, helped))
+    owners.push_back(helped.owner);
+  ASSERT_GT(owners.size(), 4U);
+  EXPECT_TRUE(std::is_sorted(owners.rbegin(), owners.rend())) << "rank 1 is near, rank 0 is far";
+  EXPECT_EQ(owners.front(), 1U);
+  EXPECT_EQ(owners.back(), 0U);
+}
+
+TEST_F(SharedWindowTest, a_waiting_rank_helps_near_origins_at_random) {
+  std::vector<std::int64_t> origin = counting(kNumbers, 1);
+  const BoundOperation first = summing(0, 1, origin);
+  const BoundOperation second = summing(1, 1, origin);
+  OperationRun of_first(ring_[0], first, kStripe, true);
+  OperationRun of_second(ring_[1], second, kStripe, true);
+  RmaContext helper(ranks_.node(2), reach_);
+  std::vector<std::uint32_t> owners;
+  HelpedChunk helped;
+  while (ring_[2].help(
+      helper, [](std::uint32_t) { return true; }, helped))
+    owners.push_back(helped.owner);
+  ASSERT_GT(owners.size(), 4U);
+  EXPECT_FALSE(std::is_sorted(owners.begin(), owners.end())) << "not by number";
+  EXPECT_FALSE(std::is_sorted(owners.rbegin(), owners.rend()));
+}
+
 // A block that does not begin at the beginning of its type: its layout is not contiguous.
 TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   constexpr std::size_t kBefore = 1'234;

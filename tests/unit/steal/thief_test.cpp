@@ -137,6 +137,25 @@ TEST(Thief, localized_never_leaves_its_numa_node) {
   EXPECT_TRUE(f.thief(4, Strategy::localized).help());
 }
 
+TEST(Thief, localized_leaves_an_own_message_to_a_receiver_of_another_numa_node) {
+  Fixture f;
+  EXPECT_FALSE(f.thief(0, Strategy::localized).may_copy_for(5));
+  EXPECT_TRUE(f.thief(0, Strategy::localized).may_copy_for(3));
+  EXPECT_TRUE(f.thief(0, Strategy::mixed).may_copy_for(5));
+  EXPECT_TRUE(f.thief(0, Strategy::throughput, 1).may_copy_for(5)) << "however busy it is";
+}
+
+TEST(Thief, follows_ranks_that_move_to_another_numa_node) {
+  Fixture f;
+  f.expose(5);
+  Thief thief = f.thief(0, Strategy::localized);
+  EXPECT_FALSE(thief.help());
+  f.node(0).mine().numa.store(1);
+  EXPECT_TRUE(thief.help()) << "the thief has come";
+  f.node(5).mine().numa.store(0);
+  EXPECT_FALSE(thief.help()) << "the victim has left";
+}
+
 TEST(Thief, mixed_helps_another_numa_node_however_busy_it_is) {
   Fixture f;
   f.expose(5);

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Which ranks help over NUMA nodes, by strategy; and how long messages are cut.
+
+hwloc describes a machine of two NUMA nodes. The first core of the tests is on one, the last core on
+the other, and the ranks are pinned to them. Rank 0 sends to rank 1 and is outside MPI until its
+message has arrived, unless a test says otherwise; rank 2 waits. What a strategy forbids must not
+happen in any run. What it permits needs a core in time, so such a test repeats the program.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.launch import QUICK, Arm, longer_and_longer, without_heap
+from manyhands_bench.mpis import MpiBuild
+
+SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
+LENGTH = 4 << 20
+CORES = sorted(os.sched_getaffinity(0))
+TWO_NUMA_NODES = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1]} pu:1"}
+FAR, NEAR = "0,0,1", "1,0,0"  # homes of sender, receiver and third rank
+
+pytestmark = [
+    pytest.mark.skipif(len(CORES) < 2, reason="needs two cores"),
+    pytest.mark.under(*QUICK),
+]
+
+
+@pytest.fixture
+def helped(helped: Arm) -> Arm:
+    """Returns the arm without the heap."""
+    return without_heap(helped)
+
+
+@pytest.fixture
+def away(tmp_path: Path) -> dict[str, str]:
+    """Returns the settings of a sender that is outside MPI while its message is copied."""
+    return {**TWO_NUMA_NODES, "MH_MEMORY": "cma", "SENDER": "away", "DONE": str(tmp_path / "done")}
+
+
+Summary = dict[str, Any]
+
+
+def runs(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> Any:
+    """Yields the summaries of longer and longer runs in which all messages go by rendezvous."""
+    for done, rounds in longer_and_longer(mpi, helped, ranks, SOURCE, env):
+        if "DONE" in env:
+            Path(env["DONE"]).unlink()
+        assert done.summary is not None
+        assert done.summary["total"]["messages_by_rendezvous"] == rounds, done.told()
+        yield done.summary
+
+
+def happens(
+    mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str], event: Callable[[Summary], bool]
+) -> bool:
+    return any(event(summary) for summary in runs(mpi, helped, ranks, env))
+
+
+def by_others(summary: Summary) -> int:
+    return summary["total"]["others_bytes"]
+
+
+def third_rank_helps(mpi: MpiBuild, helped: Arm, env: dict[str, str]) -> bool:
+    return happens(mpi, helped, 3, env, lambda summary: by_others(summary) > 0)
+
+
+def third_rank_copies_nothing(mpi: MpiBuild, helped: Arm, env: dict[str, str]) -> bool:
+    return by_others(next(runs(mpi, helped, 3, env))) == 0
+
+
+# ---- Third ranks ---------------------------------------------------------------------------------
+
+
+def test_localized_leaves_other_numa_nodes_alone(mpi: MpiBuild, helped: Arm, away: dict) -> None:
+    env = {**away, "MH_STRATEGY": "localized", "HOMES": FAR}
+    assert third_rank_copies_nothing(mpi, helped, env)
+
+
+def test_localized_helps_on_its_own_numa_node(mpi: MpiBuild, helped: Arm, away: dict) -> None:
+    env = {**away, "MH_STRATEGY": "localized", "HOMES": NEAR}
+    assert third_rank_helps(mpi, helped, env)
+
+
+def test_mixed_helps_on_any_numa_node(mpi: MpiBuild, helped: Arm, away: dict) -> None:
+    env = {**away, "MH_STRATEGY": "mixed", "MH_SATURATE": "1", "HOMES": FAR}
+    assert third_rank_helps(mpi, helped, env)
+
+
+def test_throughput_leaves_a_saturated_numa_node_alone(
+    mpi: MpiBuild, helped: Arm, away: dict
+) -> None:
+    """The sender is active all the time."""
+    env = {**away, "MH_STRATEGY": "throughput", "MH_SATURATE": "1", "HOMES": FAR}
+    assert third_rank_copies_nothing(mpi, helped, env)
+
+
+def test_throughput_helps_a_numa_node_that_is_not_saturated(
+    mpi: MpiBuild, helped: Arm, away: dict
+) -> None:
+    env = {**away, "MH_STRATEGY": "throughput", "MH_SATURATE": "3", "HOMES": FAR}
+    assert third_rank_helps(mpi, helped, env)
+
+
+def test_throughput_helps_on_its_own_numa_node_however_busy_that_is(
+    mpi: MpiBuild, helped: Arm, away: dict
+) -> None:
+    env = {**away, "MH_STRATEGY": "throughput", "MH_SATURATE": "1", "HOMES": NEAR}
+    assert third_rank_helps(mpi, helped, env)
+
+
+# ---- Ranks that are pinned after MPI_Init --------------------------------------------------------
+
+
+def test_a_rank_that_was_pinned_away_is_far(mpi: MpiBuild, helped: Arm, away: dict) -> None:
+    env = {**away, "MH_STRATEGY": "localized", "HOMES": FAR, "PIN": "late"}
+    assert third_rank_copies_nothing(mpi, helped, env)
+
+
+def test_a_rank_that_was_pinned_beside_is_near(mpi: MpiBuild, helped: Arm, away: dict) -> None:
+    env = {**away, "MH_STRATEGY": "localized", "HOMES": NEAR, "PIN": "late"}
+    assert third_rank_helps(mpi, helped, env)
+
+
+# ---- The sender, which waits ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("strategy", "copies"), [("localized", False), ("mixed", True)])
+def test_a_sender_copies_to_another_numa_node_unless_localized(
+    mpi: MpiBuild, helped: Arm, strategy: str, copies: bool
+) -> None:
+    """A sender may push to a receiver that has lost its core, so this is not said of every run."""
+    env = {**TWO_NUMA_NODES, "MH_MEMORY": "cma", "MH_STRATEGY": strategy, "HOMES": "0,1"}
+
+    def seen(summary: Summary) -> bool:
+        return (summary["ranks"][0]["own_bytes"] > 0) == copies
+
+    assert happens(mpi, helped, 2, env, seen)
+
+
+# ---- Chunks --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("chunk", [16 << 10, 64 << 10, 512 << 10])
+def test_a_message_is_cut_into_chunks_as_asked_for(mpi: MpiBuild, helped: Arm, chunk: int) -> None:
+    env = {"MH_MEMORY": "cma", "MH_CHUNK": str(chunk)}
+    total = next(runs(mpi, helped, 2, env))["total"]
+    assert total["own_chunks"] == total["messages_by_rendezvous"] * LENGTH // chunk
+
+
+def test_long_messages_have_chunks_of_256_kb(mpi: MpiBuild, helped: Arm) -> None:
+    total = next(runs(mpi, helped, 2, {"MH_MEMORY": "cma"}))["total"]
+    assert total["own_chunks"] == total["messages_by_rendezvous"] * LENGTH // (256 << 10)
