@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls that free or change handles: communicators, datatypes, error handlers. Also the barrier.
-#include <string_view>
-
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/compat/error_handlers.hpp"
 #include "mpi/compat/message.hpp"
@@ -12,27 +10,10 @@
 #include "mpi/next.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/wrappers.hpp"
-#include "steal/chunking.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
 namespace {
-
-constexpr const char* kAccessKey = "post_comm_access";
-
-// Reads the access-order hint of CAB-MPI, III-E1. Ignores unknown values.
-void read_access_hint(MPI_Comm handle, MPI_Info info) {
-  Comm* comm = comms::find(handle);
-  if (comm == nullptr || info == MPI_INFO_NULL) return;
-  char value[16] = {};
-  int flag = 0;
-  real.Info_get(info, kAccessKey, static_cast<int>(sizeof value) - 1, value, &flag);
-  if (flag == 0) return;
-  const std::string_view wanted = value;
-  if (wanted == "lo-to-hi") comm->order = steal::order_for(AccessOrder::low_to_high);
-  if (wanted == "hi-to-lo") comm->order = steal::order_for(AccessOrder::high_to_low);
-  if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
-}
 
 // Removes the communicator from the table before the call: the library may reuse the handle at
 // once.
@@ -86,7 +67,7 @@ int Comm_free(MPI_Comm* comm) { return free_comm(comm, next.Comm_free); }
 int Comm_disconnect(MPI_Comm* comm) { return free_comm(comm, next.Comm_disconnect); }
 
 int Comm_set_info(MPI_Comm comm, MPI_Info info) {
-  if (switches.active) read_access_hint(comm, info);
+  comms::read_hints(comm, info);
   return next.Comm_set_info(comm, info);
 }
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <mutex>
 #include <numeric>
+#include <string_view>
 #include <unordered_map>
 
 #include "base/settings.hpp"
@@ -13,6 +14,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "steal/chunking.hpp"
 
 namespace mh::mpi::comms {
 namespace {
@@ -27,6 +29,7 @@ Communicators g_communicators;
 
 constexpr std::uint64_t kWorldKey = 1;
 constexpr int kShadowSalt = -2;
+constexpr const char* kAccessKey = "post_comm_access";
 
 std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6U) + (hash >> 2U);
@@ -199,6 +202,20 @@ void adopt(MPI_Comm parent, MPI_Comm fresh, int salt) {
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh) {
   Comm* origin = find(parent);
   if (origin != nullptr) adopt_at(*origin, fresh, origin->group_on_node, 0);
+}
+
+void read_hints(MPI_Comm handle, MPI_Info info) {
+  if (handle == MPI_COMM_NULL || info == MPI_INFO_NULL) return;
+  Comm* comm = find(handle);
+  if (comm == nullptr) return;
+  char value[16] = {};
+  int flag = 0;
+  real.Info_get(info, kAccessKey, static_cast<int>(sizeof value) - 1, value, &flag);
+  if (flag == 0) return;
+  const std::string_view wanted = value;
+  if (wanted == "lo-to-hi") comm->order = steal::order_for(AccessOrder::low_to_high);
+  if (wanted == "hi-to-lo") comm->order = steal::order_for(AccessOrder::high_to_low);
+  if (wanted == "random") comm->order = steal::order_for(AccessOrder::random);
 }
 
 std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {

@@ -132,6 +132,9 @@ void stop();
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
 // The same for a communicator that has the ranks of `parent` in their order.
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
+// Takes the order in which the program reads received data from the hint post_comm_access (CAB-MPI,
+// III-E1), if `info` has it. Ignores unknown values, and communicators that are not adopted.
+void read_hints(MPI_Comm handle, MPI_Info info);
 // Makes a second arrival barrier over the members of `parent`, for an object with collectives of
 // its own (a window).
 std::unique_ptr<Comm> make_shadow(MPI_Comm parent);

@@ -156,7 +156,7 @@ bool copy_by_pipeline(const ClaimedMessage& message) {
   static_cast<void>(engine.let_helpers_in());  // this rank waits, in a call that helps
   std::optional<std::uint32_t> pipeline;
   wait::until([&] {
-    pipeline = engine.begin(send, message.sender, message.to, message.bytes);
+    pipeline = engine.begin(send, message.sender, message.to, message.bytes, message.order);
     return pipeline.has_value();
   });
   const bool readable = is_readable(send);
@@ -171,7 +171,9 @@ bool copy_by_pipeline(const ClaimedMessage& message) {
 bool copy_in_pieces(const ClaimedMessage& message) {
   const PieceBuffer buffer;
   const memory::View room = view_of(buffer.data(), config.me);
-  for (std::uint64_t offset = 0; offset < message.bytes; offset += kPiece) {
+  const std::uint64_t pieces = (message.bytes + kPiece - 1) / kPiece;
+  for (std::uint64_t index = 0; index < pieces; ++index) {
+    const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send().from.at(offset);
     if (!copy_shared(room, from, piece, message.order, nullptr)) return false;

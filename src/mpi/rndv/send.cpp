@@ -35,8 +35,9 @@ struct SentMessage {
   // holds the slot and frees it. All other members are written before. release: pairs with the
   // acquire of other threads, which ignore a send whose header is not sent.
   std::atomic<std::uint64_t> started{0};
-  layout::LayoutPtr layout;  // null where the data is contiguous
-  p2p::End from;             // the data
+  layout::LayoutPtr layout;                              // null where the data is contiguous
+  p2p::End from;                                         // the data
+  steal::CopyOrder order = steal::CopyOrder::both_ends;  // of its communicator
   bool resent = false;
   std::uint64_t next_push = 0;      // tick of the next attempt to push
   std::uint64_t push_interval = 0;  // ticks from that attempt to the one after it
@@ -109,20 +110,22 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
 }
 
 // The counterpart of copy_to() for scattered data: this thread packs and writes them.
-bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) {
+bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
-    p2p::pack(from, {p2p::kRtsBytes, bytes}, here + p2p::kRtsBytes);
-    p2p::pack(from, {0, p2p::kRtsBytes}, here);
+    p2p::pack(sent.from, {p2p::kRtsBytes, bytes}, here + p2p::kRtsBytes);
+    p2p::pack(sent.from, {0, p2p::kRtsBytes}, here);
     return services.memory->to_here(to, bytes) != nullptr;
   }
   const std::unique_ptr<std::byte[]> packed(new (std::nothrow) std::byte[kStep]);
   if (packed == nullptr) return false;
   const auto write = [&](std::uint64_t begin, std::uint64_t end) {
-    p2p::pack(from, {begin, end}, packed.get());
+    p2p::pack(sent.from, {begin, end}, packed.get());
     return services.memory->write(to.at(begin), packed.get(), end - begin).ok();
   };
-  for (std::uint64_t at = p2p::kRtsBytes; at < bytes; at += kStep) {
+  const std::uint64_t steps = (bytes - p2p::kRtsBytes + kStep - 1) / kStep;
+  for (std::uint64_t step = 0; step < steps; ++step) {
+    const std::uint64_t at = p2p::kRtsBytes + steal::place_of(step, steps, sent.order) * kStep;
     if (!write(at, std::min(at + kStep, bytes))) return false;
   }
   return write(0, p2p::kRtsBytes);
@@ -130,15 +133,16 @@ bool pack_to(const memory::View& to, const p2p::End& from, std::uint64_t bytes) 
 
 // Writes the message over its RTS header in the receive buffer. Several ranks copy all but the
 // bytes of the header; this thread copies those last, so that a failure leaves the header intact.
-bool copy_to(const memory::View& to, const memory::View& from, std::uint64_t bytes) {
+bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
+             std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
-  if (!copy_shared(to.at(kHead), from.at(kHead), bytes - kHead, config.order, nullptr))
-    return false;
+  if (!copy_shared(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr)) return false;
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
 
 bool push(Slot slot, p2p::SendSlot& send) {
-  const p2p::RtsHeader mine = g_sends.by_slot[slot].header;
+  const SentMessage& sent = g_sends.by_slot[slot];
+  const p2p::RtsHeader mine = sent.header;
   const auto [posted, buffer] = find_posted(send, mine);
   // Meanwhile this send may have ended, and the slot may serve another.
   if (posted == nullptr || !send.take(mine.generation)) return false;
@@ -154,9 +158,8 @@ bool push(Slot slot, p2p::SendSlot& send) {
   const memory::View to = view_of(buffer, send.to);
   const std::uint64_t bytes =
       std::min(send.bytes, posted->capacity.load(std::memory_order_relaxed));
-  const bool is_pushed = g_sends.by_slot[slot].layout == nullptr
-                             ? copy_to(to, send.from, bytes)
-                             : pack_to(to, g_sends.by_slot[slot].from, bytes);
+  const bool is_pushed =
+      sent.layout == nullptr ? copy_to(to, sent, send.from, bytes) : pack_to(to, sent, bytes);
   if (!is_pushed) {
     posted->state.store(p2p::PostedState::open, std::memory_order_release);
     send.change(p2p::SlotState::posted);
@@ -301,6 +304,7 @@ std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_
   sent.from = {.layout = message.layout.get(),
                .count = message.count,
                .base = layout::address_of(message.buffer)};
+  sent.order = comms::find(message.comm)->order;
   if (services.pipeline_engine) services.pipeline_engine->announce(slot, sent.from);
   sent.completion = request;
   sent.resent = false;
