@@ -26,8 +26,13 @@ class Arm:
     helped: bool = True
     environment: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
+    # A count of the library's summary. In an arm about the help of third ranks, a launch of three
+    # ranks and more that leaves the count at 0 has failed.
+    moved: str = ""
 
 
+OTHERS = "others_bytes"  # copied or computed between two other ranks
+LENT = "lent_bytes"  # by threads of their owner on lent cores
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
 HEAP = Arm("heap")  # as HELPED, where NO_HEAP is beside
@@ -95,6 +100,10 @@ class Case:
         if wanted <= machine.cores or oversubscribe or self.crowded or self.simulated:
             return None
         return f"needs {wanted} cores, {machine.cores} usable here (--oversubscribe runs it)"
+
+    def expects(self, arm: Arm, variant: Variant, machine: Machine) -> str:
+        """The count that a helped launch of that arm must not leave at 0; "" for none."""
+        return arm.moved if self.ranks_of(variant, machine) > 2 else ""
 
     def ranks_of(self, variant: Variant, machine: Machine) -> int:
         return self.ranks(machine) if variant.ranks is None else variant.ranks

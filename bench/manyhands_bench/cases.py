@@ -6,11 +6,15 @@ Ratios are always plain time / arm time, so above 1 means the arm is faster.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from manyhands_bench.case import (
     HEAP,
     HELPED,
+    LENT,
     MAPPED,
     NO_HEAP,
+    OTHERS,
     PLAIN,
     Arm,
     Case,
@@ -51,8 +55,27 @@ def _teams(machine: Machine) -> tuple[Variant, ...]:
     return tuple(Variant(f"{count} ranks", ranks=count) for count in counts)
 
 
+def _for_third_ranks(least: str) -> dict[str, str]:
+    """Third ranks take part in messages of `least` bytes and more."""
+    return {"MH_HELP_THRESHOLD": least, "MH_MAPPED_HELP_THRESHOLD": least}
+
+
 def _strategy(name: str) -> Arm:
-    return Arm(name, environment={"MH_STRATEGY": name, "MH_CHUNK": "65536"})
+    settings = {"MH_STRATEGY": name, "MH_CHUNK": "64K", **_for_third_ranks("64K")}
+    return Arm(name, environment=settings, moved=OTHERS)
+
+
+_STEALING_HEAPS = (replace(NO_HEAP, moved=OTHERS), replace(HEAP, moved=OTHERS))
+_CHECK_AND_STEAL = Arm(
+    "check+steal",
+    environment={
+        "MH_THRESHOLD": "8K",
+        "MH_MAPPED_THRESHOLD": "8K",
+        "MH_CHUNK": "4K",
+        **_for_third_ranks("8K"),
+    },
+    moved=OTHERS,
+)
 
 
 # Between two nodes of one machine, UCX finds shared memory that it cannot use, and takes the route
@@ -126,7 +149,7 @@ CASES = (
         "onesided",
         all_cores(2),
         args("--sizes", "128K,1M,8M", "--only", "accumulate"),
-        arms=(PLAIN, NO_HEAP, HEAP),
+        arms=(PLAIN, *_STEALING_HEAPS),
     ),
     Case(
         "threads",
@@ -217,7 +240,7 @@ CASES = (
         "pingpong",
         all_cores(3),
         args(*_QUICK, "--sizes", "64K,256K,1M,4M,16M,64M"),
-        arms=(PLAIN, NO_HEAP, HEAP),
+        arms=(PLAIN, *_STEALING_HEAPS),
         variants=_teams,
     ),
     Case(
@@ -264,6 +287,7 @@ CASES = (
         "waiters",
         all_cores(3),
         args(),
+        arms=(PLAIN, replace(HELPED, moved=OTHERS)),
     ),
     Case(
         "waiters-late",
@@ -271,6 +295,7 @@ CASES = (
         "waiters",
         all_cores(3),
         args("--wait", "allreduce", "--late", "300"),
+        arms=(PLAIN, replace(HELPED, moved=OTHERS)),
     ),
     Case(
         "waiters-self",
@@ -288,14 +313,14 @@ CASES = (
     ),
     Case(
         "overhead",
-        "Cost of checking, and of a steal of two small chunks",
+        "Cost of checking, and of small chunks for all, all other cores in MPI_Barrier",
         "pingpong",
-        all_cores(2),
+        all_cores(3),
         args("--no-limit", "--sizes", "8,256,4K,8K,16K,32K"),
         arms=(
             PLAIN,
             Arm("check", environment={"MH_THRESHOLD": str(1 << 30)}),
-            Arm("check+steal", environment={"MH_THRESHOLD": "8192", "MH_CHUNK": "4096"}),
+            _CHECK_AND_STEAL,
         ),
     ),
     Case(
@@ -328,7 +353,7 @@ CASES = (
         "noncontiguous",
         all_cores(3),
         args(*_QUICK, "--planes", "1M,32M", "--z", "64", "--helpers"),
-        arms=(PLAIN, NO_HEAP, HEAP),
+        arms=(PLAIN, replace(NO_HEAP, moved=LENT), replace(HEAP, moved=OTHERS)),
         variants=_teams,
     ),
     Case(

@@ -2,7 +2,7 @@
 """Runs a launch of a single arm, or launches of all arms at the same time.
 
 A launch that fails, hangs or prints no result raises `LaunchError` with its command and its output;
-it never becomes a number.
+it never becomes a number. So does a launch in which no third rank helped, if its arm is about that.
 """
 
 from __future__ import annotations
@@ -100,7 +100,17 @@ def run(
         lines = _lines(output)
         if not lines or lines[0].get("kind") != "config":
             raise LaunchError(f"{shlex.join(command)} printed no results")
-        return Launch(lines[1:], lines[0], _summary(summary_file))
+        summary = _summary(summary_file)
+        if arm.helped and library is not None:
+            check_moved(case.expects(arm, variant, machine), summary)
+        return Launch(lines[1:], lines[0], summary)
+
+
+def check_moved(count: str, summary: dict[str, Any] | None) -> None:
+    """A launch that is to measure the help of third ranks has had some."""
+    if count and (summary is None or summary["total"][count] == 0):
+        told = "wrote no summary" if summary is None else f"moved nothing: {count} is 0"
+        raise LaunchError(f"the arm measures the help of third ranks, which {told}")
 
 
 def run_all(

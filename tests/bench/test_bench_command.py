@@ -24,8 +24,8 @@ from harness.launch import QUICK
 from manyhands import installation
 from manyhands.commands import bench
 from manyhands_bench import host, launch, mpis, nodes, programs
-from manyhands_bench.case import NO_HEAP
-from manyhands_bench.cases import HELPED, MAPPED, PLAIN, Arm, Case, select
+from manyhands_bench.case import LENT, NO_HEAP, OTHERS
+from manyhands_bench.cases import CASES, HELPED, MAPPED, PLAIN, Arm, Case, select
 from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -565,6 +565,75 @@ def test_arms_differ_in_settings_only_by_environment_or_arguments():
         assert case.arms[0] is PLAIN or case.name in ("bundle", "planes-heap")  # helped, both arms
         assert len({arm.name for arm in case.arms}) == len(case.arms)
         assert all(isinstance(arm, Arm) and (arm.helped or arm is MAPPED) for arm in case.arms[1:])
+
+
+# ---- Cases about the help of third ranks ---------------------------------------------------------
+
+THIRD_RANKS = (
+    *(case.name for case in CASES if case.name.endswith("helpers")),
+    "strategies",
+    "strategies-numa",
+    "waiters",
+    "waiters-late",
+    "overhead",
+)
+
+
+@pytest.mark.parametrize("name", THIRD_RANKS)
+def test_cases_about_third_ranks_expect_their_help(name: str):
+    (case,) = select([name], short=False)
+    moved = {arm.name: arm.moved for arm in case.arms if arm.helped}
+    assert set(moved.values()) <= {OTHERS, LENT} | ({""} if name == "overhead" else set())
+    assert "" not in moved.values() or moved == {"check": "", "check+steal": OTHERS}
+    three = case.variants(HERE)[0]
+    for arm in case.arms:
+        assert case.expects(arm, replace(three, ranks=3), HERE) == arm.moved
+        assert case.expects(arm, replace(three, ranks=2), HERE) == ""
+
+
+@pytest.mark.parametrize("name", ["strategies", "strategies-numa", "overhead"])
+def test_third_ranks_may_help_with_the_least_message_that_is_cut(name: str):
+    (case,) = select([name], short=False)
+    least = "8K" if name == "overhead" else "64K"
+    words = case.arguments(HERE)
+    assert least in words[words.index("--sizes") + 1].split(",")
+    for arm in case.arms:
+        if arm.moved:
+            assert arm.environment["MH_HELP_THRESHOLD"] == least
+            assert arm.environment["MH_MAPPED_HELP_THRESHOLD"] == least
+
+
+@pytest.mark.parametrize(
+    ("summary", "complaint"),
+    [
+        (None, "wrote no summary"),
+        ({"total": {OTHERS: 0, LENT: 7}}, "others_bytes is 0"),
+        ({"total": {OTHERS: 1, LENT: 0}}, None),
+    ],
+)
+def test_a_launch_without_the_help_that_it_measures_is_an_error(summary, complaint: str | None):
+    launch.check_moved("", summary)
+    if complaint is None:
+        launch.check_moved(OTHERS, summary)
+        return
+    with pytest.raises(launch.LaunchError, match=complaint):
+        launch.check_moved(OTHERS, summary)
+
+
+NOBODY = {"MH_CORES": "3", "MH_HELP_THRESHOLD": "1G"}
+
+
+@pytest.mark.skipif(not BUILDS or LIBRARY is None, reason="needs an MPI and the built library")
+def test_a_bench_says_that_no_third_rank_helped():
+    build = next(iter(BUILDS.values()))
+    case = tiny("pingpong", "--sizes", "1M", "--batches", "3", "--no-limit", ranks=3)
+    alone = replace(NO_HEAP, environment={**NO_HEAP.environment, **NOBODY}, moved=OTHERS)
+    with pytest.raises(launch.LaunchError, match="moved nothing: others_bytes is 0"):
+        launch.run(build, binary_of(build, case), case, alone, HERE, LIBRARY)
+    result = launch.run(
+        build, binary_of(build, case), case, replace(alone, moved=""), HERE, LIBRARY
+    )
+    has_what_is_read(result, "pingpong")
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"machine": 1}'])
