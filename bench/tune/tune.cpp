@@ -4,7 +4,8 @@
 //
 // Three tables, as JSON lines with all samples:
 //   copy        rate of one core by chunk size: own memory, one end in another process, both ends
-//   saturation  rate of 1, 2, ... cores of a NUMA node that copy at the same time
+//   saturation  rate of 1, 2, ... cores of a NUMA node that copy at the same time, alone and with a
+//               guest, a core of another NUMA node that copies within the memory of this one
 //   transfer    time of a message between two cores: by one process_vm_readv of the receiver (the
 //               large messages of MPI libraries), through shared cells (two copies, their shorter
 //               messages), and as a job that sender and receiver share, by chunk size
@@ -83,6 +84,12 @@ std::byte* allocate(std::size_t bytes) {
   if (memory == MAP_FAILED) return nullptr;
   std::memset(memory, 1, bytes);
   return static_cast<std::byte*>(memory);
+}
+
+// No page has a place before its first writer. Null if there is no memory.
+void* allocate_shared(std::size_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : memory;
 }
 
 memory::View source_of(const Shared& shared, std::uint32_t member, std::size_t offset = 0) {
@@ -182,32 +189,79 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
   return static_cast<double>(copied) / spent;
 }
 
-// Members [begin, begin + copiers), all of one NUMA node, copy; the others wait in the barrier.
-bool measure_together(Member& member, Buffers& buffers, std::uint32_t begin, std::uint32_t copiers,
-                      std::uint16_t numa, const Effort& effort) {
+// The members of a NUMA node, [begin, end), and the guest of the node: the first member of another
+// node. Equal to `begin` if there is only one node.
+struct NumaTeam {
+  std::uint32_t begin;
+  std::uint32_t end;
+  std::uint32_t guest;
+  std::uint16_t numa;
+};
+
+std::vector<NumaTeam> numa_teams(std::span<const Place> places) {
+  std::vector<NumaTeam> teams;
+  const auto count = static_cast<std::uint32_t>(places.size());
+  for (std::uint32_t begin = 0, end = 0; begin < count; begin = end) {
+    while (end < count && places[end].numa == places[begin].numa) ++end;
+    teams.push_back({begin, end, end < count ? end : 0, places[begin].numa});
+  }
+  return teams;
+}
+
+// Memory that all members map: the guest copies within it. The pages are where their first writer
+// runs.
+struct GuestMemory {
+  std::byte* bytes;  // kSaturationBytes to read, and as many to write
+
+  [[nodiscard]] Buffers buffers() const { return {bytes, bytes + kSaturationBytes, {}}; }
+};
+
+// The first `copiers` members of the team copy, and its guest if `guests` is 1; all other members
+// wait in the barrier.
+bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memory,
+                      const NumaTeam& team, std::uint32_t copiers, std::uint32_t guests,
+                      const Effort& effort) {
   Shared& shared = member.shared();
   Samples sums;
-  const bool works = member.index() >= begin && member.index() < begin + copiers;
+  Buffers guest_buffers = memory.buffers();
+  const bool is_guest = guests == 1 && member.index() == team.guest;
+  const bool is_copier = member.index() >= team.begin && member.index() < team.begin + copiers;
   for (int batch = 0; batch < effort.batches; ++batch) {
     if (!member.barrier()) return false;
-    if (works) shared.rate[member.index()] = copy_for(buffers, kSaturationBytes, effort.batch_ns);
+    if (is_guest || is_copier) {
+      shared.rate[member.index()] =
+          copy_for(is_guest ? guest_buffers : buffers, kSaturationBytes, effort.batch_ns);
+    }
     if (!member.barrier()) return false;
-    double sum = 0;
-    for (std::uint32_t i = begin; i < begin + copiers; ++i) sum += shared.rate[i];
+    double sum = guests == 1 ? shared.rate[team.guest] : 0;
+    for (std::uint32_t i = team.begin; i < team.begin + copiers; ++i) sum += shared.rate[i];
     sums.add(sum);
   }
   if (!member.first()) return true;
-  sums.print(text_field("kind", "saturation") + field("numa", numa) + field("copiers", copiers));
+  sums.print(text_field("kind", "saturation") + field("numa", team.numa) +
+             field("copiers", copiers) + field("guests", guests));
   return true;
 }
 
-bool saturation_table(Member& member, Buffers& buffers, std::span<const Place> places,
-                      const Effort& effort) {
-  for (std::uint32_t begin = 0, end = 0; begin < places.size(); begin = end) {
-    while (end < places.size() && places[end].numa == places[begin].numa) ++end;
-    for (std::uint32_t copiers = 1; copiers <= end - begin; ++copiers) {
-      if (!measure_together(member, buffers, begin, copiers, places[begin].numa, effort)) {
-        return false;
+// The first member of the team places the guest's memory on its NUMA node.
+bool place_guest_memory(Member& member, const NumaTeam& team, const GuestMemory& memory) {
+  if (!member.barrier()) return false;
+  if (member.index() == team.begin) {
+    // Frees the pages where the last team placed them. A failure leaves them there.
+    static_cast<void>(::madvise(memory.bytes, 2 * kSaturationBytes, MADV_REMOVE));
+    std::memset(memory.bytes, 1, 2 * kSaturationBytes);
+  }
+  return member.barrier();
+}
+
+bool saturation_table(Member& member, Buffers& buffers, const GuestMemory& memory,
+                      std::span<const Place> places, const Effort& effort) {
+  for (const NumaTeam& team : numa_teams(places)) {
+    const std::uint32_t most_guests = team.guest != team.begin ? 1 : 0;
+    if (most_guests == 1 && !place_guest_memory(member, team, memory)) return false;
+    for (std::uint32_t copiers = 1; copiers <= team.end - team.begin; ++copiers) {
+      for (std::uint32_t guests = 0; guests <= most_guests; ++guests) {
+        if (!measure_together(member, buffers, memory, team, copiers, guests, effort)) return false;
       }
     }
   }
@@ -450,7 +504,9 @@ bool transfer_table(Member& member, Buffers& buffers, Cells& cells, const Effort
 // --- all of it -----------------------------------------------------------------------------------
 
 std::size_t lines_to_come(std::span<const Place> places, const Effort& effort) {
-  std::size_t lines = copy_chunks().size() * (places.size() > 1 ? 3 : 1) + places.size();
+  const std::size_t with_guests = numa_teams(places).size() > 1 ? 2 : 1;
+  std::size_t lines =
+      copy_chunks().size() * (places.size() > 1 ? 3 : 1) + with_guests * places.size();
   if (places.size() < 2) return lines;
   for (const std::size_t bytes : transfer_sizes(effort)) lines += 2 + transfer_chunks(bytes).size();
   return lines;
@@ -467,7 +523,7 @@ void print_plan(std::span<const Place> places, const Effort& effort) {
 
 // Runs the measurements of a member. False: end with an error.
 bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
-                 const Effort& effort) {
+                 const GuestMemory& memory, const Effort& effort) {
   Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),
                   std::vector<std::byte>(kScratchBytes)};
   if (buffers.source == nullptr || buffers.target == nullptr) {
@@ -481,7 +537,7 @@ bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
   if (member.first()) print_plan(places, effort);
   if (!member.barrier() || !copy_table(member, buffers, effort)) return false;
   const bool reachable = shared.choice == 1;
-  if (!saturation_table(member, buffers, places, effort) || !member.barrier()) return false;
+  if (!saturation_table(member, buffers, memory, places, effort) || !member.barrier()) return false;
   if (reachable && member.index() < 2 && !transfer_table(member, buffers, cells, effort)) {
     return false;
   }
@@ -495,15 +551,16 @@ int usage() {
 
 int run(const Effort& effort) {
   const std::vector<Place> cpus = places();
-  void* memory =
-      ::mmap(nullptr, sizeof(Cells), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED || cpus.empty()) {
+  void* const ring = allocate_shared(sizeof(Cells));
+  const GuestMemory memory{static_cast<std::byte*>(allocate_shared(2 * kSaturationBytes))};
+  if (ring == nullptr || memory.bytes == nullptr || cpus.empty()) {
     std::fprintf(stderr, "mh-tune: no shared memory, or no CPU\n");
     return 1;
   }
-  auto& cells = *new (memory) Cells;
-  return run_team(cpus,
-                  [&](Member& member) { return measure_all(member, cpus, cells, effort) ? 0 : 1; });
+  auto& cells = *new (ring) Cells;
+  return run_team(cpus, [&](Member& member) {
+    return measure_all(member, cpus, cells, memory, effort) ? 0 : 1;
+  });
 }
 
 }  // namespace

@@ -4,8 +4,10 @@ program."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,9 +34,9 @@ def transfer(size: int, plain: float, shared: dict[int, float]) -> list[decide.L
     return ways + [line("shared", chunk, ns) for chunk, ns in shared.items()]
 
 
-def saturation(*rates: float, numa: int = 0) -> list[decide.Line]:
+def saturation(*rates: float, numa: int = 0, guests: int = 0) -> list[decide.Line]:
     return [
-        {"kind": "saturation", "numa": numa, "copiers": n, "samples": [rate]}
+        {"kind": "saturation", "numa": numa, "copiers": n, "guests": guests, "samples": [rate]}
         for n, rate in enumerate(rates, start=1)
     ]
 
@@ -166,6 +168,37 @@ def test_a_failing_program_stores_nothing(tmp_path: Path):
     shown = RUNNER.invoke(APP, ["--program", str(program), "--output", str(stored)])
     assert shown.exit_code == 1
     assert not stored.exists()
+
+
+def test_with_other_numa_nodes_saturation_is_where_a_guest_adds_nothing():
+    alone = saturation(10, 19, 26, 26.5)
+    assert decide.settings(alone + saturation(18, 26, 26.9, 27, guests=1))["MH_SATURATE"] == "3"
+    assert decide.settings(alone + saturation(10.2, 9, 9, 9, guests=1))["MH_SATURATE"] == "1"
+    always = saturation(18, 26, 34, 40, guests=1)
+    assert decide.settings(alone + always)["MH_SATURATE"] == "5", "more than there are cores"
+    other = saturation(10, 11, 12, 13, numa=1) + saturation(20, 11, 12, 13, numa=1, guests=1)
+    assert decide.settings(alone + always + other)["MH_SATURATE"] == "2"
+
+
+@pytest.mark.skipif(not PROGRAM.exists(), reason="mh-tune is not built")
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_the_real_program_measures_guests_of_another_numa_node(monkeypatch: pytest.MonkeyPatch):
+    cpus = sorted(os.sched_getaffinity(0))
+    monkeypatch.setenv("HWLOC_SYNTHETIC", f"node:2 core:{cpus[-1]} pu:1")
+    done = subprocess.run([PROGRAM, "--quick"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    plan, *lines = [json.loads(text) for text in done.stdout.splitlines()]
+    if len({numa for _, numa in plan["cpus"]}) < 2:
+        pytest.skip("the two cores are one with two hardware threads")
+    assert plan["lines"] == len([line for line in lines if line["kind"] != "refused"])
+    measured = decide.saturation(lines)
+    guests = decide.saturation(lines, guests=1)
+    assert {numa: len(rates) for numa, rates in guests.items()} == {
+        numa: len(rates) for numa, rates in measured.items()
+    }
+    shown = RUNNER.invoke(APP, ["--quick"])
+    assert shown.exit_code == 0, shown.output
+    assert "and a guest" in shown.output
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="mh-tune is not built")

@@ -127,7 +127,7 @@ def _show(console: Console, lines: list[decide.Line]) -> None:
         console.print(_copy_table(copies))
     by_node = decide.saturation(lines)
     if by_node:
-        console.print(_saturation_table(by_node))
+        console.print(_saturation_table(by_node, decide.saturation(lines, guests=1)))
     transfers = decide.transfers(lines)
     if transfers:
         console.print(_transfer_table(transfers))
@@ -145,12 +145,17 @@ def _copy_table(copies: dict[str, dict[int, float]]) -> Table:
     return table
 
 
-def _saturation_table(by_node: dict[int, list[float]]) -> Table:
-    table = _table("Cores of a NUMA node copying together", "NUMA node", "cores", "GB/s", "")
+def _saturation_table(by_node: dict[int, list[float]], with_guest: dict[int, list[float]]) -> Table:
+    guest = ["and a guest"] if with_guest else []
+    table = _table(
+        "Cores of a NUMA node copying together", "NUMA node", "cores", "GB/s", *guest, ""
+    )
     largest = max(max(rates) for rates in by_node.values())
     for numa, rates in by_node.items():
         for copiers, rate in enumerate(rates, start=1):
-            table.add_row(str(numa), str(copiers), f"{rate:.1f}", _bar(rate, largest))
+            beside = [f"{with_guest[numa][copiers - 1]:.1f}"] if with_guest else []
+            bar = _bar(rate, largest)
+            table.add_row(str(numa), str(copiers), f"{rate:.1f}", *beside, bar)
     return table
 
 

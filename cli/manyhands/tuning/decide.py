@@ -7,8 +7,10 @@ Noise only makes a copy slower, so each number is the better quartile of its bat
   every plain way. It must win at every larger size, by a margin that covers MPI matching.
 * chunk: for each size, the smallest chunk within a few per cent of the best time (more chunks feed
   more thieves), and never a smaller chunk for a larger message.
-* saturate: the number of copying cores of a NUMA node after which a further core adds less than
-  5 %. It is the least over all NUMA nodes, or all cores of a node if every core adds more.
+* saturate: the number of copying cores of a NUMA node beside which a core of another node, copying
+  within the same memory, adds less than 5 % (CAB-MPI, III-C3); more than all cores if it always
+  adds more. On a machine of one node, the number of cores after which a further core adds less
+  than 5 %, or all cores. It is the least over all NUMA nodes.
 """
 
 from __future__ import annotations
@@ -72,11 +74,11 @@ def copies(lines: list[Line]) -> dict[str, dict[int, float]]:
     return found
 
 
-def saturation(lines: list[Line]) -> dict[int, list[float]]:
-    """GB/s of 1, 2, ... copying cores, by NUMA node."""
+def saturation(lines: list[Line], guests: int = 0) -> dict[int, list[float]]:
+    """GB/s of 1, 2, ... copying cores, by NUMA node; with a `guest` of another node beside."""
     found: dict[int, list[float]] = {}
     for line in lines:
-        if line["kind"] == "saturation":
+        if line["kind"] == "saturation" and line.get("guests", 0) == guests:
             found.setdefault(line["numa"], []).append(high(line["samples"]))
     return found
 
@@ -129,9 +131,21 @@ def short(size: int) -> str:
     return str(size)
 
 
-def saturate(by_node: dict[int, list[float]]) -> int | None:
-    counts = [_saturates_at(rates) for rates in by_node.values() if rates]
+def saturate(
+    by_node: dict[int, list[float]], with_guest: dict[int, list[float]] | None = None
+) -> int | None:
+    if with_guest:
+        counts = [_leaves_no_gain_at(by_node[numa], with_guest[numa]) for numa in with_guest]
+    else:
+        counts = [_saturates_at(rates) for rates in by_node.values() if rates]
     return min(counts) if counts else None
+
+
+def _leaves_no_gain_at(rates: list[float], with_guest: list[float]) -> int:
+    for copiers, (alone, together) in enumerate(zip(rates, with_guest, strict=True), start=1):
+        if together < alone * WORTH_ADDING:
+            return copiers
+    return len(rates) + 1
 
 
 def _saturates_at(rates: list[float]) -> int:
@@ -149,7 +163,7 @@ def settings(lines: list[Line]) -> dict[str, str]:
     if size is not None:
         chosen["MH_THRESHOLD"] = short(size)
         chosen["MH_CHUNK"] = chunk_text(chunk_table([t for t in found if t.bytes >= size]))
-    count = saturate(saturation(lines))
+    count = saturate(saturation(lines), saturation(lines, guests=1))
     # A single core does not show how many cores saturate a node.
     if count is not None and max(len(rates) for rates in saturation(lines).values()) > 1:
         chosen["MH_SATURATE"] = str(count)
