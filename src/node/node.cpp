@@ -130,12 +130,11 @@ std::uint16_t Node::numa_of_cpu(std::int32_t cpu) const {
 }
 
 void Node::follow_core() {
-  RankRecord& own = mine();
-  if (own.is_bound) return;
+  if (header_->numa_nodes < 2) return;
+  std::atomic<std::uint16_t>& home = mine().numa;
   const std::uint16_t here = numa_of_cpu(::sched_getcpu());
   // The load comes first: other ranks read this line, and the node seldom changes.
-  if (own.numa.load(std::memory_order_relaxed) == here) return;
-  own.numa.store(here, std::memory_order_relaxed);
+  if (home.load(std::memory_order_relaxed) != here) home.store(here, std::memory_order_relaxed);
 }
 
 void Node::write_own_record(std::uint32_t world_rank) {
@@ -145,13 +144,10 @@ void Node::write_own_record(std::uint32_t world_rank) {
   own->pid_namespace = own_pid_namespace();
   own->world_rank = world_rank;
   own->cpu = ::sched_getcpu();
-  const std::uint16_t home = numa_of_cpu(own->cpu);
-  own->numa.store(home, std::memory_order_relaxed);
-  own->is_bound = true;
+  own->numa.store(numa_of_cpu(own->cpu), std::memory_order_relaxed);
   const CpuSet cpus = allowed_cpus();
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (!cpus[cpu]) continue;
-    if (header_->numa_of_cpu[cpu] != home) own->is_bound = false;
     // relaxed: the caller's barrier publishes both words.
     const std::uint64_t bit = 1ULL << (cpu % 64);
     const std::uint64_t others =

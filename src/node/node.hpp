@@ -60,8 +60,8 @@ class Node {
   // bounded waits, not for every turn of a loop.
   [[nodiscard]] bool is_alive(std::uint32_t rank) const;
 
-  // Takes the NUMA node of the calling thread's core as this rank's, unless the rank was bound to
-  // one node when it joined. Costs a branch for a bound rank, and a read of the CPU's number else.
+  // Takes the NUMA node of the calling thread's core as this rank's. Costs a branch on a machine of
+  // one NUMA node, and a read of the CPU's number else.
   void follow_core();
   [[nodiscard]] std::uint16_t numa_of(std::uint32_t rank) const {
     return record(rank).numa.load(std::memory_order_relaxed);

@@ -2,7 +2,8 @@
 // Pins ranks to cores. With a synthetic topology of hwloc, the core of a rank says on which NUMA
 // node the rank is at home.
 //
-// HOMES=0,0,1 pins ranks 0 and 1 to the first core of the process, and rank 2 to its last core.
+// A list of homes such as 0,0,1 pins ranks 0 and 1 to the first core of the process, and rank 2 to
+// its last core.
 #ifndef MH_TESTS_MPI_HOMES_H
 #define MH_TESTS_MPI_HOMES_H
 
@@ -20,36 +21,24 @@ static inline int launched_rank(void) {
   return -1;
 }
 
-// The digit of this rank in $HOMES; -1 if there is none.
-static inline int home_of(int rank) {
-  const char* homes = getenv("HOMES");
-  if (homes == NULL || rank < 0 || strlen(homes) < 2 * (size_t)rank + 1) return -1;
-  return homes[2 * rank] - '0';
+// The cores of this process before it is pinned.
+static inline const cpu_set_t* all_cores(void) {
+  static cpu_set_t cores;
+  if (CPU_COUNT(&cores) == 0) sched_getaffinity(0, sizeof cores, &cores);
+  return &cores;
 }
 
-// Runs this process on its first core for home 0, on its last core for home 1.
-static inline void run_at_home(int home, const cpu_set_t* cores) {
+// Pins this process as the list in the variable `name` says; without the variable, nothing is done.
+static inline void pin_to_home(const char* name, int rank) {
+  const char* homes = getenv(name);
+  if (homes == NULL || rank < 0 || strlen(homes) < 2 * (size_t)rank + 1) return;
+  const int home = homes[2 * rank] - '0';
   cpu_set_t one;
   CPU_ZERO(&one);
   int core = home == 0 ? 0 : CPU_SETSIZE - 1;
-  while (!CPU_ISSET(core, cores)) core += home == 0 ? 1 : -1;
+  while (!CPU_ISSET(core, all_cores())) core += home == 0 ? 1 : -1;
   CPU_SET(core, &one);
   sched_setaffinity(0, sizeof one, &one);
-}
-
-static inline void pin_to_home(int rank) {
-  cpu_set_t cores;
-  const int home = home_of(rank);
-  if (home >= 0 && sched_getaffinity(0, sizeof cores, &cores) == 0) run_at_home(home, &cores);
-}
-
-// Starts this process at the other home, and leaves it free to move.
-static inline void begin_away_from_home(int rank) {
-  cpu_set_t cores;
-  const int home = home_of(rank);
-  if (home < 0 || sched_getaffinity(0, sizeof cores, &cores) != 0) return;
-  run_at_home(1 - home, &cores);
-  sched_setaffinity(0, sizeof cores, &cores);
 }
 
 #endif

@@ -6,8 +6,8 @@
 // sender sleeps outside MPI after each message. With SENDER=away, it sleeps until its message has
 // arrived, which the receiver says in the file DONE. With SENDER=polls, it waits in a loop of
 // MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects
-// MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead. HOMES pins the ranks (homes.h), before
-// MPI_Init or, with PIN=late, after it.
+// MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead. HOMES pins the ranks before
+// MPI_Init, and THEN pins them after it (homes.h).
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -121,15 +121,10 @@ static void wait_for_each_other(void) {
 }
 
 static void begin_pinned(int* argc, char*** argv) {
-  const bool late = strcmp(text("PIN", "early"), "late") == 0;
-  if (late) {
-    begin_away_from_home(launched_rank());
-  } else {
-    pin_to_home(launched_rank());
-  }
+  pin_to_home("HOMES", launched_rank());
   begin(argc, argv);
-  if (late) pin_to_home(rank);
-  if (late) wait_for_each_other();
+  pin_to_home("THEN", rank);
+  if (getenv("THEN") != NULL) wait_for_each_other();
 }
 
 int main(int argc, char** argv) {

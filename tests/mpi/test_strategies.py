@@ -117,12 +117,12 @@ def test_throughput_helps_on_its_own_numa_node_however_busy_that_is(
 
 
 def test_a_rank_that_was_pinned_away_is_far(mpi: MpiBuild, helped: Arm, away: dict) -> None:
-    env = {**away, "MH_STRATEGY": "localized", "HOMES": FAR, "PIN": "late"}
+    env = {**away, "MH_STRATEGY": "localized", "HOMES": "1,1,1", "THEN": FAR}
     assert third_rank_copies_nothing(mpi, helped, env)
 
 
 def test_a_rank_that_was_pinned_beside_is_near(mpi: MpiBuild, helped: Arm, away: dict) -> None:
-    env = {**away, "MH_STRATEGY": "localized", "HOMES": NEAR, "PIN": "late"}
+    env = {**away, "MH_STRATEGY": "localized", "HOMES": "0,1,0", "THEN": NEAR}
     assert third_rank_helps(mpi, helped, env)
 
 
