@@ -60,11 +60,12 @@ std::uint32_t Pipeline::find_full(std::uint32_t use, std::uint64_t& state) const
   if (on_pipeline(use) == 0) return kMostCells;
   const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
   const std::uint32_t first = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
-  for (std::uint32_t i = 0; i < cells; ++i) {
-    const std::uint32_t cell = (first + i) % cells;
+  std::uint32_t cell = first % cells;
+  for (std::uint32_t looks = 0; looks < cells; ++looks) {
     // acquire: pairs with the release in pass_on(); the cell was filled.
     state = cells_[cell].state.load(std::memory_order_acquire);
     if (use_in(state) == use && left_in(state) % kTurns == kFull) return cell;
+    if (++cell == cells) cell = 0;
   }
   return kMostCells;
 }
