@@ -65,12 +65,13 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
 
 // Returns the end of the last offer of the rank that this lender may help, if after `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
-  const std::uint64_t loop = end_of_loop(rank, now);
-  if (rank == node_.me()) return loop;
-  const std::uint64_t last = std::max(loop, offer_of(lendings(rank), WorkKind::internode));
-  const std::uint64_t ends = offer_of(lendings(rank), WorkKind::pipelines);
-  const bool later = ends > last && ends >= worth && admitted_(rank, WorkKind::pipelines);
-  return later ? ends : last;
+  std::uint64_t last = end_of_loop(rank, now);
+  if (rank == node_.me()) return last;
+  for (const WorkKind kind : {WorkKind::internode, WorkKind::pipelines}) {
+    const std::uint64_t ends = offer_of(lendings(rank), kind);
+    if (ends > last && ends >= worth && admitted_(rank, kind)) last = ends;
+  }
+  return last;
 }
 
 std::uint32_t Lender::choose() {

@@ -33,8 +33,8 @@ enum class LendResult : std::uint8_t {
 
 class Lender {
  public:
-  // `offset`: position of the Lendings in each rank's area. `admitted`: the ranks to whose copies
-  // and pipelines this core may be lent. `core`: distinguishes the lenders of a rank (below
+  // `offset`: position of the Lendings in each rank's area. `admitted`: the ranks to whose
+  // pipelines and packing this core may be lent. `core`: distinguishes the lenders of a rank (below
   // kMostCores). Core 0 is that of the rank's waiting thread. Every other core is spare, and is
   // lent to loops of the rank itself, too.
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,

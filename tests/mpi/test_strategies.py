@@ -142,6 +142,25 @@ def test_a_sender_copies_to_another_numa_node_unless_localized(
     assert happens(mpi, helped, 2, env, seen)
 
 
+# ---- Packing for another node: rank 0 sends to rank 2, ranks 1 and 3 wait ------------------------
+
+
+@pytest.mark.parametrize(("homes", "lends"), [("0,1,0,1", False), ("0,0,1,1", True)])
+def test_localized_lends_to_packing_on_its_own_numa_node_alone(
+    mpi: MpiBuild, helped: Arm, homes: str, lends: bool
+) -> None:
+    env = {**TWO_NUMA_NODES, "MH_STRATEGY": "localized", "MH_FAKE_NODES": "2", "TO": "2"}
+    env |= {"TYPE": "scattered", "HOMES": homes}
+
+    def on_lent_cores(summary: Summary) -> bool:
+        return summary["total"]["lent_bytes"] > 0
+
+    if lends:
+        assert happens(mpi, helped, 4, env, on_lent_cores)
+    else:
+        assert not on_lent_cores(next(runs(mpi, helped, 4, env)))
+
+
 # ---- Chunks --------------------------------------------------------------------------------------
 
 

@@ -568,6 +568,17 @@ TEST(Lend, a_lender_that_finds_no_free_helper_goes_on_to_the_next_rank) {
   second.withdraw(WorkKind::loops);
 }
 
+TEST_F(Offers, of_packing_are_for_those_who_may_help_with_it) {
+  Loop loop(1U << 30U);
+  ASSERT_TRUE(pool_.expose(WorkKind::internode, loop, ticks() + ticks_from_ns(1e9)).ok());
+  Lender barred(stage_.node(1), 0, VictimPolicy::most_work,
+                [](std::uint32_t, WorkKind kind) { return kind != WorkKind::internode; });
+  EXPECT_EQ(barred.lend(), LendResult::nothing);
+  EXPECT_TRUE(eventually([&] { return lender_.lend() == LendResult::lent; }));
+  lender_.take_back();
+  pool_.withdraw(WorkKind::internode);
+}
+
 // Keeps a core until its unit is over, and records the length of the unit.
 class WholeUnit final : public LendableWork {
  public:
