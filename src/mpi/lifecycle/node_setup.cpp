@@ -149,7 +149,7 @@ std::string join_node() {
   auto node = node::Node::join({g_node.segment->data(), g_node.segment->size()}, config.me,
                                config.ranks, static_cast<std::uint32_t>(config.world_rank));
   if (!node) return reason("the node segment does not fit", node.status());
-  services.node.emplace(std::move(*node));
+  services.node.emplace(*node);
   new (services.node->area(config.me)) RankArea;
   return {};
 }

@@ -172,7 +172,7 @@ struct Script {
   }
   // Words of the block that one member has for another; often none.
   [[nodiscard]] std::size_t block_words(std::uint32_t from, std::uint32_t to) const {
-    std::mt19937_64 random(draw + from * 64 + to);
+    std::mt19937_64 random(draw + std::uint64_t{from} * 64 + to);
     constexpr std::array<std::size_t, 4> kWords = {0, 1, 100, kStagedBytes / 8};
     return kWords[random() % kWords.size()];
   }
