@@ -112,13 +112,13 @@ bool Window::help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedCh
   const auto pick = [&](bool near) {
     return victims_.pick(control_.board(), ranks(), [&](std::uint32_t rank) {
       if (rank == me_ || rank >= ranks() || exposed_[rank].is_elsewhere()) return false;
-      return context.node().is_near(exposed_[rank].node_rank) == near;
+      const std::uint32_t node_rank = exposed_[rank].node_rank;
+      return context.node().is_near(node_rank) == near && may_help(node_rank);
     });
   };
   for (const bool near : {true, false}) {
     const std::uint32_t rank = pick(near);
-    if (rank == steal::kNobody || !may_help(exposed_[rank].node_rank)) continue;
-    if (help_rank(context, rank, helped)) return true;
+    if (rank != steal::kNobody && help_rank(context, rank, helped)) return true;
   }
   return false;
 }
