@@ -250,7 +250,7 @@ def longer_runs(
 
     The ranks that help in a round vary, and third ranks help if each rank has a core.
     """
-    for rounds in (10, 40, 160, 640):
+    for rounds in (10, 40, 160, 640, 2560):
         settings = {"MH_CORES": str(ranks), **env, "ROUNDS": str(rounds)}
         done = run(mpi, arm, ranks, [program], settings, timeout_s=100)
         done.expect("PASS")
