@@ -107,16 +107,20 @@ def openmp(directive: Directive) -> str:
     return directive.name + "".join(f" {clause}" for clause in directive.clauses)
 
 
-def continued(words: str, fixed: bool) -> list[str]:
-    """An OpenMP directive split into lines, each within the columns of its form."""
-    room = 65 if fixed else 110
+def rows_of(words: str, room: int) -> list[str]:
+    """The words split into rows of at most `room` characters, where a line may be continued."""
     rows, row = [], ""
     for piece in PIECE.findall(words):
         if row and len(row) + len(piece) > room:
             rows.append(row)
             row = ""
         row += piece if row else piece.lstrip()
-    rows.append(row)
+    return [*rows, row]
+
+
+def continued(words: str, fixed: bool) -> list[str]:
+    """An OpenMP directive split into lines, each within the columns of its form."""
+    rows = rows_of(words, 65 if fixed else 110)
     if fixed:
         return [f"!$omp{'&' if at else ' '}{row}" for at, row in enumerate(rows)]
     last = len(rows) - 1
@@ -125,13 +129,7 @@ def continued(words: str, fixed: bool) -> list[str]:
 
 def statement(words: str, fixed: bool) -> list[str]:
     """A statement split into lines, each within the columns of its form."""
-    rows, row = [], ""
-    for piece in PIECE.findall(words):
-        if row and len(row) + len(piece) > 62:
-            rows.append(row)
-            row = ""
-        row += piece if row else piece.lstrip()
-    rows.append(row)
+    rows = rows_of(words, 62)
     if fixed:
         return [f"{'     &' if at else MARGIN}{row}" for at, row in enumerate(rows)]
     return [f"{MARGIN}{row}{' &' if at < len(rows) - 1 else ''}" for at, row in enumerate(rows)]

@@ -63,10 +63,8 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 inline constexpr TagRange kRenewed{0, 1 << 14U};
 // Copies between two layouts (rndv::send_to_self()).
 inline constexpr TagRange kRelaid{kRenewed.end(), 1};
-// A rank's own block in a collective (collective/typed_blocks.hpp), by group.
-inline constexpr TagRange kOwnBlocks{kRelaid.end(), static_cast<int>(coll::kBoards)};
 
-static_assert(disjoint(std::array{kRenewed, kRelaid, kOwnBlocks}));
+static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
 // ---- config.internode_comm ----------------------------------------------------------------------
 

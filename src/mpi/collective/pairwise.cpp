@@ -13,15 +13,12 @@
 namespace mh::mpi::direct {
 namespace {
 
-// MPI_Unpack takes no more bytes than an int counts.
-constexpr std::uint64_t kMostMapped = 1U << 30U;
-
 bool is_same(const TypedBlocks& a, const TypedBlocks& b) {
   return a.address == b.address && a.count == b.count && a.type == b.type;
 }
 
 bool is_mapped(const TypedBlocks& block) {
-  return config.heaps_mapped && block.contiguous && block.bytes <= kMostMapped &&
+  return config.heaps_mapped && block.contiguous && block.bytes <= kMostPacked &&
          heaps::contain(block.address, block.bytes);
 }
 
@@ -68,32 +65,33 @@ class PairwiseRound {
   }
 
   void publish() {
-    const TypedBlocks* last_staged = nullptr;  // all peers may get one block
-    std::uint64_t last_place = 0;
-    for (int step = 1; step < comm_.size; ++step) {
-      const int to = peer(step);
-      const TypedBlocks& block = blocks_.out[to];
-      coll::BlockEntry& own = entry(to);
-      own.expected = blocks_.in[to].bytes;
-      own.bytes = block.bytes;
-      if (block.bytes == 0 || !is_switched_on()) continue;
-      if (last_staged == nullptr || !is_same(block, *last_staged)) last_place = stage(block);
-      last_staged = last_place != 0 ? &block : nullptr;
-      if (last_place != 0) {
-        own.route = coll::Route::staged;
-        own.place = last_place;
-      } else if (is_mapped(block)) {
-        own.route = coll::Route::mapped;
-        own.place = reinterpret_cast<std::uint64_t>(block.address);
-      }
-    }
+    for (int step = 1; step < comm_.size; ++step) offer(peer(step));
     round_.publish_staged();
   }
 
-  // The place of a staged copy; 0 if there is none.
+  void offer(int to) {
+    const TypedBlocks& block = blocks_.out[to];
+    coll::BlockEntry& own = entry(to);
+    own.expected = blocks_.in[to].bytes;
+    own.bytes = block.bytes;
+    if (block.bytes == 0 || !is_switched_on()) return;
+    own.place = stage(block);
+    if (own.place != 0) {
+      own.route = coll::Route::staged;
+    } else if (is_mapped(block)) {
+      own.route = coll::Route::mapped;
+      own.place = reinterpret_cast<std::uint64_t>(block.address);
+    }
+  }
+
+  // The place of a staged copy; 0 if there is none. Peers that get the same block share the copy.
   std::uint64_t stage(const TypedBlocks& block) {
+    if (staged_ != nullptr && is_same(block, *staged_)) return staged_at_;
     const std::uint64_t place = table_.reserve(block.bytes);
-    return place != 0 && pack(block, 0, table_.at(place)) ? place : 0;
+    if (place == 0 || !pack(block, 0, table_.at(place))) return 0;
+    staged_ = &block;
+    staged_at_ = place;
+    return place;
   }
 
   void send_messages() {
@@ -125,7 +123,7 @@ class PairwiseRound {
   void move_own() {
     const TypedBlocks& from = blocks_.out[comm_.rank];
     const TypedBlocks& to = blocks_.in[comm_.rank];
-    if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to, comm_));
+    if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to));
   }
 
   // Blocks that are there come first, so that a late peer delays no other block.
@@ -183,6 +181,8 @@ class PairwiseRound {
   std::uint64_t staged_bytes_;
   Round round_;
   coll::BlockTable table_;
+  const TypedBlocks* staged_ = nullptr;  // the last block that was staged, and its place
+  std::uint64_t staged_at_ = 0;
   std::vector<MPI_Request> messages_;  // under way
   int code_ = MPI_SUCCESS;
 };

@@ -14,14 +14,11 @@
 namespace mh::mpi::direct {
 namespace {
 
-bool is_rank(const Comm& comm, int root) { return root >= 0 && root < comm.size; }
-
 // ---- MPI_Bcast ----------------------------------------------------------------------------------
 
 // Bytes of a mapped broadcast. The root of a shorter one would have to wait for its readers, as it
-// need not in the library. MPI_Unpack takes no more bytes than an int counts.
+// need not in the library.
 constexpr std::uint64_t kLeastMapped = 64U << 10U;
-constexpr std::uint64_t kMostMapped = 1U << 30U;
 
 // The root and a leaf of a mapped broadcast work at the same time. The leaf copies the data up to
 // this byte, and the root the rest. With more ranks, the root has more leaves to copy to, so each
@@ -91,7 +88,7 @@ CallResult receive(Round& round, const TypedBlocks& data, const Comm& comm, int 
 
 bool is_broadcast_round(std::uint64_t bytes) {
   if (bytes <= coll::kStagedBytes) return bytes != 0;
-  return config.heaps_mapped && bytes >= kLeastMapped && bytes <= kMostMapped;
+  return config.heaps_mapped && bytes >= kLeastMapped && bytes <= kMostPacked;
 }
 
 // ---- MPI_Scatter and MPI_Gather -----------------------------------------------------------------
@@ -156,29 +153,18 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
   return found;
 }
 
-// Long blocks: each rank and the root move theirs as a pair.
-CallResult scatter_long(const RootedBlocks& blocks, Comm& comm, int root) {
+// A gather or a scatter of long blocks: each rank and the root move theirs as a pair.
+CallResult move_long(RoundCall call, const RootedBlocks& blocks, Comm& comm, int root) {
   if (!can_be_pairwise(comm)) return std::nullopt;
   PeerBlocks pairs;
   pairs.clear(comm.size);
-  if (blocks.at_root) {
-    for (int rank = 0; rank < comm.size; ++rank) pairs.out[rank] = blocks.for_all.only(rank);
-    if (blocks.in_place) pairs.out[root] = {};
-  }
-  pairs.in[root] = blocks.own;
-  return exchange_pairwise(comm, RoundCall::scatter, pairs, static_cast<std::uint32_t>(root));
-}
-
-CallResult gather_long(const RootedBlocks& blocks, Comm& comm, int root) {
-  if (!can_be_pairwise(comm)) return std::nullopt;
-  PeerBlocks pairs;
-  pairs.clear(comm.size);
-  if (blocks.at_root) {
-    for (int rank = 0; rank < comm.size; ++rank) pairs.in[rank] = blocks.for_all.only(rank);
-    if (blocks.in_place) pairs.in[root] = {};
-  }
-  pairs.out[root] = blocks.own;
-  return exchange_pairwise(comm, RoundCall::gather, pairs, static_cast<std::uint32_t>(root));
+  const bool scatters = call == RoundCall::scatter;
+  TypedBlocks* const of_root = scatters ? pairs.out : pairs.in;
+  for (int rank = 0; blocks.at_root && rank < comm.size; ++rank)
+    of_root[rank] = blocks.for_all.only(rank);
+  (scatters ? pairs.in : pairs.out)[root] = blocks.own;
+  if (blocks.in_place) of_root[root] = {};
+  return exchange_pairwise(comm, call, pairs, static_cast<std::uint32_t>(root));
 }
 
 }  // namespace
@@ -203,7 +189,7 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
   const TypedBlocks& from = blocks.for_all;
   const std::uint64_t staged = from.bytes * static_cast<std::uint64_t>(comm->size - 1);
   if (from.bytes == 0) return std::nullopt;
-  if (staged > coll::kStagedBytes) return scatter_long(blocks, *comm, root);
+  if (staged > coll::kStagedBytes) return move_long(RoundCall::scatter, blocks, *comm, root);
   Round round(*comm, RoundCall::scatter, staged, static_cast<std::uint32_t>(root));
   if (!blocks.at_root) return receive_block(round, blocks.own, *comm, root);
   if (!is_switched_on() || !stage_for_others(round, from, *comm)) {
@@ -211,8 +197,7 @@ CallResult scatter(const void* in, MPI_Count in_count, MPI_Datatype in_type, voi
     return std::nullopt;
   }
   round.publish_staged();
-  const int copied =
-      blocks.in_place ? MPI_SUCCESS : copy_own_block(from.only(root), blocks.own, *comm);
+  const int copied = blocks.in_place ? MPI_SUCCESS : copy_own_block(from.only(root), blocks.own);
   return copied == MPI_SUCCESS ? MPI_SUCCESS : raise(handle, copied);
 }
 
@@ -225,11 +210,11 @@ CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void
   if (blocks.refused) return CallResult::refused();
   const TypedBlocks& to = blocks.for_all;
   if (to.bytes == 0) return std::nullopt;
-  if (!is_staged(to.bytes, *comm)) return gather_long(blocks, *comm, root);
+  if (!is_staged(to.bytes, *comm)) return move_long(RoundCall::gather, blocks, *comm, root);
   Round round(*comm, RoundCall::gather, to.bytes, static_cast<std::uint32_t>(root));
   if (blocks.at_root) {
     round.publish_library();  // has no data for others
-    int code = blocks.in_place ? MPI_SUCCESS : copy_own_block(blocks.own, to.only(root), *comm);
+    int code = blocks.in_place ? MPI_SUCCESS : copy_own_block(blocks.own, to.only(root));
     const int received = receive_blocks(round, to, *comm);
     if (code == MPI_SUCCESS) code = received;
     return code == MPI_SUCCESS ? MPI_SUCCESS : raise(handle, code);

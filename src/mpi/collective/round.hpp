@@ -46,6 +46,8 @@ inline Comm* comm_with_boards(MPI_Comm handle) {
   return comm->boards ? comm : nullptr;
 }
 
+inline bool is_rank(const Comm& comm, int rank) { return rank >= 0 && rank < comm.size; }
+
 // MPI_Pcontrol may have switched off this rank alone, so the ranks agree upon it in each round.
 inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
 

@@ -3,42 +3,60 @@
 
 #include <cstring>
 
+#include "layout/pack.hpp"
+#include "mpi/datatype/layouts.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/next.hpp"
-#include "mpi/tags.hpp"
+#include "mpi/rndv/copy.hpp"
 
 namespace mh::mpi::direct {
+namespace {
+
+layout::Elements elements_of(const TypedBlocks& blocks, int rank, const layout::Layout* layout) {
+  return {.layout = layout,
+          .count = static_cast<std::uint64_t>(blocks.count),
+          .base = layout::address_of(blocks.block(rank))};
+}
+
+}  // namespace
+
+MPI_Count extent_of(const TypedBlocks& blocks) {
+  MPI_Aint lower = 0;
+  MPI_Aint extent = 0;
+  real.Type_get_extent(blocks.type, &lower, &extent);
+  return extent;
+}
 
 std::byte* TypedBlocks::block(int rank) const {
   auto* const first = static_cast<std::byte*>(address);
   if (contiguous) return first + static_cast<std::uint64_t>(rank) * bytes;
-  if (rank == 0) return first;
-  MPI_Aint lower = 0;
-  MPI_Aint extent = 0;
-  real.Type_get_extent(type, &lower, &extent);
-  return first + static_cast<MPI_Aint>(rank) * static_cast<MPI_Aint>(count) * extent;
+  return rank == 0 ? first : first + rank * count * extent_of(*this);
 }
 
 bool pack(const TypedBlocks& from, int rank, std::byte* to) {
-  const std::byte* const at = from.block(rank);
   if (from.contiguous) {
-    std::memcpy(to, at, from.bytes);
+    std::memcpy(to, from.block(rank), from.bytes);
     return true;
   }
-  int position = 0;
-  return real.Pack(at, static_cast<int>(from.count), from.type, to, static_cast<int>(from.bytes),
-                   &position, config.self_comm) == MPI_SUCCESS;
+  if (const layout::LayoutPtr layout = layouts::of(from.type)) {
+    layout::pack_range(elements_of(from, rank, layout.get()), {0, from.bytes}, to);
+    return true;
+  }
+  return rndv::send_to_self(from.block(rank), from.count, from.type, to,
+                            static_cast<MPI_Count>(from.bytes), MPI_BYTE) == MPI_SUCCESS;
 }
 
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from) {
-  std::byte* const at = to.block(rank);
   if (to.contiguous) {
-    std::memcpy(at, from, to.bytes);
+    std::memcpy(to.block(rank), from, to.bytes);
     return true;
   }
-  int position = 0;
-  return real.Unpack(from, static_cast<int>(to.bytes), &position, at, static_cast<int>(to.count),
-                     to.type, config.self_comm) == MPI_SUCCESS;
+  if (const layout::LayoutPtr layout = layouts::of(to.type)) {
+    layout::unpack_range(elements_of(to, rank, layout.get()), {0, to.bytes}, from);
+    return true;
+  }
+  return rndv::send_to_self(from, static_cast<MPI_Count>(to.bytes), MPI_BYTE, to.block(rank),
+                            to.count, to.type) == MPI_SUCCESS;
 }
 
 bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other) {
@@ -47,15 +65,12 @@ bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other) {
                           in_other.type, 0, config.self_comm) == MPI_SUCCESS;
 }
 
-int copy_own_block(const TypedBlocks& from, const TypedBlocks& to, const Comm& comm) {
-  if (from.contiguous && to.contiguous) {
-    if (from.bytes > to.bytes) return MPI_ERR_TRUNCATE;
-    if (from.address != to.address) std::memmove(to.address, from.address, from.bytes);
-    return MPI_SUCCESS;
-  }
-  const int tag = tags::kOwnBlocks[comm.group];
-  return by_count::Sendrecv(real, from.address, from.count, from.type, 0, tag, to.address, to.count,
-                            to.type, 0, tag, config.self_comm, MPI_STATUS_IGNORE);
+int copy_own_block(const TypedBlocks& from, const TypedBlocks& to) {
+  if (!from.contiguous || !to.contiguous)
+    return rndv::send_to_self(from.address, from.count, from.type, to.address, to.count, to.type);
+  if (from.bytes > to.bytes) return MPI_ERR_TRUNCATE;
+  if (from.address != to.address) std::memmove(to.address, from.address, from.bytes);
+  return MPI_SUCCESS;
 }
 
 }  // namespace mh::mpi::direct

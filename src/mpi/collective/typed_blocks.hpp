@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The buffers of a call, by datatype, and their bytes as a packed stream.
 //
-// Threads: any. Limit: pack() and unpack() move at most INT_MAX bytes of a type with gaps.
+// The layout engine reads the datatypes. A type without a layout goes through a message of this
+// rank to itself. Threads: any. Limit: kMostPacked.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +10,11 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/datatype/datatypes.hpp"
-#include "mpi/job/comms.hpp"
 
 namespace mh::mpi::direct {
+
+// Bytes of a type without a layout: a message counts them by an int in libraries of MPI 3.
+inline constexpr std::uint64_t kMostPacked = 1U << 30U;
 
 // Elements of a datatype for, or from, each rank of a communicator.
 struct TypedBlocks {
@@ -57,6 +60,9 @@ inline TypedBlocks typed_blocks(const BlockArgs& args) {
           .valid = true};
 }
 
+// The distance between elements of a type with gaps.
+MPI_Count extent_of(const TypedBlocks& blocks);
+
 // Move one block to and from a stream. False: the library refuses.
 bool pack(const TypedBlocks& from, int rank, std::byte* to);
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
@@ -65,6 +71,6 @@ bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
 bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other);
 
 // Copies this rank's own block in a collective. Returns the code of the call, which is not raised.
-int copy_own_block(const TypedBlocks& from, const TypedBlocks& to, const Comm& comm);
+int copy_own_block(const TypedBlocks& from, const TypedBlocks& to);
 
 }  // namespace mh::mpi::direct

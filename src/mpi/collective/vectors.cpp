@@ -18,20 +18,13 @@ struct VectorArgs {
   const MPI_Datatype* types = nullptr;  // of the blocks, in place of `type`; displaced by bytes
 };
 
-MPI_Count extent_of(const TypedBlocks& element) {
-  if (!element.valid || element.contiguous) return static_cast<MPI_Count>(element.bytes);
-  MPI_Aint lower = 0;
-  MPI_Aint extent = 0;
-  real.Type_get_extent(element.type, &lower, &extent);
-  return extent;
-}
-
 class VectorBlocks {
  public:
   explicit VectorBlocks(const VectorArgs& args) : args_(args) {
     if (args.types != nullptr) return;
     element_ = typed_blocks({args.address, 1, args.type});
-    extent_ = extent_of(element_);
+    if (!element_.valid) return;
+    extent_ = element_.contiguous ? static_cast<MPI_Count>(element_.bytes) : extent_of(element_);
   }
 
   [[nodiscard]] TypedBlocks block(int rank) const {
@@ -72,10 +65,8 @@ Comm* comm_for_pairs(MPI_Comm handle) {
   return comm != nullptr && can_be_pairwise(*comm) ? comm : nullptr;
 }
 
-bool is_rank(const Comm& comm, int root) { return root >= 0 && root < comm.size; }
-
 // Removes an own block that is in place, or tests whether the library accepts the own blocks.
-bool settle_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
+bool prepare_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
   TypedBlocks& out = pairs.out[comm.rank];
   TypedBlocks& in = pairs.in[comm.rank];
   if (in_place) out = in = {};
@@ -103,42 +94,40 @@ CallResult exchange_all(Comm* comm, RoundCall call, const VectorArgs& in, const 
   return exchange_pairwise(*comm, call, pairs);
 }
 
+// A gatherv or a scatterv. `all`: the root's buffer with blocks for all ranks. `own_args`: the
+// rank's own block.
+CallResult exchange_with_root(RoundCall call, const VectorArgs& all, const BlockArgs& own_args,
+                              int root, MPI_Comm handle) {
+  Comm* comm = comm_for_pairs(handle);
+  if (comm == nullptr) return std::nullopt;
+  const bool at_root = root == comm->rank;
+  const bool in_place = at_root && own_args.address == MPI_IN_PLACE;
+  const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks(own_args);
+  if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
+  PeerBlocks pairs;
+  pairs.clear(comm->size);
+  const bool scatters = call == RoundCall::scatterv;
+  if (at_root && !VectorBlocks(all).write(scatters ? pairs.out : pairs.in, comm->size))
+    return CallResult::refused();
+  (scatters ? pairs.in : pairs.out)[root] = own;
+  if (at_root && !prepare_own(pairs, *comm, in_place)) return CallResult::refused();
+  return exchange_pairwise(*comm, call, pairs, static_cast<std::uint32_t>(root));
+}
+
 }  // namespace
 
 CallResult gatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                    Numbers out_counts, Numbers out_displacements, MPI_Datatype out_type, int root,
                    MPI_Comm handle) {
-  Comm* comm = comm_for_pairs(handle);
-  if (comm == nullptr) return std::nullopt;
-  const bool at_root = root == comm->rank;
-  const bool in_place = at_root && in == MPI_IN_PLACE;
-  const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks({in, in_count, in_type});
-  if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
-  PeerBlocks pairs;
-  pairs.clear(comm->size);
-  const VectorArgs all{out, out_counts, out_displacements, out_type};
-  if (at_root && !VectorBlocks(all).write(pairs.in, comm->size)) return CallResult::refused();
-  pairs.out[root] = own;
-  if (at_root && !settle_own(pairs, *comm, in_place)) return CallResult::refused();
-  return exchange_pairwise(*comm, RoundCall::gatherv, pairs, static_cast<std::uint32_t>(root));
+  return exchange_with_root(RoundCall::gatherv, {out, out_counts, out_displacements, out_type},
+                            {in, in_count, in_type}, root, handle);
 }
 
 CallResult scatterv(const void* in, Numbers in_counts, Numbers in_displacements,
                     MPI_Datatype in_type, void* out, MPI_Count out_count, MPI_Datatype out_type,
                     int root, MPI_Comm handle) {
-  Comm* comm = comm_for_pairs(handle);
-  if (comm == nullptr) return std::nullopt;
-  const bool at_root = root == comm->rank;
-  const bool in_place = at_root && out == MPI_IN_PLACE;
-  const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks({out, out_count, out_type});
-  if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
-  PeerBlocks pairs;
-  pairs.clear(comm->size);
-  const VectorArgs all{in, in_counts, in_displacements, in_type};
-  if (at_root && !VectorBlocks(all).write(pairs.out, comm->size)) return CallResult::refused();
-  pairs.in[root] = own;
-  if (at_root && !settle_own(pairs, *comm, in_place)) return CallResult::refused();
-  return exchange_pairwise(*comm, RoundCall::scatterv, pairs, static_cast<std::uint32_t>(root));
+  return exchange_with_root(RoundCall::scatterv, {in, in_counts, in_displacements, in_type},
+                            {out, out_count, out_type}, root, handle);
 }
 
 CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
@@ -153,7 +142,7 @@ CallResult allgatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, 
   const TypedBlocks own = in_place ? pairs.in[comm->rank] : typed_blocks({in, in_count, in_type});
   if (own.is_refused()) return CallResult::refused();
   for (int rank = 0; rank < comm->size; ++rank) pairs.out[rank] = own;
-  if (!settle_own(pairs, *comm, in_place)) return CallResult::refused();
+  if (!prepare_own(pairs, *comm, in_place)) return CallResult::refused();
   return exchange_pairwise(*comm, RoundCall::allgatherv, pairs);
 }
 

@@ -227,24 +227,25 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
   }
 }
 
-void send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
-                  MPI_Datatype to_type) {
+int send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
+                 MPI_Datatype to_type) {
   static std::mutex one_at_a_time;
   const ThreadLock hold(one_at_a_time);
+  const int tag = tags::kRelaid.first;
   MPI_Request requests[2];
-  if (real.Irecv_c != nullptr && real.Isend_c != nullptr) {
-    real.Irecv_c(to, room, to_type, 0, tags::kRelaid.first, config.self_comm, &requests[0]);
-    real.Isend_c(from, count, type, 0, tags::kRelaid.first, config.self_comm, &requests[1]);
-  } else {
-    real.Irecv(to, static_cast<int>(room), to_type, 0, tags::kRelaid.first, config.self_comm,
-               &requests[0]);
-    real.Isend(from, static_cast<int>(count), type, 0, tags::kRelaid.first, config.self_comm,
-               &requests[1]);
-  }
+  by_count::Irecv(real, to, room, to_type, 0, tag, config.self_comm, &requests[0]);
+  by_count::Isend(real, from, count, type, 0, tag, config.self_comm, &requests[1]);
+  int code = MPI_SUCCESS;
   for (MPI_Request& request : requests) {
     int flag = 0;
-    while (real.Test(&request, &flag, MPI_STATUS_IGNORE) == MPI_SUCCESS && flag == 0) spin_pause();
+    int tested = MPI_SUCCESS;
+    while (tested == MPI_SUCCESS && flag == 0) {
+      tested = real.Test(&request, &flag, MPI_STATUS_IGNORE);
+      if (flag == 0) spin_pause();
+    }
+    if (code == MPI_SUCCESS) code = tested;
   }
+  return code;
 }
 
 }  // namespace mh::mpi::rndv

@@ -58,18 +58,11 @@ def test_the_setting_is_the_order_of_communicators_without_a_hint(
 
 
 @HINTS
-def test_what_goes_through_cells_has_the_order(
-    mpi: MpiBuild, helped: Arm, hint: str, first: str
+@pytest.mark.parametrize(("how", "memory"), [("cells", "cells"), ("push", "cma")])
+def test_what_goes_through_cells_and_what_a_sender_pushes_has_the_order(
+    mpi: MpiBuild, helped: Arm, how: str, memory: str, hint: str, first: str
 ) -> None:
-    env = {"MH_MEMORY": "cells", "HINT": hint, "HOW": "cells"}
-    assert ends_that_changed_first(mpi, without_heap(helped), env) == {first}
-
-
-@HINTS
-def test_what_a_sender_pushes_has_the_order(
-    mpi: MpiBuild, helped: Arm, hint: str, first: str
-) -> None:
-    env = {"MH_MEMORY": "cma", "HINT": hint, "HOW": "push"}
+    env = {"MH_MEMORY": memory, "HINT": hint, "HOW": how}
     assert ends_that_changed_first(mpi, without_heap(helped), env) == {first}
 
 
