@@ -7,7 +7,7 @@
 // arrived, which the receiver says in the file DONE. With SENDER=polls, it waits in a loop of
 // MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects
 // MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead. HOMES pins the ranks before
-// MPI_Init, and THEN pins them after it (homes.h).
+// MPI_Init, and THEN pins them after it (homes.h). With NICE the receiver has the lowest priority.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -135,6 +135,7 @@ int main(int argc, char** argv) {
   const char* type = text("TYPE", "contiguous");
   const bool gaps_here = strcmp(type, "contiguous") != 0;
   const bool gaps_there = strcmp(type, "scattered") == 0;
+  if (getenv("NICE") != NULL && rank == to && nice(19) == -1) return skip("no priorities here");
   for (int round = 0; round < rounds; ++round) {
     if (rank == 0) send(to, gaps_there, round);
     if (rank == to) receive(gaps_here, round);
