@@ -18,6 +18,9 @@ GRACE_S = 5.0
 
 
 def end(number: int, _frame: object) -> NoReturn:
+    """End by unwinding. A second signal, such as `timeout` sends, does not stop the clean-up."""
+    for ending in ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
     sys.exit(128 + number)
 
 

@@ -508,6 +508,30 @@ def test_a_bench_that_is_told_to_end_ends_the_launches_in_turn():
     assert not [pid for pid in ranks if is_pingpong(pid)]
 
 
+def test_further_signals_do_not_stop_the_clean_up(tmp_path: Path):
+    """`timeout` sends SIGTERM to the command and to its group."""
+    cleaned = tmp_path / "cleaned"
+    text = f"""
+import time
+from pathlib import Path
+from manyhands_unix.endings import catch_endings
+catch_endings()
+try:
+    print("ready", flush=True)
+    time.sleep(60)
+finally:
+    time.sleep(0.5)
+    Path({str(cleaned)!r}).touch()
+"""
+    with subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        while process.poll() is None:
+            process.terminate()
+            time.sleep(0.02)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert cleaned.exists()
+
+
 def is_pingpong(pid: int) -> bool:
     try:
         return b"pingpong" in Path(f"/proc/{pid}/cmdline").read_bytes()

@@ -57,12 +57,6 @@ void count_out(Comm& comm) {
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Stays true for kCrowdedNs: the number of threads inside at one moment may be small by chance.
-bool is_crowded() {
-  const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
-  return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
-}
-
 // `in_any_case`: a late member may need a message that only this rank can move.
 enum class Wait : std::uint8_t { if_it_pays, in_any_case };
 
@@ -206,6 +200,13 @@ Comm* enter_collective(MPI_Comm handle) {
 }
 
 }  // namespace
+
+// The answer stays true for kCrowdedNs: the number of threads inside at one moment may be small by
+// chance.
+bool is_crowded() {
+  const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
+  return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
+}
 
 void join(Comm& comm) {
   comms::join(comm);

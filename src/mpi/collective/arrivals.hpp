@@ -93,6 +93,9 @@ void leave(Comm& comm);
 // Before the first collective on the communicator.
 void join(Comm& comm);
 
+// More threads of this rank than it has cores are in collectives, or were a moment ago.
+bool is_crowded();
+
 // Enter a collective on `comm`. `moves_data` is false if the call moves no data (a count of zero)
 // and so must not wait. Each function waits for the ranks that this rank needs:
 void all(MPI_Comm comm, bool moves_data);  // all ranks

@@ -35,6 +35,7 @@ enum class RoundCall : std::uint8_t {
   allgatherv,
   alltoallv,
   alltoallw,
+  window,  // the creation of a window (rma/windows.cpp)
 };
 
 // A communicator whose ranks can carry out its collectives; null for others.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "base/clock.hpp"
 #include "base/settings.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
@@ -98,11 +99,23 @@ class TableLock {
   TableLock() {
     // acquire: pairs with the release below of the last holder, maybe in another process. A holder
     // that dies here takes the whole job with it (its launcher ends the others).
-    while (table().lock.exchange(1, std::memory_order_acquire) != 0) sched_yield();
+    // The holder needs a fraction of a microsecond. A yield would let another thread of this rank
+    // pass: the threads of two ranks would no longer meet in the same collective, and wait for each
+    // other by time slices.
+    for (int tries = 0; table().lock.exchange(1, std::memory_order_acquire) != 0; ++tries) {
+      if (tries < kSpins) {
+        spin_pause();
+      } else {
+        ::sched_yield();
+      }
+    }
   }
   ~TableLock() { table().lock.store(0, std::memory_order_release); }
   TableLock(const TableLock&) = delete;
   TableLock& operator=(const TableLock&) = delete;
+
+ private:
+  static constexpr int kSpins = 1000;  // some tens of microseconds
 };
 
 std::uint32_t make_entry(std::uint64_t key, std::size_t members) {

@@ -15,10 +15,12 @@ ControlName ControlPool::name(std::uint32_t me, std::size_t bytes,
   return fresh;
 }
 
-std::optional<ControlName> ControlPool::unused(const GroupOnNode* group) const {
+std::optional<ControlPool::KeptControl> ControlPool::take_unused(const GroupOnNode* group) {
   const std::lock_guard<std::mutex> hold(mutex_);
   for (const auto& [name, of] : made_) {
-    if (of.get() == group && unused_.contains(name)) return name;
+    if (of.get() != group) continue;
+    if (auto taken = unused_.extract(name))
+      return KeptControl{.name = name, .segment = std::move(taken.mapped())};
   }
   return std::nullopt;
 }

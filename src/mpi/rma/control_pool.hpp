@@ -7,9 +7,9 @@
 // its MPI_Win_free, which returns after every rank has entered its own; a rank looks the number up
 // in the next window's creation, later still.
 //
-// For windows of ranks with one thread in MPI at a time: two threads could free and make windows of
-// the same ranks in different orders. The pool itself is thread-safe. Limit: each rank makes at
-// most kMostBytes of kept memory.
+// Any thread. Two threads of a rank may free and make windows of the same ranks in different
+// orders: a rank that looks for memory which its other thread has not given back yet waits for it.
+// Limit: each rank makes at most kMostBytes of kept memory.
 #pragma once
 
 #include <cstddef>
@@ -42,8 +42,12 @@ class ControlPool {
 
   // The name of new memory of `bytes` that rank `me` makes for a group.
   ControlName name(std::uint32_t me, std::size_t bytes, std::shared_ptr<const GroupOnNode> group);
-  // The name of unused memory that this rank has made for the group, if there is any.
-  [[nodiscard]] std::optional<ControlName> unused(const GroupOnNode* group) const;
+  struct KeptControl {
+    ControlName name;
+    node::Segment segment;
+  };
+  // Takes unused memory that this rank has made for the group, if there is any.
+  [[nodiscard]] std::optional<KeptControl> take_unused(const GroupOnNode* group);
   // Takes unused memory; nothing if this rank does not keep it.
   std::optional<node::Segment> take(const ControlName& name);
   // The window of new memory of `bytes` was not made: no rank keeps the memory.
@@ -54,7 +58,7 @@ class ControlPool {
   void clear();
 
  private:
-  mutable std::mutex mutex_;  // guards all members
+  std::mutex mutex_;  // guards all members
   std::map<ControlName, node::Segment> unused_;
   std::map<ControlName, std::shared_ptr<const GroupOnNode>> made_;  // by this rank
   std::size_t made_bytes_ = 0;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -12,6 +13,8 @@
 
 #include "base/clock.hpp"
 #include "mpi/collective/arrivals.hpp"
+#include "mpi/collective/direct.hpp"
+#include "mpi/collective/round.hpp"
 #include "mpi/compat/error_handlers.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
@@ -53,6 +56,9 @@ struct Registry {
     return taken ? taken.mapped() : nullptr;
   }
 };
+
+// A rank whose other thread does not give memory back for so long leaves the window to the library.
+constexpr double kMostWaitForControlNs = 1e9;
 
 ControlPool g_controls;
 Registry g_windows;  // by handle
@@ -116,19 +122,16 @@ struct WindowParts {
 // Returns the window's first rank on this node.
 int root_of(const Comm& comm) { return comm.members.front().rank; }
 
-bool may_keep_controls(const Comm& comm) { return comm.on_one_node && !switches.threads; }
-
 std::size_t control_bytes(const Comm& comm) {
   return Control::bytes_needed(static_cast<std::uint32_t>(comm.size));
 }
 
 // Takes kept control memory or makes new memory, on the window's first rank of the node.
 void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
-  const bool keeps = may_keep_controls(comm);
-  const auto unused = keeps ? g_controls.unused(comm.group_on_node.get()) : std::nullopt;
-  if (unused) {
-    made.control_name = *unused;
-    made.control = g_controls.take(*unused);
+  const bool keeps = comm.on_one_node;
+  if (auto unused = keeps ? g_controls.take_unused(comm.group_on_node.get()) : std::nullopt) {
+    made.control_name = unused->name;
+    made.control = std::move(unused->segment);
   } else if (auto control = node::Segment::create(control_bytes(comm))) {
     made.control = std::move(*control);
     if (keeps) {
@@ -142,11 +145,23 @@ void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
   }
 }
 
+// Takes kept memory that the first rank uses again. Another thread of this rank may be about to
+// give the memory back: the first rank's MPI_Win_free has returned, and this rank's returns soon.
+std::optional<node::Segment> take_again(const ControlName& name) {
+  const std::uint64_t end = ticks() + ticks_from_ns(kMostWaitForControlNs);
+  std::optional<node::Segment> taken;
+  wait::until([&] {
+    taken = g_controls.take(name);
+    return taken || ticks() > end;
+  });
+  return taken;
+}
+
 // Finds the shared memory that the node's first rank has made, on the other ranks of the node.
 void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made) {
   made.control_name = {.maker = root.node_rank, .number = root.control_number};
   if (root.control_fd < 0) {
-    made.control = g_controls.take(made.control_name);
+    made.control = take_again(made.control_name);
     return;
   }
   // Opened by way of the process that keeps it open.
@@ -171,20 +186,62 @@ std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
   return internode;
 }
 
-// True if `here` is true on every rank. Blocking: the ranks are in step already, and a nonblocking
-// call with tests would take 10 us more of 65 (MPI_Win_create, MPICH 4).
+// The records of all ranks: by a round of `with_boards`, or by the library if that is null. Nothing
+// if a rank has stayed out.
+std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* with_boards,
+                                                      const ExposureInfo& mine, int ranks) {
+  std::vector<ExposureInfo> infos(static_cast<std::size_t>(ranks));
+  constexpr int kBytes = sizeof mine;
+  if (with_boards == nullptr) {
+    real.Allgather(&mine, kBytes, MPI_BYTE, infos.data(), kBytes, MPI_BYTE, handle);
+    return infos;
+  }
+  direct::Round round(*with_boards, direct::RoundCall::window, kBytes);
+  std::memcpy(round.stage(), &mine, sizeof mine);
+  round.publish_staged();
+  if (!round.all_agree(coll::Route::staged)) return std::nullopt;
+  for (int rank = 0; rank < ranks; ++rank)
+    std::memcpy(&infos[static_cast<std::size_t>(rank)], round.staged_by(rank), sizeof mine);
+  return infos;
+}
+
+// Leaves the window to the library; the other ranks learn so in gather_infos().
+void stay_out(Comm& with_boards) {
+  direct::Round(with_boards, direct::RoundCall::window, sizeof(ExposureInfo)).publish_library();
+}
+
+// True if `here` is true on every rank.
 bool all_agree(MPI_Comm comm, bool here) {
   const int mine = here ? 1 : 0;
   int all = 0;
-  real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
+  if (!direct::allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm))
+    real.Allreduce(&mine, &all, 1, MPI_INT, MPI_MIN, comm);
   return all != 0;
 }
 
-// Makes a window. Collective. Returns nothing if the window stays the library's.
+// The window stays the library's. All ranks keep memory that has served a window before; no rank
+// keeps new memory.
+void return_control(const Comm& comm, WindowParts& made, bool is_new) {
+  if (is_new) {
+    g_controls.forget(made.control_name, control_bytes(comm));
+  } else if (made.control) {
+    g_controls.give(made.control_name, std::move(*made.control));
+  }
+}
+
+// Makes a window. Collective. Returns nothing if the window stays the library's. A rank with more
+// threads in collectives than cores stays out: its threads would wait for each other by turns, here
+// and in the library (arrivals.hpp).
 std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
                                        Flavor flavor) {
+  Comm* const with_boards = direct::comm_with_boards(handle);
+  if (with_boards != nullptr && arrivals::is_crowded()) {
+    stay_out(*with_boards);
+    return std::nullopt;
+  }
   WindowParts made;
-  if (comm.rank == root_of(comm)) make_control(comm, mine, made);
+  const bool is_root = comm.rank == root_of(comm);
+  if (is_root) make_control(comm, mine, made);
   // The memory of a created window is the program's: a peer may unmap its view at any time.
   const bool is_the_librarys = flavor == Flavor::allocated || flavor == Flavor::shared;
   Mappings mappings = is_the_librarys ? Mappings::around(mine.base) : Mappings();
@@ -192,10 +249,14 @@ std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, Exposu
     const auto* memory = reinterpret_cast<const void*>(mine.base);
     mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
   }
-  std::vector<ExposureInfo> infos(static_cast<std::size_t>(comm.size));
-  real.Allgather(&mine, sizeof mine, MPI_BYTE, infos.data(), sizeof mine, MPI_BYTE, handle);
-  if (comm.rank != root_of(comm))
-    find_control(comm, infos[static_cast<std::size_t>(root_of(comm))], made);
+  const auto gathered = gather_infos(handle, with_boards, mine, comm.size);
+  if (!gathered) {
+    if (is_root) return_control(comm, made, mine.control_fd >= 0);
+    return std::nullopt;
+  }
+  const std::vector<ExposureInfo>& infos = *gathered;
+  const ExposureInfo& root = infos[static_cast<std::size_t>(root_of(comm))];
+  if (!is_root) find_control(comm, root, made);
   // Most libraries map the memory of all ranks at once. Reading all mappings takes longer.
   const auto is_mapped = [&](const ExposureInfo& info) {
     return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
@@ -214,7 +275,7 @@ std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, Exposu
         .construct(static_cast<std::uint32_t>(comm.rank));
   }
   if (!all_agree(handle, fine)) {
-    g_controls.forget(made.control_name, control_bytes(comm));
+    return_control(comm, made, root.control_fd >= 0);
     return std::nullopt;
   }
   made.control->close_fd();
