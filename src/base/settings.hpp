@@ -60,6 +60,7 @@ struct Settings {
   bool summary;
   std::string summary_json;  // a path, empty for none
   std::string profile;       // likewise
+  std::string trace;         // a folder, empty for none
   double spin_us;
   bool wait_together;
   std::uint64_t verbose;

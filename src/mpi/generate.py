@@ -301,7 +301,8 @@ inline constexpr std::uint64_t kTableFingerprint = {fingerprint(c.prototype for 
 void fill_entries(mh_table& table, bool guarded);
 // Likewise, with a look at each call whether it is made inside a shared loop (in_loop.hpp).
 void fill_entries_for_loops(mh_table& table, bool guarded);
-// Puts the profiled calls before these entries if MH_PROFILE is set. After each of the two above.
+// Puts the profiled calls before these entries, with MH_PROFILE or MH_TRACE. After each of the two
+// above.
 void cover_entries(mh_table& table);
 
 }}  // namespace mh::mpi
@@ -540,7 +541,6 @@ def profiled_source(calls: list[Call]) -> str:
         f"  cover<&Next::{c.name}, {c.name}<Mpi>, {c.name}<Pmpi>>(table, {i});" for i, c in covered
     )
     return f"""{NOTICE}// The calls that a profile times; they cover the entries (mpi/profile).
-#include "base/settings.hpp"
 #include "mpi/profile/cover.hpp"
 #include "mpi/profile/profile.hpp"
 #include "mpi/wrappers.hpp"
@@ -557,7 +557,7 @@ namespace mh::mpi {{
 
 void cover_entries(mh_table& table) {{
   using namespace profile;
-  if (settings().profile.empty()) return;
+  if (!is_wanted()) return;
 {entries}
 }}
 

@@ -48,8 +48,7 @@ float SharedRegion::alone(float rate, std::uint64_t iterations) const {
 
 void SharedRegion::before_barrier(const Participant& me) {
   if (me.number != 0) return;
-  if (offered_) pool_.nothing_left(lend::WorkKind::loops);
-  offered_ = false;
+  if (offered_) end_offer();
   if (iterations_.is_settled()) return;
   iterations_.refuse();
   // acquire: pairs with the release in await_team().
@@ -186,6 +185,7 @@ void SharedRegion::offer(std::uint64_t ends) {
   if (!iterations_.is_admitting()) owner_state_ = ThreadState::now();
   iterations_.admit();
   offered_ = pool_.expose(lend::WorkKind::loops, *this, ends).ok();
+  offered_at_ = observe::trace() != nullptr ? ticks() : 0;
 }
 
 // Even a brief loop is timed now and then.
@@ -198,6 +198,13 @@ bool SharedRegion::is_brief() const {
 void SharedRegion::offer_briefly() {
   if (whole_ < in_ticks(tuning::kLeastLoopNs)) return;
   offered_ = pool_.expose_briefly(lend::WorkKind::loops, *this, as_whole(whole_)).ok();
+  offered_at_ = observe::trace() != nullptr ? ticks() : 0;
+}
+
+void SharedRegion::trace_offer() const {
+  if (offered_at_ == 0) return;  // offered before the trace began
+  observe::add_to_trace(
+      {.begin = offered_at_, .extent = ticks() - offered_at_, .kind = observe::EventKind::loop});
 }
 
 // Releases a helper that waits for the team at a barrier which this execution does not reach.

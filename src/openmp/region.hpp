@@ -24,6 +24,7 @@
 #include "base/tuning.hpp"
 #include "lend/pool.hpp"
 #include "lend/workers.hpp"
+#include "observe/trace.hpp"
 #include "openmp/iterations.hpp"
 #include "openmp/real.hpp"
 #include "openmp/sites.hpp"
@@ -271,14 +272,20 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] std::uint64_t next_review(std::uint64_t done, float rest, float whole) const;
   void learn(const Participant& owner);
   void part_from_helpers() {
-    if (offered_) pool_.nothing_left(lend::WorkKind::loops);
-    offered_ = false;
+    if (offered_) end_offer();
     if (!iterations_.is_settled()) [[unlikely]]
       await_helpers();
     // relaxed: is_settled() has acquired the helpers' writes.
     if (raised_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       FloatingPoint::raise(raised_.exchange(0, std::memory_order_relaxed));
   }
+  void end_offer() {
+    pool_.nothing_left(lend::WorkKind::loops);
+    offered_ = false;
+    if (observe::trace() != nullptr) [[unlikely]]
+      trace_offer();
+  }
+  void trace_offer() const;
   void await_helpers();
   void let_go_on();
   [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
@@ -307,6 +314,7 @@ class SharedRegion final : public lend::LendableWork {
   // teaches about the site.
   bool offered_ = false;
   bool spare_called_ = false;
+  std::uint64_t offered_at_ = 0;   // ticks, for the trace; 0: no trace
   std::uint64_t begin_ = 0;        // ticks, of the first chunk
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;

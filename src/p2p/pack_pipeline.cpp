@@ -2,6 +2,7 @@
 #include "p2p/pack_pipeline.hpp"
 
 #include "base/clock.hpp"
+#include "observe/trace.hpp"
 
 namespace mh::p2p {
 namespace {
@@ -101,6 +102,9 @@ bool PackPipelines::work_one() {
     if (bytes == 0) continue;
     counters_.lent_chunks.add_shared(1);
     counters_.lent_bytes.add_shared(bytes);
+    if (observe::trace() != nullptr)
+      observe::add_to_trace(
+          {.begin = ticks(), .bytes = bytes, .kind = observe::EventKind::on_lent_core});
     return true;
   }
   return false;

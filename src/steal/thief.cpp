@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/clock.hpp"
+#include "observe/trace.hpp"
 
 namespace mh::steal {
 namespace {
@@ -90,7 +91,16 @@ void Thief::count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
     mine.others_bytes.add(chunk.bytes);
     mine.help_ticks.add(spent_ticks);
     helped_[owner].add(chunk.bytes);
+    if (observe::trace() != nullptr) trace_help(chunk, owner, spent_ticks);
   }
+}
+
+void Thief::trace_help(const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks) const {
+  observe::add_to_trace({.begin = ticks() - spent_ticks,
+                         .extent = spent_ticks,
+                         .bytes = chunk.bytes,
+                         .peer = node_->record(owner).world_rank,
+                         .kind = observe::EventKind::helped});
 }
 
 bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {

@@ -73,6 +73,7 @@ class Thief {
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
   void count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
              std::uint64_t spent_ticks);
+  void trace_help(const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks) const;
 
   const node::Node* node_;
   AreaOffsets offsets_;

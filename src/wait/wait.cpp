@@ -8,6 +8,7 @@
 
 #include "base/atomics.hpp"
 #include "base/tuning.hpp"
+#include "observe/trace.hpp"
 #include "threads/admission.hpp"
 #include "threads/election.hpp"
 #include "wait/idleness.hpp"
@@ -110,7 +111,9 @@ class WaitScope {
     const std::uint64_t begin = ticks();
     stop_idling();
     t_offer.run(t_offer.of);
-    in_tasks_ += ticks() - begin;
+    const std::uint64_t spent = ticks() - begin;
+    in_tasks_ += spent;
+    observe::add_to_trace({.begin = begin, .extent = spent, .kind = observe::EventKind::task});
     helped_ = true;
     return true;
   }

@@ -35,10 +35,10 @@ def test_settings_for_experts_and_tests_are_shown_on_demand_or_when_set(mh: Mh) 
     assert "more for experts" not in everything
 
 
-def test_at_most_thirteen_settings_are_for_users_and_eleven_for_experts(mh: Mh) -> None:
+def test_at_most_fourteen_settings_are_for_users_and_eleven_for_experts(mh: Mh) -> None:
     rows = json.loads(mh("config", "--json").stdout)["settings"]
     assert {row["group"] for row in rows} == {"user", "expert", "test"}
-    assert sum(row["group"] == "user" for row in rows) <= 13
+    assert sum(row["group"] == "user" for row in rows) <= 14
     assert sum(row["group"] == "expert" for row in rows) <= 11
 
 

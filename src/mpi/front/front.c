@@ -124,11 +124,17 @@ static bool tool_follows(void) {
   return false;
 }
 
-/* A profile of a run without help needs the variant, whose wrappers then pass every call on. */
+static int is_set(const char* name) {
+  const char* value = getenv(name);
+  return value != NULL && *value != 0;
+}
+
+/* A profile or a trace of a run without help needs the variant, whose wrappers then pass every call
+ * on. */
 static bool switched_off(void) {
   const char* value = getenv("MH_ENABLE");
-  const char* profile = getenv("MH_PROFILE");
-  return value != NULL && strcmp(value, "0") == 0 && (profile == NULL || *profile == 0);
+  const int is_watched = is_set("MH_PROFILE") || is_set("MH_TRACE");
+  return value != NULL && strcmp(value, "0") == 0 && !is_watched;
 }
 
 /* The loader keeps a relative LD_PRELOAD as given, and the program may have changed its working

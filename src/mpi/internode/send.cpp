@@ -20,6 +20,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/tags.hpp"
+#include "observe/trace.hpp"
 
 namespace mh::mpi::internode {
 namespace {
@@ -214,6 +215,11 @@ int start_send(SendId id, const OutgoingMessage& message) {
     post_pieces(send);
     services.counters().messages_by_rendezvous.add(1);
     services.counters().bytes_by_rendezvous.add(message.bytes);
+    if (observe::trace() != nullptr)
+      observe::add_to_trace({.begin = ticks(),
+                             .bytes = message.bytes,
+                             .peer = static_cast<std::uint32_t>(send.to),
+                             .kind = observe::EventKind::sent});
   }
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   if (code != MPI_SUCCESS) {

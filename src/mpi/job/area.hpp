@@ -25,7 +25,7 @@ namespace mh::mpi {
 
 struct alignas(kCacheLine) RankArea {
   observe::RankCounters counters;
-  observe::Presence presence;  // only with MH_PROFILE
+  observe::Presence presence;  // only with MH_PROFILE or MH_TRACE
   steal::JobSlots jobs;
   p2p::SharedSendTable send_table;
   p2p::PostedReceiveTable posted_receives;

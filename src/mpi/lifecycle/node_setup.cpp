@@ -23,6 +23,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/profile/profile.hpp"
 #include "node/segment.hpp"
 
 namespace mh::mpi::node_setup {
@@ -227,10 +228,10 @@ void apply_settings() {
 // also without help.
 void build_steps() {
   const char* const disabled = settings().enable ? "" : "MH_ENABLE=0";
-  if (stops_at(settings().profile.empty() && *disabled != 0 ? disabled
-               : config.ranks == 1                          ? "one rank on the node"
-               : config.ranks > node::kMaxRanks ? "more ranks on the node than supported"
-                                                : "")) {
+  if (stops_at(!profile::is_wanted() && *disabled != 0 ? disabled
+               : config.ranks == 1                     ? "one rank on the node"
+               : config.ranks > node::kMaxRanks        ? "more ranks on the node than supported"
+                                                       : "")) {
     return;
   }
   const std::vector<PeerInfo> infos = exchange_peer_infos();

@@ -18,6 +18,7 @@
 #include "mpi/rndv/persistent_sends.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/rndv/send.hpp"
+#include "observe/trace.hpp"
 #include "openmp/sharing.hpp"
 
 namespace mh::mpi {
@@ -116,8 +117,17 @@ class NodeWork final : public wait::WaitActions {
       say_once_not_here();
       return false;
     }
-    services.counters().lent_ticks.add(ticks() - begin);
-    services.counters().lent_units.add(result == lend::LendResult::lent ? 1 : 0);
+    const std::uint64_t away = ticks() - begin;
+    const bool is_new_unit = result == lend::LendResult::lent;
+    services.counters().lent_ticks.add(away);
+    services.counters().lent_units.add(is_new_unit ? 1 : 0);
+    if (observe::trace() != nullptr)
+      observe::add_to_trace(
+          {.begin = begin,
+           .extent = away,
+           .peer = services.node->record(services.lender->last_owner()).world_rank,
+           .count = is_new_unit ? 1U : 0U,
+           .kind = observe::EventKind::lent});
     return true;
   }
 

@@ -36,7 +36,7 @@ struct Wishes {
 };
 Wishes agree_on_wishes() {
   Wishes wishes{.summary = settings().summary || !settings().summary_json.empty(),
-                .profile = !settings().profile.empty()};
+                .profile = profile::is_wanted()};
   agreement::broadcast(wishes, 0, MPI_COMM_WORLD);
   return wishes;
 }
@@ -144,6 +144,7 @@ void write_file(const std::string& path, const std::string& text) {
 }  // namespace
 
 void write_report(const std::string& why_not) {
+  profile::stop();
   const Wishes wishes = agree_on_wishes();
   if (!wishes.summary && !wishes.profile) return;
   const RankReport mine = own_report();
@@ -155,7 +156,7 @@ void write_report(const std::string& why_not) {
   const observe::RegionReport regions{.left_out = left_out, .names = names};
   number_nodes(reports);
   const std::string json = observe::render_json(reports, helped, why_not, regions);
-  if (wishes.profile) profile::stop_and_write(json);
+  if (wishes.profile) profile::write(json);
   if (config.world_rank != 0) return;
   if (settings().summary) print_text(observe::render_summary(reports, helped, why_not, regions));
   if (!settings().summary_json.empty()) write_file(settings().summary_json, json);

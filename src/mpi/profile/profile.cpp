@@ -19,6 +19,7 @@
 #include "mpi/job/agreement.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
+#include "mpi/profile/tracing.hpp"
 #include "observe/presence.hpp"
 
 namespace mh::mpi::profile {
@@ -58,6 +59,7 @@ struct ProfiledThread {
   ProfiledThread()
       : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
   ThreadProfile profile;
+  observe::CallTrace trace;
   std::uint32_t polls_timed = 0;
   std::uint32_t polls_counted = 0;  // skipped before the next timed one
   std::uint64_t last_timed_poll_end = 0;
@@ -222,10 +224,10 @@ std::vector<observe::LateRank> own_late_ranks() {
   return rows;
 }
 
-void write_file(const std::string& path, const std::string& text) {
+void write_file(const char* setting, const std::string& path, const std::string& text) {
   std::ofstream file(path);
   file << text;
-  if (!file.flush()) print_message("cannot write MH_PROFILE={}: {}", path, std::strerror(errno));
+  if (!file.flush()) print_message("cannot write {}={}: {}", setting, path, std::strerror(errno));
 }
 
 // Whether the peer was outside MPI for most of the time since this thread's last look at it.
@@ -324,6 +326,8 @@ WaitingCall::WaitingCall(std::size_t call, const CallFacts& facts) : call_(call)
   for (const std::uint32_t rank : ranks_of(facts.peers, one))
     own_state().peers_before[at++] = presence_of(rank).ticks_inside(begin_);
   g_profile.own->enter(begin_);
+  if (observe::trace() != nullptr) [[unlikely]]
+    collectives_ = tracing::collectives_so_far();
 }
 
 WaitingCall::~WaitingCall() {
@@ -348,7 +352,16 @@ WaitingCall::~WaitingCall() {
   sums.ticks += end - begin_;
   sums.transfer_ticks += transfer;
   if (transfer < end - begin_) own_state().profile.late_ticks(late) += end - begin_ - transfer;
+  if (observe::TraceWriter* writer = observe::trace()) [[unlikely]]
+    trace_call(*writer, late, {begin_, end, transfer});
   inside = false;
+}
+
+void WaitingCall::trace_call(observe::TraceWriter& writer, std::uint32_t late,
+                             const tracing::CallTimes& times) const {
+  observe::TraceEvent event = tracing::event_of(call_, facts_.data.bytes, late, times);
+  event.detail = static_cast<std::uint8_t>(tracing::way_since(collectives_));
+  own_state().trace.add(writer, event);
 }
 
 ShortCall::ShortCall() : begin_(ticks()) {
@@ -384,6 +397,7 @@ TimedPoll::~TimedPoll() {
     sums.transfer_ticks += all;
   else
     state.profile.late_ticks(static_cast<std::size_t>(late)) += all;
+  trace_polls({end - all, end, late == Peers::kNone ? all : 0}, polls, late);
   const bool is_short = static_cast<double>(own) < kShortPollNs * ticks_per_ns();
   const bool skips = is_short && state.polls_timed >= kPollsTimedFirst;
   if (!skips) ++state.polls_timed;
@@ -391,12 +405,26 @@ TimedPoll::~TimedPoll() {
   state.last_timed_poll_end = ticks();
 }
 
-void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks) {
+void TimedPoll::trace_polls(const tracing::CallTimes& times, std::uint32_t polls,
+                            std::int32_t late) const {
+  observe::TraceWriter* writer = observe::trace();
+  if (writer == nullptr) return;
+  const auto rank = static_cast<std::uint32_t>(std::max(late, 0));  // unused without waiting
+  observe::TraceEvent event = tracing::event_of(call_, 0, rank, times);
+  event.count = polls;
+  own_state().trace.add(*writer, event);
+}
+
+void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t begin,
+                  std::uint64_t ticks) {
   observe::CallSums& sums = own_state().profile.sums(call, data);
   sums.calls += 1;
   sums.bytes += data.bytes;
   sums.ticks += ticks;
   sums.transfer_ticks += ticks;
+  if (observe::TraceWriter* writer = observe::trace()) [[unlikely]]
+    own_state().trace.add(*writer,
+                          tracing::event_of(call, data.bytes, 0, {begin, begin + ticks, ticks}));
 }
 
 }  // namespace detail
@@ -407,14 +435,23 @@ void begin_init() { g_profile.init_begin = ticks(); }
 void begin_finalize() { g_profile.finalize_begin = ticks(); }
 
 void start() {
-  if (settings().profile.empty()) return;
+  tracing::start();
+  if (!is_wanted()) return;
   g_profile.own = services.node ? &services.own_area().presence : &g_profile.lonely;
   g_profile.init_end = ticks();
   detail::is_on = true;
 }
 
-void stop_and_write(const std::string& summary) {
+void stop() {
   detail::is_on = false;
+  observe::TraceWriter* writer = observe::trace();
+  if (writer == nullptr) return;
+  const std::lock_guard<std::mutex> hold(g_profile.mutex);
+  for (const auto& thread : g_profile.threads) thread->trace.flush(*writer);
+  tracing::stop();
+}
+
+void write(const std::string& summary) {
   const std::lock_guard<std::mutex> hold(g_profile.mutex);
   std::vector<const ThreadProfile*> threads;
   for (const auto& thread : g_profile.threads) {
@@ -425,8 +462,10 @@ void stop_and_write(const std::string& summary) {
   const auto rows =
       agreement::gather_rows(observe::profile_rows(threads, kNextNames, world_rank, ticks_per_s()));
   const auto late = agreement::gather_rows(own_late_ranks());
-  if (config.world_rank == 0)
-    write_file(settings().profile, observe::render_profile(ranks, rows, late, summary));
+  if (config.world_rank != 0) return;
+  const std::string text = observe::render_profile(ranks, rows, late, summary);
+  if (!settings().profile.empty()) write_file("MH_PROFILE", settings().profile, text);
+  if (!settings().trace.empty()) write_file("MH_TRACE", settings().trace + "/profile.json", text);
 }
 
 }  // namespace mh::mpi::profile

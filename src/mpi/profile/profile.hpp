@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The profile of this process: how long each MPI call takes, and how much of it is transfer
-// (MH_PROFILE, docs/profile.md).
+// (MH_PROFILE, docs/profile.md). With MH_TRACE, the calls go to the trace as well (tracing.hpp).
 //
 // The generated functions of profiled_calls.cpp stand before the wrappers. Each makes a *timed
 // call*: the call a thread makes from outside MPI; calls inside it are not timed. A call that may
@@ -18,7 +18,9 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/settings.hpp"
 #include "mpi/next.hpp"
+#include "mpi/profile/tracing.hpp"
 #include "observe/call_profile.hpp"
 
 namespace mh::mpi::profile {
@@ -74,9 +76,13 @@ class WaitingCall {
   WaitingCall& operator=(const WaitingCall&) = delete;
 
  private:
+  void trace_call(observe::TraceWriter& writer, std::uint32_t late,
+                  const tracing::CallTimes& times) const;
+
   std::size_t call_;
   const CallFacts& facts_;
   std::uint64_t begin_;
+  tracing::Collectives collectives_;  // before the call, if there is a trace
 };
 
 // A call of this thread that never waits, or a poll.
@@ -85,12 +91,14 @@ class ShortCall {
   ShortCall();
   // Ends the visit of MPI; returns its ticks. `more`: ticks of calls that were not timed.
   std::uint64_t end(std::uint64_t more = 0);
+  [[nodiscard]] std::uint64_t begin() const { return begin_; }
 
  private:
   std::uint64_t begin_;
 };
 
-void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t ticks);
+void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t begin,
+                  std::uint64_t ticks);
 // A poll that is timed. It stands for the polls that this thread has skipped before it, too.
 class TimedPoll {
  public:
@@ -100,6 +108,8 @@ class TimedPoll {
   TimedPoll& operator=(const TimedPoll&) = delete;
 
  private:
+  void trace_polls(const tracing::CallTimes& times, std::uint32_t polls, std::int32_t late) const;
+
   std::size_t call_;
   const CallFacts& facts_;
   ShortCall visit_;
@@ -126,7 +136,7 @@ int short_call(std::size_t index, Facts&& facts, Call&& call, After&& after) {
   const CallFacts known = facts();
   detail::ShortCall timed;
   const int code = call();
-  detail::add_transfer(index, known.data, timed.end());
+  detail::add_transfer(index, known.data, timed.begin(), timed.end());
   after(code, known);
   return code;
 }
@@ -159,12 +169,17 @@ int polling(std::size_t index, Facts&& facts, Call&& call) {
 void begin_init();
 void begin_finalize();
 
+// MH_PROFILE or MH_TRACE is set: calls are timed.
+inline bool is_wanted() { return !settings().profile.empty() || !settings().trace.empty(); }
+
 // ---- Start and end ------------------------------------------------------------------------------
 
 // MPI_Init has succeeded and the node is joined, or not: then every call counts as transfer.
 void start();
-// Stops the profile. Collective: rank 0 gathers the profiles and writes the file. `summary`: JSON,
-// of rank 0.
-void stop_and_write(const std::string& summary);
+// Stops the profile and ends the trace of this rank.
+void stop();
+// After stop(). Collective: rank 0 gathers the profiles and writes the file. `summary`: JSON, of
+// rank 0.
+void write(const std::string& summary);
 
 }  // namespace mh::mpi::profile

@@ -26,6 +26,8 @@
 namespace mh::mpi::rndv {
 namespace {
 
+using observe::MessagePath;
+
 // Bytes of a resend or of an intermediate copy: none needs memory of the size of the message.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
@@ -182,10 +184,21 @@ bool copy_in_pieces(const ClaimedMessage& message) {
   return true;
 }
 
-bool copy_scattered(const ClaimedMessage& message, bool readable) {
-  if (copy_by_shapes(message)) return true;
-  if (readable && !config.pipelines) return copy_in_pieces(message);
-  return config.pipelines && copy_by_pipeline(message);
+// The path by which the message was copied; nothing if the copy failed.
+std::optional<MessagePath> copy_scattered(const ClaimedMessage& message, bool readable) {
+  if (copy_by_shapes(message)) return MessagePath::mapped;
+  const bool in_pieces = readable && !config.pipelines;
+  if (in_pieces && copy_in_pieces(message)) return MessagePath::kernel;
+  if (config.pipelines && copy_by_pipeline(message)) return MessagePath::cells;
+  return std::nullopt;
+}
+
+std::optional<MessagePath> copy_contiguous(const ClaimedMessage& message) {
+  p2p::SendSlot& send = message.send();
+  const memory::View to = view_of(message.to.base, config.me);
+  if (!copy_shared(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
+  const bool mapped = is_mapped(to, message.bytes) && is_mapped(send.from, message.bytes);
+  return mapped ? MessagePath::mapped : MessagePath::kernel;
 }
 
 }  // namespace
@@ -206,13 +219,23 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 }
 
 int copy_claimed(const ClaimedMessage& message) {
-  p2p::SendSlot& send = message.send();
-  const bool readable = is_readable(send);
-  const bool copied = readable && message.to.layout == nullptr
-                          ? copy_shared(view_of(message.to.base, config.me), send.from,
-                                        message.bytes, message.order, &send)
-                          : copy_scattered(message, readable);
-  return copied ? MPI_SUCCESS : receive_by_library(message);
+  const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
+  const bool readable = is_readable(message.send());
+  const auto path = readable && message.to.layout == nullptr ? copy_contiguous(message)
+                                                             : copy_scattered(message, readable);
+  const int code = path ? MPI_SUCCESS : receive_by_library(message);
+  trace_copied(begin, message.bytes, message.sender, path.value_or(MessagePath::library));
+  return code;
+}
+
+void trace_copied(std::uint64_t begin, std::uint64_t bytes, std::uint32_t other, MessagePath path) {
+  if (observe::trace() == nullptr || begin == 0) return;
+  observe::add_to_trace({.begin = begin,
+                         .extent = ticks() - begin,
+                         .bytes = bytes,
+                         .peer = services.node->record(other).world_rank,
+                         .kind = observe::EventKind::copied,
+                         .detail = static_cast<std::uint8_t>(path)});
 }
 
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {

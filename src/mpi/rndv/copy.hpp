@@ -9,6 +9,7 @@
 
 #include "mpi/abi.hpp"
 #include "mpi/job/services.hpp"
+#include "observe/trace.hpp"
 #include "p2p/end.hpp"
 #include "p2p/rts_header.hpp"
 #include "p2p/send_table.hpp"
@@ -36,6 +37,11 @@ struct ClaimedMessage {
 // Copies the message. The sender is not released yet. Returns MPI_SUCCESS, or the library's code if
 // neither a copy nor a resend has worked.
 int copy_claimed(const ClaimedMessage& message);
+
+// Records a message that was copied from `begin` until now, by its receiver or, with `pushed`, by
+// its sender; `other` is the rank of the node at the other end. `begin` 0: records nothing.
+void trace_copied(std::uint64_t begin, std::uint64_t bytes, std::uint32_t other,
+                  observe::MessagePath path);
 
 // Gives the send buffer back to the sender, and sends the FIN.
 void release_sender(p2p::SendSlot& send, std::uint32_t sender);

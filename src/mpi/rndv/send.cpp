@@ -22,9 +22,13 @@
 #include "mpi/rndv/copy.hpp"
 #include "mpi/rndv/receive_requests.hpp"
 #include "mpi/tags.hpp"
+#include "observe/trace.hpp"
 
 namespace mh::mpi::rndv {
 namespace {
+
+using observe::EventKind;
+using observe::LeftBecause;
 
 // The private part of a slot of this rank's send table. Written by the thread that holds the slot.
 struct SentMessage {
@@ -155,6 +159,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
   // release: before anything is written there (who_moves).
   posted->bytes.store(send.bytes, std::memory_order_relaxed);
   posted->state.store(p2p::PostedState::pushing, std::memory_order_release);
+  const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
   const memory::View to = view_of(buffer, send.to);
   const std::uint64_t bytes =
       std::min(send.bytes, posted->capacity.load(std::memory_order_relaxed));
@@ -166,6 +171,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
     return false;
   }
   posted->state.store(p2p::PostedState::pushed, std::memory_order_release);
+  trace_copied(begin, bytes, send.to, observe::MessagePath::pushed);
   release_sender(send, config.me);
   return true;
 }
@@ -182,6 +188,14 @@ bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
 }
 
 // ---- Posting -----------------------------------------------------------------------------------
+
+void trace_left(std::uint64_t bytes, LeftBecause because) {
+  if (observe::trace() == nullptr) return;
+  observe::add_to_trace({.begin = ticks(),
+                         .bytes = bytes,
+                         .kind = EventKind::left,
+                         .detail = static_cast<std::uint8_t>(because)});
+}
 
 bool is_exchanged(SendPattern pattern) {
   if (pattern == SendPattern::nonblocking)
@@ -205,6 +219,7 @@ bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
     return false;
   services.counters().messages_exchanged.add(1);
+  trace_left(message.bytes, LeftBecause::exchanged);
   return true;
 }
 
@@ -251,6 +266,7 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
                                fin_tag);
   if (slot == p2p::SendTable::kNone) {
     services.counters().messages_without_slot.add(1);
+    trace_left(message.bytes, LeftBecause::no_slot);
     return std::nullopt;
   }
   // The light half of a fence, pairs with the heavy half in drain_rendezvous() (arrivals.cpp):
@@ -258,8 +274,16 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
   services.counters().messages_ended.add(1);
+  trace_left(message.bytes, LeftBecause::ended);
   services.send_table.release(slot);
   return std::nullopt;
+}
+
+void trace_sent(std::uint64_t bytes, std::uint32_t to) {
+  observe::add_to_trace({.begin = ticks(),
+                         .bytes = bytes,
+                         .peer = services.node->record(to).world_rank,
+                         .kind = EventKind::sent});
 }
 
 }  // namespace
@@ -325,6 +349,7 @@ int send_rts(Slot slot, const OutgoingMessage& message) {
   sent.started.store(sent.header.generation << 1U | awaited, std::memory_order_release);
   services.counters().messages_by_rendezvous.add(1);
   services.counters().bytes_by_rendezvous.add(message.bytes);
+  if (observe::trace() != nullptr) trace_sent(message.bytes, services.send_table.slot(slot).to);
   return MPI_SUCCESS;
 }
 

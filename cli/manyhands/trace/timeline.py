@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The timeline of a rank: the segments of its calls and of its help, merged to a given number.
+
+A merged segment reaches from the begin of its first event to the end of its last and knows how much
+of it was transfer and waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from manyhands.trace.files import Event
+
+CALLS = ("call", "brief_calls")
+HELP = ("helped", "lent", "task")
+LOOPS = ("loop",)
+
+
+@dataclass(slots=True)
+class Segment:
+    begin: float
+    end: float
+    name: str  # of the call or the kind of help; "" for several
+    transfer: float = 0.0
+    waiting: float = 0.0
+    peer: int | None = None
+    bytes: int = 0
+    count: int = 1
+
+    def absorb(self, later: Segment) -> None:
+        self.end = max(self.end, later.end)
+        self.transfer += later.transfer
+        self.waiting += later.waiting
+        self.bytes += later.bytes
+        self.count += later.count
+        self.name = self.name if self.name == later.name else ""
+        self.peer = self.peer if self.peer == later.peer else None
+
+
+def merged(segments: list[Segment], most: int) -> list[Segment]:
+    """At most so many segments: those with the smallest gaps between them become one."""
+    if len(segments) <= most:
+        return segments
+    gaps = [b.begin - a.end for a, b in zip(segments, segments[1:], strict=False)]
+    widest = sorted(range(len(gaps)), key=gaps.__getitem__, reverse=True)
+    kept = set(widest[: max(0, most - 1)])
+    result = [segments[0]]
+    for index, segment in enumerate(segments[1:]):
+        if index in kept:
+            result.append(segment)
+        else:
+            result[-1].absorb(segment)
+    return result
+
+
+def _segment(event: Event, name: str, transfer: float) -> Segment:
+    end = event.begin + event.extent
+    return Segment(
+        event.begin, end, name, transfer, event.waiting, event.peer, event.bytes, event.count
+    )
+
+
+@dataclass
+class Lane:
+    calls: list[Segment] = field(default_factory=list)
+    help: list[Segment] = field(default_factory=list)
+    loops: list[Segment] = field(default_factory=list)
+
+    def add(self, event: Event) -> None:
+        if event.kind in CALLS:
+            self.calls.append(_segment(event, event.call, event.transfer))
+        elif event.kind in HELP:
+            self.help.append(_segment(event, event.kind, event.extent))
+        elif event.kind in LOOPS:
+            self.loops.append(_segment(event, event.kind, 0.0))
+
+    def reduce(self, most: int) -> None:
+        """Calls get half of the segments, help and loops the rest."""
+        for name, part in (("calls", 2), ("help", 3), ("loops", 6)):
+            segments = sorted(getattr(self, name), key=lambda segment: segment.begin)
+            setattr(self, name, merged(segments, max(1, most // part)))

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The trace of a rank: a ring of events in a file (MH_TRACE). docs/trace.md describes the format.
+//
+// The file is mapped shared, so what a killed rank has written can be read. The ring overwrites its
+// oldest events. The totals in the header count all events, those overwritten included. All space
+// of the file is reserved at the start, because a full disk would end the program later.
+//
+// Threads: any thread adds events and calls trace(); one thread creates, publishes and ends.
+// Limits: an event that a killed thread had not completed is lost.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+
+#include "base/cacheline.hpp"
+#include "base/result.hpp"
+
+namespace mh::observe {
+
+enum class EventKind : std::uint8_t {
+  none,
+  call,          // an MPI call; `peer` is the rank that it has waited for most
+  brief_calls,   // several short calls in succession; `extent` includes the time between them
+  sent,          // a message by rendezvous; its sender's event, without an extent
+  copied,        // the copy of such a message; `detail` is a MessagePath
+  left,          // a message left to the MPI library; `detail` is a LeftBecause
+  helped,        // a chunk copied for the rank `peer`
+  lent,          // the core was lent to the rank `peer`
+  on_lent_core,  // a chunk of this rank's pipeline, drained on the core of another rank
+  loop,          // an OpenMP loop that was open to helpers
+  task,          // a task of a collection, in a wait
+};
+inline constexpr std::size_t kEventKinds = 16;  // room for more
+
+enum class MessagePath : std::uint8_t { mapped, kernel, cells, pushed, library };
+enum class LeftBecause : std::uint8_t { exchanged, no_slot, ended };
+// EventKind::call: whether the call was a collective of the node's ranks.
+enum class CollectiveWay : std::uint8_t { none, by_ranks, by_library };
+
+inline constexpr std::uint32_t kNoPeer = ~0U;
+inline constexpr std::uint16_t kNoCall = 0xffff;
+
+// An event, one cache line. Times are ticks. `number` counts the events of the ring from 1 and is
+// written last: a reader takes the event if the number is the one that it expects at this place.
+struct TraceEvent {
+  std::uint64_t begin = 0;
+  std::uint64_t extent = 0;    // from begin to end
+  std::uint64_t transfer = 0;  // inside MPI, all ranks concerned, too
+  std::uint64_t waiting = 0;   // inside MPI, a rank concerned is not
+  std::uint64_t bytes = 0;
+  std::uint32_t peer = kNoPeer;  // world rank
+  std::uint32_t count = 1;       // calls
+  std::uint16_t call = kNoCall;  // index of the names in the file
+  EventKind kind = EventKind::none;
+  std::uint8_t detail = 0;
+  std::uint32_t cpu = 0;  // set by add()
+};
+
+struct TraceSlot {
+  TraceEvent event;
+  std::atomic<std::uint64_t> number;
+};
+static_assert(sizeof(TraceSlot) == kCacheLine && std::is_standard_layout_v<TraceSlot>);
+
+// The sums of all events of a kind. relaxed: several threads of the rank add; a reader wants recent
+// numbers.
+struct TraceTotal {
+  std::atomic<std::uint64_t> events;
+  std::atomic<std::uint64_t> count;
+  std::atomic<std::uint64_t> bytes;
+  std::atomic<std::uint64_t> extent;
+  std::atomic<std::uint64_t> transfer;
+  std::atomic<std::uint64_t> waiting;
+};
+
+// Facts about the rank that do not change.
+struct TraceIdentity {
+  std::uint32_t world_rank = 0;
+  std::uint32_t world_ranks = 0;
+  std::uint32_t node = 0;  // the least world rank of the node
+  std::uint32_t pid = 0;
+};
+
+struct TraceHeader {
+  static constexpr std::size_t kBytes = 4096;
+  char magic[8];  // "MHTRACE" and 0
+  std::uint32_t version;
+  std::uint32_t names_bytes;  // of the calls' names, one line each, after the header
+  std::uint64_t events_at;    // offset of the ring
+  std::uint64_t capacity;     // events in the ring
+  TraceIdentity rank;
+  double ticks_per_s;
+  std::uint64_t start_ticks;
+  std::uint64_t start_unix_ns;  // the same instant
+  char host[64];
+  alignas(kCacheLine) std::atomic<std::uint64_t> end_ticks;  // 0: the trace was not ended
+  alignas(kCacheLine) std::atomic<std::uint64_t> events;     // numbers given out
+  alignas(kCacheLine) TraceTotal totals[kEventKinds];
+};
+static_assert(sizeof(TraceHeader) <= TraceHeader::kBytes);
+static_assert(std::is_standard_layout_v<TraceHeader>);
+
+inline constexpr std::uint32_t kTraceVersion = 1;
+inline constexpr std::uint64_t kTraceCapacity = 1U << 18U;  // 16 MB a rank
+
+class TraceWriter {
+ public:
+  // Makes `folder`, if need be, and in it the file of the rank, whatever was there.
+  static Result<std::unique_ptr<TraceWriter>> create(const std::string& folder,
+                                                     const TraceIdentity& rank,
+                                                     std::span<const char* const> call_names,
+                                                     std::uint64_t capacity = kTraceCapacity);
+  ~TraceWriter();
+  TraceWriter(const TraceWriter&) = delete;
+  TraceWriter& operator=(const TraceWriter&) = delete;
+
+  void add(const TraceEvent& event);
+  void end(std::uint64_t now);
+
+ private:
+  explicit TraceWriter(std::span<std::byte> mapped);
+  [[nodiscard]] TraceHeader& header() const;
+  [[nodiscard]] TraceSlot& slot(std::uint64_t index) const;
+
+  std::span<std::byte> mapped_;
+  TraceSlot* ring_ = nullptr;
+  std::uint64_t capacity_ = 0;
+};
+
+namespace detail {
+// acquire and release: a thread that sees the writer sees its file.
+[[gnu::visibility("hidden")]] extern constinit std::atomic<TraceWriter*> published_trace;
+}  // namespace detail
+
+// The trace of this process; null while there is none.
+inline TraceWriter* trace() { return detail::published_trace.load(std::memory_order_acquire); }
+inline void publish_trace(TraceWriter* writer) {
+  detail::published_trace.store(writer, std::memory_order_release);
+}
+inline void add_to_trace(const TraceEvent& event) {
+  if (TraceWriter* writer = trace()) [[unlikely]]
+    writer->add(event);
+}
+
+// The calls of one thread on their way to the trace. Short calls in succession become one event, so
+// that a loop of short calls neither fills the ring nor pays for an event each. One thread.
+class CallTrace {
+ public:
+  void add(TraceWriter& writer, const TraceEvent& call);
+  void flush(TraceWriter& writer);
+
+  static constexpr double kBriefNs = 10'000;           // a longer call is an event of its own
+  static constexpr double kGatheredForNs = 1'000'000;  // short calls become an event at the latest
+
+ private:
+  void gather(const TraceEvent& call);
+
+  TraceEvent gathered_;  // of no kind: nothing is gathered
+};
+
+}  // namespace mh::observe
