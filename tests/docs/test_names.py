@@ -28,6 +28,7 @@ NOT_OURS = {
     "r.json",
     "run.json",
     "mh-profile.json",
+    "profile.json",
 }
 NOT_OURS |= {
     "mailbox.cpp",
