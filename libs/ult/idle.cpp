@@ -196,7 +196,9 @@ TaskRecord* Worker::work_loot() {
   return nullptr;
 }
 
+// A worker beyond this process's share of the cores would take its own core from a victim that runs.
 TaskRecord* Worker::rob(Worker& victim) {
+  if (core.shares_cores() && core.crowds() && !is_busy(victim)) return nullptr;
   if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;
   if (TaskRecord* record = rob_set(victim, victim.started_)) return record;
   return victim.has_signalled() ? rob_signalled(victim) : nullptr;
@@ -213,15 +215,20 @@ TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
   return nullptr;
 }
 
-TaskRecord* Worker::rob_signalled(Worker& victim) {
+// True if the victim has chosen no task for kPatienceNs. A thief learns it by two looks.
+bool Worker::is_busy(const Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
   const std::uint64_t now = ticks();
   if (seen.turns != turns) {
     seen = {turns, now};
-    return nullptr;
+    return false;
   }
-  if (now - seen.ticks < core.patience_ticks) return nullptr;
+  return now - seen.ticks >= core.patience_ticks;
+}
+
+TaskRecord* Worker::rob_signalled(Worker& victim) {
+  if (!is_busy(victim)) return nullptr;
   // acquire: pairs with the release in signal_own().
   TaskRecord* next = victim.next_.load(std::memory_order_acquire);
   if (next != nullptr && next->state.claim_ready()) return next;

@@ -87,6 +87,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* rob(Worker& victim);
   TaskRecord* rob_set(Worker& victim, const OwnBits<Machine>& set);
   TaskRecord* rob_signalled(Worker& victim);
+  bool is_busy(const Worker& victim);
   void nap();
   void doze();
   template <class Work>

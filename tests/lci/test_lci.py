@@ -132,6 +132,16 @@ def test_a_million_light_tasks_exchange_messages() -> None:
     assert re.search(r"shm +500000 tasks.*round trips/s", run.stdout), run.stdout
 
 
+@pytest.mark.parametrize(("workers", "devices"), [(1, 4), (2, 1), (2, 3), (4, 2)])
+def test_tasks_on_several_workers_use_several_devices(workers: int, devices: int) -> None:
+    """Two processes share the cores. Each device has a server, and messages of its own."""
+    program = ROOT / "build" / "bin" / "mh-lci-ping-pong"
+    command = [program, "node", "50", "40", str(workers), "64", str(devices)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"50 tasks, {workers} workers, {devices} devices" in run.stdout
+
+
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return compiled(GRAPH / "main.cpp", tmp_path_factory.mktemp("graph") / "graph")
