@@ -64,15 +64,14 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
   }
 }
 
-// Several workers steal, since a signal to a resting worker would wake a thread. A single worker has
-// slots for all tasks; several may have to take tasks of others.
+// Several workers steal, since a signal to a resting worker would wake a thread. A single worker
+// has slots for all tasks; several may have to take tasks of others.
 ult::Config workers_of(const Game& game) {
   const std::uint32_t share = game.tasks / game.workers + game.devices + 16;
   return {.workers = game.workers,
           .tasks_per_worker = std::max(game.workers > 1 ? 2 * share : share, 512U),
           .stack_bytes = std::size_t{32} * 1024,
-          .guard_pages = game.tasks < 10'000,
-          .steal = game.workers > 1};
+          .guard_pages = game.tasks<10'000, .steal = game.workers> 1};
 }
 
 // Runs in a task: plays with all tasks, divided among the workers.
@@ -155,7 +154,9 @@ int main(int argc, char** argv) {
                  "usage: mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES]]]\n");
     return 2;
   }
-  const Game game{argv[1], static_cast<std::uint32_t>(std::atoi(argv[2])), std::atoi(argv[3]),
+  const Game game{argv[1],
+                  static_cast<std::uint32_t>(std::atoi(argv[2])),
+                  std::atoi(argv[3]),
                   argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 1U,
                   argc > 5 ? static_cast<std::size_t>(std::atoi(argv[5])) : 64U,
                   argc > 6 ? static_cast<unsigned>(std::atoi(argv[6])) : 1U};

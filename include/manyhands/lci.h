@@ -71,7 +71,8 @@ MH_LCI_EXPORT void mh_lci_synchronizer_destroy(mh_lci_synchronizer* done);
 MH_LCI_EXPORT int mh_lci_synchronizer_test(const mh_lci_synchronizer* done); /* 1: complete */
 /* Parks the light task, or lets the thread sleep. A server must make progress. */
 MH_LCI_EXPORT void mh_lci_synchronizer_wait(mh_lci_synchronizer* done);
-/* The completion, in one call after it. mh_lci_message_free() releases the result; NULL: no memory. */
+/* The completion, in one call after it. mh_lci_message_free() releases the result; NULL: no memory.
+ */
 MH_LCI_EXPORT mh_lci_message* mh_lci_synchronizer_result(mh_lci_synchronizer* done);
 
 /* The MPI-like layer. Collective: open, barrier, broadcast, all_to_all, all_reduce. Blocking calls

@@ -196,7 +196,8 @@ TaskRecord* Worker::work_loot() {
   return nullptr;
 }
 
-// A worker beyond this process's share of the cores would take its own core from a victim that runs.
+// A worker beyond this process's share of the cores would take its own core from a victim that
+// runs.
 TaskRecord* Worker::rob(Worker& victim) {
   if (core.shares_cores() && core.crowds() && !is_busy(victim)) return nullptr;
   if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;

@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -71,6 +72,31 @@ def test_the_program_of_the_guide_prints_what_the_guide_says(tmp_path: Path) -> 
 def test_every_call_of_the_c_interface(tmp_path: Path) -> None:
     program = compiled(HERE / "c_calls.c", tmp_path / "c_calls")
     assert outputs(2, tmp_path, [program]) == ["all good\n"] * 2
+
+
+def test_children_of_one_process_meet_without_a_file(tmp_path: Path) -> None:
+    program = compiled(HERE / "c_calls.c", tmp_path / "c_calls")
+    unset = {"MH_LCI_ROOT"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    name = f"@manyhands-lci-{os.getuid()}-{os.getpid()}"
+
+    def start(rank: int) -> subprocess.Popen[str]:
+        own = {**environment, "MH_LCI_RANK": str(rank), "MH_LCI_SIZE": "2", "TMPDIR": str(tmp_path)}
+        return subprocess.Popen([program], env=own, stdout=subprocess.PIPE, text=True)
+
+    running = [start(0)]
+    try:
+        begun = time.monotonic()
+        while name not in Path("/proc/net/unix").read_text():
+            assert time.monotonic() < begun + LIMIT_S
+            time.sleep(0.01)
+        assert not list(Path("/tmp").glob(f"manyhands-lci-*{os.getpid()}*"))
+        running.append(start(1))
+        printed = [process.communicate(timeout=LIMIT_S)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert printed == ["all good\n"] * 2
 
 
 @pytest.mark.parametrize(
