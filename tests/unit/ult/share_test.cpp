@@ -75,7 +75,7 @@ TEST_F(UltShare, no_signal_between_tasks_of_many_workers_is_lost) {
     std::atomic<int> balls{0};
     std::atomic<TaskRef> task{};
   };
-  std::vector<Player> players(2 * kPairs);
+  std::vector<Player> players(std::size_t{2} * kPairs);
   EXPECT_TRUE(scheduler.run([&] {
     const auto play = [&](std::size_t me) {
       players[me].task = self();
@@ -98,7 +98,9 @@ TEST_F(UltShare, no_signal_between_tasks_of_many_workers_is_lost) {
       tasks.push_back(
           std::move(*spawn_on(static_cast<unsigned>(me % 4), [&play, me] { play(me); })));
     }
-    for (Task& task : tasks) EXPECT_TRUE(task.join().ok());
+    for (Task& task : tasks) {
+      EXPECT_TRUE(task.join().ok());
+    }
   }));
 }
 
@@ -110,7 +112,9 @@ TEST_F(UltShare, a_task_that_never_waits_holds_nobody_up) {
     std::vector<Task> tasks;
     for (int i = 0; i < 10; ++i) tasks.push_back(std::move(*spawn([&ran] { ++ran; })));
     while (ran < 10) std::this_thread::yield();
-    for (Task& task : tasks) EXPECT_TRUE(task.join().ok());
+    for (Task& task : tasks) {
+      EXPECT_TRUE(task.join().ok());
+    }
   }));
 }
 
