@@ -2,10 +2,11 @@
 // Blocking ping-pong between two processes, each with T light tasks on W workers. Every task plays
 // with the task of the same number. Prints the round trips a second and the time of a round trip.
 //
-//   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]
+//   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES]]]
 //
-// PROVIDER: tcp or shm of libfabric, or node for shared memory. The program starts both processes.
-// At the end rank 0 prints its counters and its retries by reason.
+// PROVIDER: tcp or shm of libfabric, or node for shared memory. The tasks are divided among the
+// devices, each of which has a task as its server. The program starts both processes. At the end
+// rank 0 prints the counters and the retries by reason of its first device.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "manyhands/lci.hpp"
@@ -34,6 +36,7 @@ struct Game {
   int rounds;
   unsigned workers;
   std::size_t bytes;
+  unsigned devices;
 };
 
 void report(const lci::Device& device) {
@@ -61,43 +64,60 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
   }
 }
 
-int run(lci::Device& device, const Game& game) {
-  auto all = lci::Communicator::open(device);
-  // Each worker spawns its share of the tasks and no worker steals, so the slots of a worker
-  // suffice.
-  const std::uint32_t share = game.tasks / game.workers + 16;
-  auto scheduler = ult::Scheduler::start({.workers = game.workers,
-                                          .tasks_per_worker = std::max(share, 512U),
-                                          .stack_bytes = std::size_t{32} * 1024,
-                                          .guard_pages = game.tasks < 10'000,
-                                          .steal = false});
-  if (!all.ok() || !scheduler.ok() || !all->barrier().ok()) return 1;
+// Several workers steal, since a signal to a resting worker would wake a thread. A single worker
+// has slots for all tasks; several may have to take tasks of others.
+ult::Config workers_of(const Game& game) {
+  const std::uint32_t share = game.tasks / game.workers + game.devices + 16;
+  return {.workers = game.workers,
+          .tasks_per_worker = std::max(game.workers > 1 ? 2 * share : share, 512U),
+          .stack_bytes = std::size_t{32} * 1024,
+          .guard_pages = game.tasks<10'000, .steal = game.workers> 1};
+}
+
+// Runs in a task: plays with all tasks, divided among the workers.
+void play_with_all(std::vector<lci::Communicator>& devices, const Game& game) {
+  std::vector<ult::Task> shares;
+  for (unsigned worker = 0; worker < game.workers; ++worker) {
+    shares.push_back(std::move(*ult::spawn_on(worker, [&, worker] {
+      ult::Group group;
+      for (std::uint32_t tag = worker; tag < game.tasks; tag += game.workers) {
+        group.spawn([&, tag] { play(devices[tag / game.workers % game.devices], game, tag); });
+      }
+      (void)group.wait();
+    })));
+  }
+  for (ult::Task& task : shares) (void)task.join();
+}
+
+int run(std::vector<lci::Communicator>& devices, const Game& game) {
+  auto scheduler = ult::Scheduler::start(workers_of(game));
+  if (!scheduler.ok()) return 1;
+  for (lci::Communicator& all : devices) {
+    if (!all.barrier().ok()) return 1;
+  }
   std::atomic<bool> stop{false};
-  auto server = scheduler->spawn([&] { lci::serve(device, stop); });
+  std::vector<ult::Task> servers;
+  // A server is always ready, so it keeps its worker awake. Servers on several workers need a core
+  // for each.
+  const bool has_cores = std::thread::hardware_concurrency() >= 2 * game.workers;
+  for (unsigned i = 0; i < game.devices; ++i) {
+    lci::Device& device = devices[i].device();
+    servers.push_back(std::move(*scheduler->spawn_on(
+        has_cores ? i % game.workers : 0, [&device, &stop] { lci::serve(device, stop); })));
+  }
   const auto start = std::chrono::steady_clock::now();
-  const auto ran = scheduler->run([&] {
-    std::vector<ult::Task> shares;
-    for (unsigned worker = 0; worker < game.workers; ++worker) {
-      shares.push_back(std::move(*ult::spawn_on(worker, [&, worker] {
-        ult::Group group;
-        for (std::uint32_t tag = worker; tag < game.tasks; tag += game.workers) {
-          group.spawn([&, tag] { play(*all, game, tag); });
-        }
-        (void)group.wait();
-      })));
-    }
-    for (ult::Task& task : shares) (void)task.join();
-  });
+  const auto ran = scheduler->run([&] { play_with_all(devices, game); });
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   stop = true;
-  (void)server->join();
+  for (ult::Task& server : servers) (void)server.join();
   if (!ran.ok()) return 1;
-  if (device.rank() == 0) {
+  if (devices[0].rank() == 0) {
     const double trips = static_cast<double>(game.tasks) * game.rounds;
-    std::printf("%s %7u tasks, %u workers, %zu bytes: %10.0f round trips/s, %8.3f us each\n",
-                game.provider.c_str(), game.tasks, game.workers, game.bytes, trips / spent.count(),
-                1e6 * spent.count() / game.rounds);
-    report(device);
+    std::printf(
+        "%s %7u tasks, %u workers, %u devices, %zu bytes: %10.0f round trips/s, %8.3f us each\n",
+        game.provider.c_str(), game.tasks, game.workers, game.devices, game.bytes,
+        trips / spent.count(), 1e6 * spent.count() / game.rounds);
+    report(devices[0].device());
   }
   return 0;
 }
@@ -109,24 +129,37 @@ int live(int rank, const std::string& root, const Game& game) {
   config.node = game.provider == "node";
   if (!config.node) config.provider = game.provider;
   config.expected_keys = std::max<std::size_t>(config.expected_keys, game.tasks);
-  auto device = lci::Device::open(*job, config);
-  if (!device.ok()) {
-    std::fprintf(stderr, "no device: %s\n", mh::describe(device.status().code));
-    return 3;
+  std::vector<lci::Device> devices;
+  std::vector<lci::Communicator> communicators;
+  devices.reserve(game.devices);  // communicators refer to them
+  for (unsigned i = 0; i < game.devices; ++i) {
+    auto device = lci::Device::open(*job, config);
+    if (!device.ok()) {
+      std::fprintf(stderr, "no device: %s\n", mh::describe(device.status().code));
+      return 3;
+    }
+    devices.push_back(std::move(*device));
+    auto all = lci::Communicator::open(devices.back());
+    if (!all.ok()) return 1;
+    communicators.push_back(*all);
   }
-  return run(*device, game);
+  return run(communicators, game);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    std::fprintf(stderr, "usage: mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES]]\n");
+    std::fprintf(stderr,
+                 "usage: mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES]]]\n");
     return 2;
   }
-  const Game game{argv[1], static_cast<std::uint32_t>(std::atoi(argv[2])), std::atoi(argv[3]),
+  const Game game{argv[1],
+                  static_cast<std::uint32_t>(std::atoi(argv[2])),
+                  std::atoi(argv[3]),
                   argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 1U,
-                  argc > 5 ? static_cast<std::size_t>(std::atoi(argv[5])) : 64U};
+                  argc > 5 ? static_cast<std::size_t>(std::atoi(argv[5])) : 64U,
+                  argc > 6 ? static_cast<unsigned>(std::atoi(argv[6])) : 1U};
   const std::string root = "/tmp/mh-lci-ping-pong-" + std::to_string(::getpid());
   const pid_t child = ::fork();
   if (child == 0) {

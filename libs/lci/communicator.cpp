@@ -23,12 +23,15 @@ Status status_of(const Answer& answer) { return {answer.is_error() ? answer.code
 
 void serve(Device& device, const std::atomic<bool>& stop) noexcept {
   const bool is_task = static_cast<bool>(ult::self());
+  std::atomic<std::uint32_t>& servers = device.state().servers;
+  servers.fetch_add(1, std::memory_order_relaxed);
   for (unsigned fruitless = 0; !stop.load(std::memory_order_relaxed);) {
     fruitless = device.progress() == 0 ? fruitless + 1 : 0;
     if (is_task) ult::yield();  // to the tasks that progress() has woken
     // The peer may need this core.
     if (fruitless > kFruitlessPolls) ::sched_yield();
   }
+  servers.fetch_sub(1, std::memory_order_relaxed);
 }
 
 Result<Communicator> Communicator::open(Device& device) {
@@ -41,12 +44,16 @@ Result<Communicator> Communicator::open(Device& device) {
 
 // --- messages -------------------------------------------------------------------------------
 
+// A task parks if the device is served. Otherwise it makes progress itself, as a thread does, and
+// lets other tasks run between two steps.
 Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
-  if (ult::self()) {
-    done.wait();
-  } else {
-    while (!done.test()) {
-      if (device_->progress() == 0) ult::yield();
+  detail::DeviceState& device = device_->state();
+  const bool is_task = static_cast<bool>(ult::self());
+  while (!done.test()) {
+    if (is_task && device.is_served()) {
+      done.wait();
+    } else if (device.progress() == 0) {
+      ult::yield();
     }
   }
   const Message message = done.result();
@@ -61,7 +68,7 @@ Answer Communicator::send_patiently(Endpoint endpoint, int rank, std::uint32_t t
   const bool is_task = static_cast<bool>(ult::self());
   return insist(*device_, [&] {
     Answer answer = endpoint.send(rank, tag, data, done);
-    while (is_task && answer.reason() == Retry::credit) {
+    while (is_task && answer.reason() == Retry::credit && device_->state().is_served()) {
       device_->state().await_credit(rank);
       answer = endpoint.send(rank, tag, data, done);
     }
@@ -139,7 +146,8 @@ Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
 }
 
 // A binomial tree to rank 0, neighbours first, which keeps the order of ranks; then a broadcast.
-Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine) noexcept {
+Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine,
+                                      void* argument) noexcept {
   const std::uint32_t tag = turn_++;
   const std::unique_ptr<std::byte[]> theirs(new (std::nothrow) std::byte[data.size()]);
   if (theirs == nullptr) return {Code::full};
@@ -151,7 +159,7 @@ Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine
     if (rank() + bit >= size()) continue;
     const auto got = receive_on(collectives_, rank() + bit, tag, {theirs.get(), data.size()});
     if (!got) return got.status();
-    combine(data.data(), theirs.get(), data.size());
+    combine(data.data(), theirs.get(), data.size(), argument);
   }
   return broadcast(0, data);
 }

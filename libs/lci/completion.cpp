@@ -70,6 +70,12 @@ void EndpointState::drain() const {
 }
 
 bool EndpointState::push(EndpointState& endpoint, const Event& event, Synchronizer* /*done*/) {
+  if (endpoint.config.counts_sends && event.kind == Kind::sent && event.code == Code::ok) {
+    auto* sent = static_cast<std::atomic<std::uint32_t>*>(event.context);
+    // release: a thread that reads the count (acquire) may write to the buffer.
+    if (sent != nullptr) sent->fetch_add(1, std::memory_order_release);
+    return true;
+  }
   return endpoint.config.queue->push(event);
 }
 

@@ -13,9 +13,14 @@
 
 namespace mh::lci::detail {
 
-std::string this_node() {
+std::string this_kernel() {
   std::string name;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> name;
+  return name;
+}
+
+std::string this_node() {
+  std::string name = this_kernel();
   // The network namespace counts, too: processes with separate addresses are separate hosts.
   for (const char* space : {"pid", "net"}) {
     std::array<char, 64> target{};

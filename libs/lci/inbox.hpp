@@ -16,6 +16,8 @@
 
 namespace mh::lci::detail {
 
+// The text is equal at ranks that one kernel runs, in the same or in different containers.
+std::string this_kernel();
 // The text is equal at ranks that can open each other's inboxes.
 std::string this_node();
 

@@ -10,11 +10,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <charconv>
 #include <chrono>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -61,6 +63,8 @@ int first_number(std::initializer_list<const char*> names) {
 }
 
 bool is_path(const std::string& root) { return !root.empty() && root[0] == '/'; }
+// A name in the kernel (an abstract socket), which ends with the process that listens.
+bool is_name(const std::string& root) { return !root.empty() && root[0] == '@'; }
 
 // Completes the configuration from the environment. False: rank, size or root is invalid.
 bool complete(JobConfig& config) {
@@ -79,10 +83,10 @@ bool complete(JobConfig& config) {
   }
   if (config.root.empty()) {
     config.root =
-        "/tmp/manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
-    if (config.rank == 0) ::unlink(config.root.c_str());  // of an earlier parent with this id
+        "@manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
   }
-  if (!is_path(config.root) && config.root.find(':') == std::string::npos) {
+  const bool is_on_host = is_path(config.root) || is_name(config.root);
+  if (!is_on_host && config.root.find(':') == std::string::npos) {
     print_message("lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /",
                   config.root);
     return false;
@@ -161,6 +165,33 @@ Fd listen_at(const std::string& port) {
   return socket;
 }
 
+// The socket of a name; `begin` is bind or connect.
+template <class Begin>
+Fd open_name(const std::string& name, Begin begin) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  name.copy(address.sun_path + 1, sizeof address.sun_path - 1, 1);  // after a zero, without the @
+  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+  Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (begin(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) socket.reset();
+  return socket;
+}
+
+Fd listen_at_name(const std::string& name) {
+  Fd socket = open_name(name, ::bind);
+  if (socket.valid() && ::listen(socket.get(), SOMAXCONN) != 0) socket.reset();
+  return socket;
+}
+
+// Any user may bind or connect to a name. True also for a connection by TCP, to which this does not
+// apply.
+bool is_by_this_user(int socket) {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool known = ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return !known || peer.pid == 0 || peer.uid == ::getuid();
+}
+
 // Writes a draft and links the draft to `path`, so no process reads a partial address.
 bool write_place(const std::string& path, int socket) {
   sockaddr_in here{};
@@ -205,8 +236,8 @@ Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
     const timeval second{.tv_sec = 1, .tv_usec = 0};  // the longest delay by a foreign connection
     ::setsockopt(socket.get(), SOL_SOCKET, SO_RCVTIMEO, &second, sizeof second);
     const bool known = ::recv(socket.get(), &hello, sizeof hello, MSG_WAITALL) == sizeof hello &&
-                       hello.magic == kMagic && hello.size == config.size && hello.rank > 0 &&
-                       hello.rank < config.size;
+                       is_by_this_user(socket.get()) && hello.magic == kMagic &&
+                       hello.size == config.size && hello.rank > 0 && hello.rank < config.size;
     if (!known) continue;
     Fd& place = sockets[static_cast<std::size_t>(hello.rank)];
     if (place.valid()) continue;
@@ -222,7 +253,8 @@ Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
 Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point deadline) {
   if (config.size == 1) return std::vector<Fd>(1);
   const bool by_file = is_path(config.root);
-  const Fd listener = listen_at(by_file ? "0" : place_of(config.root).port);
+  const Fd listener = is_name(config.root) ? listen_at_name(config.root)
+                                           : listen_at(by_file ? "0" : place_of(config.root).port);
   if (!listener.valid()) return from_errno(errno);
   if (by_file && !write_place(config.root, listener.get())) return Status{Code::misuse};
   auto sockets = accept_all(config, listener.get(), deadline);
@@ -230,14 +262,22 @@ Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point d
   return sockets;
 }
 
+// Invalid if rank 0 does not listen yet.
+Fd connect_to_root(const std::string& root) {
+  if (is_name(root)) {
+    Fd socket = open_name(root, ::connect);
+    if (socket.valid() && !is_by_this_user(socket.get())) socket.reset();
+    return socket;
+  }
+  if (!is_path(root)) return connect_to(place_of(root));
+  std::string address;
+  std::ifstream(root) >> address;
+  return address.empty() ? Fd() : connect_to(place_of(address));
+}
+
 Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point deadline) {
   while (Clock::now() < deadline) {
-    std::string address = config.root;
-    if (is_path(config.root)) {
-      address.clear();
-      std::ifstream(config.root) >> address;
-    }
-    Fd socket = address.empty() ? Fd() : connect_to(place_of(address));
+    Fd socket = connect_to_root(config.root);
     const Hello hello{kMagic, config.rank, config.size};
     if (socket.valid() &&
         ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) {

@@ -11,7 +11,9 @@
 #include <string_view>
 
 #include "base/say.hpp"
+#include "lci/cores.hpp"
 #include "lci/node.hpp"
+#include "manyhands/ult/scheduler.hpp"
 
 namespace mh::lci::detail {
 namespace {
@@ -123,6 +125,23 @@ Result<bool> share_memory(Job& job, Neighbours& near, const DeviceConfig& config
   return all;
 }
 
+// Collective: tells the light tasks how many cores are this rank's.
+Status share_cores(Job& job) {
+  const auto places = job.allgather(this_kernel() + ' ' + usable_cores());
+  if (!places) return places.status();
+  const auto host_of = [](const std::string& place) { return place.substr(0, place.find(' ')); };
+  const std::string& own = (*places)[static_cast<std::size_t>(job.rank())];
+  std::vector<std::string> cores;
+  std::size_t self = 0;
+  for (const std::string& place : *places) {
+    if (host_of(place) != host_of(own)) continue;
+    if (&place == &own) self = cores.size();
+    cores.push_back(place.substr(place.find(' ') + 1));
+  }
+  if (cores.size() > 1) ult::detail::share_cores(own_share(cores, self));
+  return {};
+}
+
 }  // namespace
 
 Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config) {
@@ -130,6 +149,7 @@ Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config) {
   const auto ids = job.allgather(id);
   const auto contracts = job.allgather(contract(config));
   if (!ids || !contracts) return Status{Code::gone};
+  if (const Status shared = share_cores(job); !shared) return shared;
   if (!all_are(*contracts, contracts->front())) return Status{Code::mismatch};
   Neighbours near = those_with(id, *ids, job.rank());
   if (!anybody_shares(*ids)) return Neighbours{};

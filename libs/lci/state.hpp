@@ -225,6 +225,7 @@ struct DeviceState {
   [[nodiscard]] bool is_gone(int rank) const {
     return peers[static_cast<std::size_t>(rank)].gone.load(std::memory_order_relaxed);
   }
+  [[nodiscard]] bool is_served() const { return servers.load(std::memory_order_relaxed) != 0; }
   Peer& peer(int rank) { return peers[static_cast<std::size_t>(rank)]; }
 
   // --- any thread ---
@@ -287,6 +288,9 @@ struct DeviceState {
   std::array<std::atomic<EndpointState*>, kMaxEndpoints> endpoints{};
 
   alignas(kCacheLine) std::atomic<bool> progressing{false};  // acquire and release: a lock
+  // Calls of serve() under way. relaxed, a hint: a task that sees a server too late makes progress
+  // itself a little longer.
+  std::atomic<std::uint32_t> servers{0};
   std::size_t greetings = 0;  // hellos received; for the thread in progress()
   // Receive packets to be posted, [0] for far ranks, [1] for near ranks. release: recycle();
   // acquire: post_receives().

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The choice of a worker's next task from its own sets of bits.
+#include "ult/parking.hpp"
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -8,6 +9,7 @@ namespace mh::ult::detail {
 TaskRecord* Worker::choose() {
   turns_.add();
   if (turns_.get() % kFairTurns == 0) {
+    if (core.has_parked()) parked_waits()->look(0);
     if (TaskRecord* record = choose_in_turn()) return record;
   }
   if (TaskRecord* record = next_.load(std::memory_order_relaxed)) {

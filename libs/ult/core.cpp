@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <new>
@@ -43,7 +44,6 @@ void bind_to_core(std::thread& thread, std::uint32_t number) {
   }
 }
 
-constexpr int kQuietLooks = 64;  // polls; one to two microseconds together
 constexpr std::uint32_t kFewestSlots = 512;
 constexpr unsigned kMostWorkers = 4096;
 constexpr std::size_t kSmallestStack = std::size_t{8} * 1024;
@@ -77,11 +77,9 @@ SchedulerCore::SchedulerCore(const Config& wanted, std::uint32_t workers_wanted)
     : config(wanted),
       count(workers_wanted),
       shape{(wanted.tasks_per_worker + kWordBits - 1) / kWordBits * kWordBits},
-      oversubscribed(workers_wanted > cores_of_process()),
+      cores(cores_of_process()),
       stealing(wanted.steal && workers_wanted > 1),
-      quiet_looks(oversubscribed || wanted.spin.count() == 0 ? 1 : kQuietLooks),
-      spin_ticks(oversubscribed ? 0
-                                : ticks_from_ns(1e3 * static_cast<double>(wanted.spin.count()))),
+      spin_ticks(ticks_from_ns(1e3 * static_cast<double>(wanted.spin.count()))),
       patience_ticks(ticks_from_ns(kPatienceNs)),
       depot(mapped_stack(wanted), wanted.guard_pages) {
   for (std::uint32_t i = 0; i < count; ++i) workers.push_back(std::make_unique<Worker>(*this, i));
@@ -185,6 +183,10 @@ void finish(SchedulerCore* core) noexcept {
   delete core;
 }
 
+void share_cores(unsigned own) noexcept {
+  cores_of_share.store(std::max(own, 1U), std::memory_order_relaxed);
+}
+
 unsigned workers(const SchedulerCore* core) noexcept { return core->count; }
 
 const char* worker_name(const SchedulerCore* core, unsigned worker) noexcept {
@@ -201,6 +203,7 @@ Counters counters(const SchedulerCore* core, unsigned worker) noexcept {
           .migrated = c.migrated.get(),
           .refused = c.refused.get(),
           .slept = c.slept.get(),
+          .parked = c.parked.get(),
           .stacks = core->depot.mapped(),
           .unguarded = core->depot.unguarded()};
 }

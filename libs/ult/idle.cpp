@@ -10,11 +10,13 @@
 #include <thread>
 
 #include "base/clock.hpp"
+#include "ult/parking.hpp"
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
 namespace {
 constexpr std::chrono::microseconds kStopPoll{50};
+constexpr int kQuietLooks = 64;  // polls; one to two microseconds together
 constexpr int kLooksPerSteal = 8;
 }  // namespace
 
@@ -22,6 +24,10 @@ constexpr int kLooksPerSteal = 8;
 TaskRecord* Worker::find() {
   for (;;) {
     if (TaskRecord* record = choose()) return record;
+    if (core.has_parked()) {
+      if (TaskRecord* record = look_at_parked()) return record;
+      continue;
+    }
     if (TaskRecord* record = seek()) return record;
     if (core.stopping.load(std::memory_order_seq_cst)) {
       if (all_done()) return nullptr;
@@ -31,10 +37,30 @@ TaskRecord* Worker::find() {
   }
 }
 
+// Looks at parked tasks until this worker has a ready task. nullptr: no task is parked any more, or
+// another worker looks and this worker has dozed. If the looking worker then runs a long task, the
+// others go on after a doze.
+TaskRecord* Worker::look_at_parked() {
+  const mh_parked_waits& waits = *parked_waits();
+  TaskRecord* record = nullptr;
+  while (record == nullptr && core.has_parked()) {
+    const bool looks = waits.look(core.awake()) != MH_LOOK_ELSEWHERE;
+    record = choose();
+    if (record == nullptr && core.stealing) record = steal();
+    if (looks || record != nullptr) continue;
+    doze();
+    return nullptr;
+  }
+  waits.end_idle();
+  if (record != nullptr) doze_ns_ = 0;
+  return record;
+}
+
 // Looks for a task for a short time without writing `watch`. All seekers write the cache line of
 // `watch`, and these writes would delay a worker whose signal is about to arrive.
 TaskRecord* Worker::look_quietly() {
-  for (int look = 0; look < core.quiet_looks; ++look) {
+  const int looks = core.oversubscribed() || core.spin_ticks == 0 ? 1 : kQuietLooks;
+  for (int look = 0; look < looks; ++look) {
     if (core.stealing && look % kLooksPerSteal == 0) {
       if (TaskRecord* record = steal()) return record;
     }
@@ -51,13 +77,14 @@ TaskRecord* Worker::seek() {
   Watch<Machine>& watch = core.watch;
   if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t start = ticks();
+  const std::uint64_t patience = core.oversubscribed() ? 0 : core.spin_ticks;
   TaskRecord* record = nullptr;
   do {
     record = core.stealing ? steal() : nullptr;
     if (record == nullptr) record = choose();
     if (record != nullptr) break;
     spin_pause();
-  } while (ticks() - start < core.spin_ticks);
+  } while (ticks() - start < patience);
   if (!core.stealing) return record;
   // Spawners ring no bell while there is a seeker. The last seeker that leaves with a task rings a
   // sleeper for their tasks.
@@ -73,15 +100,30 @@ void Worker::nap() {
   counts.slept.add();
   if (!core.stealing) {
     // Without stealing, only the worker's own signals may wake it.
-    return bell.rest(core.watch, Sleep::dozing, 0, [this] { return has_work(); });
+    return rest(Sleep::dozing, 0, [this] { return has_work(); });
   }
-  if (fruitless_ || others_wait()) {
+  // A worker beyond this process's share of the cores is not woken to steal.
+  if (fruitless_ || others_wait() || (core.shares_cores() && core.crowds())) {
     fruitless_ = false;
-    doze_ns_ = std::clamp(2 * doze_ns_, kShortestDoze, kLongestDoze);
-    return bell.rest(core.watch, Sleep::dozing, doze_ns_, [this] { return has_work(); });
+    return doze();
   }
-  bell.rest(core.watch, Sleep::asleep, 0, [this] { return has_work() || has_prey(); });
+  // In a process with its share of the cores awake, a spawner wakes no thief (announce()).
+  const std::int64_t limit_ns = core.shares_cores() && core.oversubscribed() ? kLongestDoze : 0;
+  rest(Sleep::asleep, limit_ns, [this] { return has_work() || has_prey(); });
   fruitless_ = true;
+}
+
+template <class Work>
+void Worker::rest(Sleep how, std::int64_t limit_ns, Work work) {
+  core.resting.fetch_add(1, std::memory_order_relaxed);
+  bell.rest(core.watch, how, limit_ns, work);
+  core.resting.fetch_sub(1, std::memory_order_relaxed);
+}
+
+// Only this worker's own signals end a doze early.
+void Worker::doze() {
+  doze_ns_ = std::clamp(2 * doze_ns_, kShortestDoze, kLongestDoze);
+  rest(Sleep::dozing, doze_ns_, [this] { return has_work(); });
 }
 
 // Whether this worker has a signalled task, or the scheduler stops.
@@ -154,7 +196,10 @@ TaskRecord* Worker::work_loot() {
   return nullptr;
 }
 
+// A worker beyond this process's share of the cores would take its own core from a victim that
+// runs.
 TaskRecord* Worker::rob(Worker& victim) {
+  if (core.shares_cores() && core.crowds() && !is_busy(victim)) return nullptr;
   if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;
   if (TaskRecord* record = rob_set(victim, victim.started_)) return record;
   return victim.has_signalled() ? rob_signalled(victim) : nullptr;
@@ -171,15 +216,20 @@ TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
   return nullptr;
 }
 
-TaskRecord* Worker::rob_signalled(Worker& victim) {
+// True if the victim has chosen no task for kPatienceNs. A thief learns it by two looks.
+bool Worker::is_busy(const Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
   const std::uint64_t now = ticks();
   if (seen.turns != turns) {
     seen = {turns, now};
-    return nullptr;
+    return false;
   }
-  if (now - seen.ticks < core.patience_ticks) return nullptr;
+  return now - seen.ticks >= core.patience_ticks;
+}
+
+TaskRecord* Worker::rob_signalled(Worker& victim) {
+  if (!is_busy(victim)) return nullptr;
   // acquire: pairs with the release in signal_own().
   TaskRecord* next = victim.next_.load(std::memory_order_acquire);
   if (next != nullptr && next->state.claim_ready()) return next;

@@ -30,6 +30,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -122,7 +123,7 @@ class Count {
 };
 
 struct WorkerCounts {
-  Count spawned, finished, inlined, switches, stolen, migrated, refused, slept;
+  Count spawned, finished, inlined, switches, stolen, migrated, refused, slept, parked;
 };
 
 // Zeroed words for a set, aligned to a cache line.
@@ -170,6 +171,10 @@ struct Seen {
   std::uint64_t ticks = 0;
 };
 
+// The cores of a process that uses its cores together with other processes (share_cores()).
+// relaxed: a hint.
+inline std::atomic<std::uint32_t> cores_of_share{~0U};
+
 class SchedulerCore {
  public:
   SchedulerCore(const Config& wanted, std::uint32_t workers_wanted);
@@ -182,6 +187,24 @@ class SchedulerCore {
   void stop();
   // Counts the tasks that still wait for a signal. Call after stop().
   [[nodiscard]] std::uint64_t abandoned() const;
+  // This process's part of the cores that it may use.
+  [[nodiscard]] std::uint32_t own_cores() const {
+    return std::min(cores, cores_of_share.load(std::memory_order_relaxed));
+  }
+  [[nodiscard]] bool shares_cores() const { return own_cores() < cores; }
+  // More workers than cores: idle workers do not spin.
+  [[nodiscard]] bool oversubscribed() const { return count > own_cores(); }
+  [[nodiscard]] std::uint32_t awake() const {
+    return count - resting.load(std::memory_order_relaxed);
+  }
+  // Other processes use the same cores, and as many workers are awake as this process has cores. A
+  // further worker would take a core from another process.
+  [[nodiscard]] bool has_its_share() const { return shares_cores() && awake() >= own_cores(); }
+  // Some worker that is awake has no core of its own.
+  [[nodiscard]] bool crowds() const {
+    return shares_cores() ? awake() > own_cores() : oversubscribed();
+  }
+  [[nodiscard]] bool has_parked() const { return parked.load(std::memory_order_relaxed) != 0; }
   // Wakes one sleeping worker, if there is any, to steal a task that worker `from` has published.
   void ring_a_sleeper(std::uint32_t from);
 
@@ -189,9 +212,8 @@ class SchedulerCore {
   const Config config;
   const std::uint32_t count;
   const BitSetShape shape;
-  const bool oversubscribed;  // more workers than cores: idle workers do not spin
+  const std::uint32_t cores;  // of this process
   const bool stealing;        // config.steal, and at least two workers
-  const int quiet_looks;      // polls of Worker::look_quietly()
   const std::uint64_t spin_ticks;
   const std::uint64_t patience_ticks;
   StackDepot depot;
@@ -203,6 +225,11 @@ class SchedulerCore {
   // relaxed: the counter only spreads spawns over the workers.
   std::atomic<std::uint32_t> next_worker{0};
   std::atomic<std::uint64_t> refused{0};  // spawns by draft_anywhere() that found no slot
+  // The number of tasks that wait in calls of another library (parking.hpp). relaxed: a worker that
+  // parks a task counts the task before it idles.
+  std::atomic<std::uint32_t> parked{0};
+  // The number of workers that sleep or doze. relaxed: a hint.
+  std::atomic<std::uint32_t> resting{0};
   // stop() sets `stopping`; each worker that then finds no task adds itself to `done`. seq_cst,
   // because these words are rarely used.
   std::atomic<bool> stopping{false};

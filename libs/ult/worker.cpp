@@ -151,7 +151,7 @@ void Worker::publish_shared(TaskRecord* record, std::uint32_t slot, const Worker
 
 // Call after publishing a task that a thief may take. Wakes a thief if none is awake.
 void Worker::announce() {
-  if (core.watch.wants_thief()) [[unlikely]]
+  if (core.watch.wants_thief() && !core.has_its_share()) [[unlikely]]
     core.ring_a_sleeper(id);
 }
 
@@ -178,12 +178,26 @@ void Worker::signal_own(TaskRecord* record, Location location) {
   }
 }
 
+// The task's own worker would need a core that another process of this host uses (share_cores()).
+// Its wake-up would cost more than most tasks do between two waits.
+bool Worker::take_over(TaskRecord* record, Location at) {
+  if (&core != record->core || !core.stealing || !core.has_its_share()) return false;
+  if (core.workers[at.worker]->bell.is_awake()) return false;
+  // False: the task runs and now has the signal, or has ended.
+  if (!record->state.claim_signalled()) return true;
+  migrate(record);
+  record->state.make_ready();
+  show(record);
+  counts.stolen.add();
+  return true;
+}
+
 void signal(TaskRecord* record) noexcept {
   Worker* here = this_thread_worker();
   send_signal(record->location, [=](Location at) {
     if (Worker::is_home(here, record, at)) {
       here->signal_own(record, at);
-    } else {
+    } else if (here == nullptr || !here->take_over(record, at)) {
       record->core->workers[at.worker]->signal(at.slot, here);
     }
   });
@@ -194,7 +208,7 @@ void signal(TaskRecord* record) noexcept {
 void Worker::yield() {
   if (TaskRecord* next = with_stack(choose())) {
     leave(After::yielded, next);
-  } else if (core.oversubscribed) {
+  } else if (core.crowds()) {
     ::sched_yield();
   }
 }

@@ -46,6 +46,9 @@ class alignas(kCacheLine) Worker {
   // Sets the bit of that slot in this worker's signals, and wakes the worker if it sleeps.
   // `caller`: the worker that calls; nullptr from any other thread.
   void signal(std::uint32_t slot, const Worker* caller);
+  // This worker only. Signals a task at `at`, of a worker that rests, by taking the task over.
+  // False: nothing has happened.
+  bool take_over(TaskRecord* record, Location at);
   // This worker only. Signals one of its own tasks through the task's state.
   void signal_own(TaskRecord* record, Location location);
   // Frees the slot of a record. `here`: the calling worker, or nullptr.
@@ -78,12 +81,17 @@ class alignas(kCacheLine) Worker {
   TaskRecord* find();
   TaskRecord* seek();
   TaskRecord* look_quietly();
+  TaskRecord* look_at_parked();
   TaskRecord* steal();
   TaskRecord* work_loot();
   TaskRecord* rob(Worker& victim);
   TaskRecord* rob_set(Worker& victim, const OwnBits<Machine>& set);
   TaskRecord* rob_signalled(Worker& victim);
+  bool is_busy(const Worker& victim);
   void nap();
+  void doze();
+  template <class Work>
+  void rest(Sleep how, std::int64_t limit_ns, Work work);
   [[nodiscard]] bool has_signalled() const {
     return next_.load(std::memory_order_relaxed) != nullptr || signals_.first_from(0) != kNoSlot;
   }

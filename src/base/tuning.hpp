@@ -45,6 +45,10 @@ inline constexpr double kOneMoreThreadNs = 500e3;
 inline constexpr double kCoreIsIdleNs = 20e3;
 inline constexpr double kYieldNs = 1.2e3;
 
+// A worker that has light tasks to run looks at parked tasks at this interval. Chosen: the latency
+// of a few messages.
+inline constexpr double kLookBetweenTasksNs = 10e3;
+
 // A thread that waits for a named lock looks at it this long before it sleeps. Measured: a wake-up
 // across cores takes 24 us.
 inline constexpr double kSpinForLockNs = 25e3;

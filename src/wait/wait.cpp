@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -294,6 +295,47 @@ void until_shared_by_threads(detail::Predicate done) {
 // A wait that its caller writes itself (help_once()).
 constinit thread_local std::optional<WaitScope> t_spelled_out;
 
+// --- Light tasks ---
+
+void until_in_task(detail::Predicate done) {
+  if (!done()) parking::park(done);
+}
+
+// A look of a worker that has other tasks to run. Looks take at most a fifth of its time.
+mh_look look_between_tasks() {
+  // relaxed: any worker may look a bit too early or too late.
+  static constinit std::atomic<std::uint64_t> next_look{0};
+  const std::uint64_t begin = ticks();
+  if (parking::is_looking() || begin < next_look.load(std::memory_order_relaxed)) {
+    return MH_LOOK_NOTHING;
+  }
+  if (!parking::begin_look()) return MH_LOOK_ELSEWHERE;
+  const unsigned found = parking::look();
+  parking::end_look();
+  const std::uint64_t end = ticks();
+  const std::uint64_t pause =
+      std::max(4 * (end - begin), ticks_from_ns(tuning::kLookBetweenTasksNs));
+  next_look.store(end + pause, std::memory_order_relaxed);
+  return found != 0 ? MH_LOOK_FOUND : MH_LOOK_NOTHING;
+}
+
+// An idle worker waits as any thread of the rank does. If its scheduler has more workers than the
+// rank has cores, another worker may need this core.
+mh_look look_in_idleness(unsigned workers) {
+  if (!parking::begin_look()) return MH_LOOK_ELSEWHERE;
+  if (parking::look() != 0) {
+    end_help();
+    return MH_LOOK_FOUND;
+  }
+  if (help_once()) return MH_LOOK_NOTHING;
+  if (t_spelled_out && workers <= g_waits.rules.cores) {
+    t_spelled_out->back_off();
+  } else {
+    sched_yield();
+  }
+  return MH_LOOK_NOTHING;
+}
+
 }  // namespace
 
 TaskOffer offer_tasks(const TaskOffer& tasks) { return std::exchange(t_offer, tasks); }
@@ -333,9 +375,10 @@ void until_slow(Predicate done, OfferedTasks tasks) {
 }
 
 void until_shared_slow(Predicate done) {
-  const bool shares =
-      g_waits.shares.load(std::memory_order_relaxed) && !t_has_help_lock && !t_serves;
+  const bool shares = g_waits.shares.load(std::memory_order_relaxed) && !t_has_help_lock &&
+                      !t_serves && !parking::is_looking();
   const bool alone = !shares || t_offer.run != nullptr;
+  if (!alone && parking::is_in_task() && parking::may_park()) return until_in_task(done);
   if (alone || g_waits.actions->is_guest()) return until_slow(done, OfferedTasks::may_run);
   until_shared_by_threads(done);
 }
@@ -361,6 +404,20 @@ bool help_once() {
 void end_help() {
   if (t_spelled_out && g_waits.actions != nullptr) t_spelled_out->end();
   t_spelled_out.reset();
+}
+
+const mh_parked_waits& parked_waits() {
+  static constexpr mh_parked_waits kWaits{
+      .look =
+          [](unsigned idle_among) {
+            return idle_among == 0 ? look_between_tasks() : look_in_idleness(idle_among);
+          },
+      .end_idle =
+          [] {
+            end_help();
+            parking::end_look();
+          }};
+  return kWaits;
 }
 
 }  // namespace mh::wait

@@ -21,14 +21,14 @@
 // Threads: any number of threads of a rank may wait; a single thread at a time helps. A thread on a
 // core lent by another rank (a guest) gives the core back if its wait lasts, and helps no rank. If
 // the waiting threads outnumber the rank's cores, the server polls for all in until_shared(), and
-// the others sleep (threads/election.hpp).
+// the others sleep (threads/election.hpp). Light tasks park in until_shared() (parking.hpp).
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <type_traits>
 
 #include "base/clock.hpp"
+#include "wait/parking.hpp"
+#include "wait/predicate.hpp"
 
 namespace mh::wait {
 
@@ -96,20 +96,6 @@ std::uint32_t cores();
 
 namespace detail {
 
-// Type-erased reference to a done() function, without allocation.
-class Predicate {
- public:
-  template <class Done>
-  requires(!std::is_same_v<Done, Predicate>) explicit Predicate(Done& done)
-      : object_(std::addressof(done)),
-        call_([](void* object) -> bool { return (*static_cast<Done*>(object))(); }) {}
-  bool operator()() const { return call_(object_); }
-
- private:
-  void* object_;
-  bool (*call_)(void*);
-};
-
 void until_slow(Predicate done, OfferedTasks tasks);
 void until_shared_slow(Predicate done);
 
@@ -132,9 +118,12 @@ inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = Offer
 // Like until(), for a call of the program. Another thread of this rank may call done() while the
 // caller sleeps. done() must therefore not depend on the thread, must not wait, and must not need a
 // lock that the caller holds. It is not called again after it has returned true. Offered tasks may
-// run.
+// run. If the caller is a light task, its worker runs other tasks meanwhile, and the caller may
+// continue on another thread.
 template <class Done>
 inline void until_shared(Done&& done, int polls = kFewPolls) {
+  if (parking::is_in_task()) [[unlikely]]
+    polls = 0;
   for (int poll = 0; poll < polls; ++poll) {
     if (done()) return;
   }
@@ -153,5 +142,8 @@ void note_failed_poll();
 // the same spin. True if a step was done. The first call begins the wait, end_help() ends it.
 bool help_once();
 void end_help();
+
+// For the workers of light tasks (set_task_library()).
+const mh_parked_waits& parked_waits();
 
 }  // namespace mh::wait

@@ -7,6 +7,7 @@ import os
 import re
 import struct
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -73,6 +74,31 @@ def test_every_call_of_the_c_interface(tmp_path: Path) -> None:
     assert outputs(2, tmp_path, [program]) == ["all good\n"] * 2
 
 
+def test_children_of_one_process_meet_without_a_file(tmp_path: Path) -> None:
+    program = compiled(HERE / "c_calls.c", tmp_path / "c_calls")
+    unset = {"MH_LCI_ROOT"}
+    environment = {name: value for name, value in os.environ.items() if name not in unset}
+    name = f"@manyhands-lci-{os.getuid()}-{os.getpid()}"
+
+    def start(rank: int) -> subprocess.Popen[str]:
+        own = {**environment, "MH_LCI_RANK": str(rank), "MH_LCI_SIZE": "2", "TMPDIR": str(tmp_path)}
+        return subprocess.Popen([program], env=own, stdout=subprocess.PIPE, text=True)
+
+    running = [start(0)]
+    try:
+        begun = time.monotonic()
+        while name not in Path("/proc/net/unix").read_text():
+            assert time.monotonic() < begun + LIMIT_S
+            time.sleep(0.01)
+        assert not list(Path("/tmp").glob(f"manyhands-lci-*{os.getpid()}*"))
+        running.append(start(1))
+        printed = [process.communicate(timeout=LIMIT_S)[0] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+    assert printed == ["all good\n"] * 2
+
+
 @pytest.mark.parametrize(
     "words",
     [[], ["bfs", "--scale", "x"], ["bfs", "--scale", "0"], ["bfs", "--degree"], ["bfs", "--no"]],
@@ -130,6 +156,16 @@ def test_a_million_light_tasks_exchange_messages() -> None:
     run = subprocess.run(command, capture_output=True, text=True, timeout=500)
     assert run.returncode == 0, run.stdout + run.stderr
     assert re.search(r"shm +500000 tasks.*round trips/s", run.stdout), run.stdout
+
+
+@pytest.mark.parametrize(("workers", "devices"), [(1, 4), (2, 1), (2, 3), (4, 2)])
+def test_tasks_on_several_workers_use_several_devices(workers: int, devices: int) -> None:
+    """Two processes share the cores. Each device has a server, and messages of its own."""
+    program = ROOT / "build" / "bin" / "mh-lci-ping-pong"
+    command = [program, "node", "50", "40", str(workers), "64", str(devices)]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert f"50 tasks, {workers} workers, {devices} devices" in run.stdout
 
 
 @pytest.fixture(scope="module")

@@ -2,8 +2,9 @@
 // An MPI-like layer for light tasks: send and receive by rank and tag, without wildcards, and
 // collectives. Calls block the calling task, not its worker.
 //
-// While tasks wait, a Server or a task in serve() has to make progress. An ordinary thread that
-// waits makes progress itself.
+// With a Server, or a task in serve(), a waiting task is parked until one signal wakes the task.
+// Without, each waiting task makes progress itself between other tasks, and costs more. serve()
+// must not end while tasks wait. An ordinary thread that waits always makes progress itself.
 #pragma once
 
 #include <atomic>
@@ -85,20 +86,23 @@ class Communicator {
   Status all_reduce(std::span<T> data, Operation operation) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_empty_v<Operation>);
     (void)operation;
-    return all_reduce_bytes(std::as_writable_bytes(data),
-                            [](std::byte* into, const std::byte* from, std::size_t bytes) {
-                              auto* a = reinterpret_cast<T*>(into);
-                              const auto* b = reinterpret_cast<const T*>(from);
-                              for (std::size_t i = 0; i < bytes / sizeof(T); ++i)
-                                a[i] = Operation{}(a[i], b[i]);
-                            });
+    return all_reduce_bytes(
+        std::as_writable_bytes(data),
+        [](std::byte* into, const std::byte* from, std::size_t bytes, void* /*argument*/) {
+          auto* a = reinterpret_cast<T*>(into);
+          const auto* b = reinterpret_cast<const T*>(from);
+          for (std::size_t i = 0; i < bytes / sizeof(T); ++i) a[i] = Operation{}(a[i], b[i]);
+        });
   }
+  // The same for data of any kind: combines all `bytes` of `from` into `into`.
+  using Combine = void (*)(std::byte* into, const std::byte* from, std::size_t bytes,
+                           void* argument);
+  MH_LCI_API Status all_reduce_bytes(std::span<std::byte> data, Combine combine,
+                                     void* argument = nullptr) noexcept;
 
  private:
-  using Combine = void (*)(std::byte* into, const std::byte* from, std::size_t bytes);
   Communicator(Device& device, Endpoint messages, Endpoint collectives)
       : device_(&device), messages_(messages), collectives_(collectives) {}
-  MH_LCI_API Status all_reduce_bytes(std::span<std::byte> data, Combine combine) noexcept;
   Answer send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
                         std::span<const std::byte> data, Synchronizer& done) noexcept;
   Status send_on(Endpoint endpoint, int rank, std::uint32_t tag,

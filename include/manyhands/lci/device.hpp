@@ -49,6 +49,9 @@ struct EndpointConfig {
   // next such message answers *retry* (no credit) until the release of the message in the buffer.
   // The grants of all ranks together are less than 1 MB.
   std::size_t grant_bytes = 0;
+  // With a queue: the context of a send is a std::atomic<std::uint32_t>*, or null. A completed send
+  // increments the counter (release) in place of a completion. Failed sends still have completions.
+  bool counts_sends = false;
   // An object that the device owns; the pointers above may point into the object.
   std::shared_ptr<void> keep{};
 };

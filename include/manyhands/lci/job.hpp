@@ -25,8 +25,8 @@ struct JobConfig {
   int size = -1;
   // The address of rank 0. "HOST:PORT": rank 0 listens at that port. "/PATH": rank 0 listens at a
   // free port and writes its address into this file, which must not exist. Empty: MH_LCI_ROOT; if
-  // that is empty too, a file in /tmp named after the parent process. All ranks are then children
-  // of one process.
+  // that is empty too, a name in the kernel made from the id of the parent process. All ranks are
+  // then children of one process. No file is made.
   std::string root{};
   int timeout_s = 60;  // seconds until all ranks have joined
 };

@@ -47,6 +47,7 @@ struct Counters {
   std::uint64_t migrated;   // stolen tasks whose home became this worker
   std::uint64_t refused;    // spawns by this worker's running tasks that found no slot here
   std::uint64_t slept;      // times that the worker went to sleep
+  std::uint64_t parked;     // waits in MPI calls of tasks that gave this worker to other tasks
   std::uint64_t stacks;     // stacks mapped by the whole scheduler
   std::uint64_t unguarded;  // stacks of the whole scheduler without a guard page
 };
@@ -55,6 +56,9 @@ namespace detail {
 class SchedulerCore;
 MH_ULT_API Result<SchedulerCore*> start(const Config& config) noexcept;
 MH_ULT_API void finish(SchedulerCore* core) noexcept;
+// Other processes use the same cores. This process's workers keep to this number of cores from now
+// on; any thread.
+MH_ULT_API void share_cores(unsigned own) noexcept;
 MH_ULT_API unsigned workers(const SchedulerCore* core) noexcept;
 MH_ULT_API const char* worker_name(const SchedulerCore* core, unsigned worker) noexcept;
 MH_ULT_API Counters counters(const SchedulerCore* core, unsigned worker) noexcept;
@@ -72,8 +76,8 @@ class Scheduler {
 
   Scheduler(Scheduler&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   Scheduler& operator=(Scheduler&&) = delete;
-  // Runs all ready tasks to their ends, then abandons the tasks that still wait for a signal. A
-  // line on stderr gives the number of abandoned tasks.
+  // Runs all ready tasks and all tasks that are parked in MPI calls to their ends, then abandons
+  // the tasks that still wait for a signal. A line on stderr gives the number of abandoned tasks.
   ~Scheduler() {
     if (core_ != nullptr) detail::finish(core_);
   }

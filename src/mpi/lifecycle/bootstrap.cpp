@@ -80,6 +80,7 @@ void start_helping() {
   comms::start();
   services.counters().start_tick.set(begin);
   wait::install_actions(&node_work(), cores::rules());
+  park_light_tasks();
 }
 
 void start_all() {

@@ -19,6 +19,10 @@ wait::WaitActions& node_work();
 // helped.
 void write_report(const std::string& why_not);
 
+// From now on light tasks of this process, if it has any, give their workers away while they wait
+// (light_tasks.cpp).
+void park_light_tasks();
+
 // The cores that a rank lends and borrows (cores.cpp).
 namespace cores {
 

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The interface between libmanyhands.so and the light tasks of the same process. They meet at run
+ * time only: libmanyhands.so looks up __mh_light_tasks in MPI_Init_thread, and works without it.
+ *
+ *   park     a light task that waits in an MPI call sleeps, and its worker runs other tasks
+ *   look     a worker without a ready task tests the conditions of all parked tasks
+ *
+ * The functions stay valid until the process ends. None of them throws. */
+#ifndef MH_BASE_LIGHT_TASKS_H
+#define MH_BASE_LIGHT_TASKS_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define MH_LIGHT_TASKS_VERSION 1u /* changes with any structure or meaning in this file */
+#define MH_LIGHT_TASKS_NAME "__mh_light_tasks"
+
+enum mh_look {
+  MH_LOOK_NOTHING = 0,  /* no wait is over */
+  MH_LOOK_FOUND = 1,    /* a wait is over: its task is ready */
+  MH_LOOK_ELSEWHERE = 2 /* another worker looks now */
+};
+
+/* Functions of libmanyhands.so, for the workers of light tasks. */
+struct mh_parked_waits {
+  /* Tests the conditions of all parked tasks and wakes those whose waits are over. Never blocks.
+   * `idle_among`: the caller is on its own stack and has no ready task; so many workers of its
+   * scheduler are awake. A fruitless look then also does a step for other ranks, or backs off.
+   * After an answer other than MH_LOOK_ELSEWHERE, the idle worker stays the one that looks until it
+   * calls end_idle(). 0: the caller has other tasks to run, and the look may be skipped. */
+  enum mh_look (*look)(unsigned idle_among);
+  void (*end_idle)(void);
+};
+
+/* Functions of the light tasks, for libmanyhands.so. */
+struct mh_light_tasks {
+  void* (*current)(void); /* the calling task; NULL on an ordinary thread */
+  /* Suspends the calling task until (*is_over)(of) is not 0. Tests it first and after each wake().
+   */
+  void (*park)(int (*is_over)(void* of), void* of);
+  void (*wake)(void* task); /* any thread; has no effect on a task that has ended */
+  /* Other processes use the same cores, so the workers of this one keep to this number. */
+  void (*share_cores)(unsigned own);
+};
+
+/* `waits` is used from now on. Returns NULL if the version differs. */
+typedef const struct mh_light_tasks* mh_light_tasks_function(uint32_t version,
+                                                             const struct mh_parked_waits* waits);
+mh_light_tasks_function __mh_light_tasks;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

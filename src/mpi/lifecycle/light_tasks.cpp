@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The interposer's side of base/light_tasks.h: finds the light tasks of this process at the start.
+//
+// Tasks park at MPI_THREAD_MULTIPLE only, because each may continue on another thread. They do not
+// park where a call keeps state of its thread while it waits: in the profile (MH_PROFILE), and in
+// loops that are shared (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
+#include "base/light_tasks.h"
+
+#include <dlfcn.h>
+
+#include "base/settings.hpp"
+#include "mpi/job/config.hpp"
+#include "mpi/lifecycle/parts.hpp"
+#include "wait/wait.hpp"
+
+namespace mh::mpi {
+namespace {
+
+template <class Function>
+Function* find_function(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+void park_light_tasks() {
+  if (!config.multiple || config.sharing_loops || !settings().profile.empty()) return;
+  auto* const find = find_function<mh_light_tasks_function>(MH_LIGHT_TASKS_NAME);
+  if (find == nullptr) return;
+  const mh_light_tasks* const library = find(MH_LIGHT_TASKS_VERSION, &wait::parked_waits());
+  if (library == nullptr) return;
+  if (config.ranks > 1) library->share_cores(wait::cores());
+  wait::set_task_library(library, find_function<int()>("omp_get_level"));
+}
+
+}  // namespace mh::mpi

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wait/parking.hpp"
+
+#include <sched.h>
+
+#include "base/atomics.hpp"
+#include "base/clock.hpp"
+#include "threads/parking.hpp"
+
+namespace mh::wait {
+namespace {
+
+using Parking = threads::Parking<Machine>;
+
+// A parked task, as the looker sees it. Lies on the task's stack.
+struct Waiter : Parking::Seat {
+  Waiter(void* waiting, detail::Predicate predicate) : task(waiting), done(predicate) {}
+  void* task;
+  detail::Predicate done;
+};
+
+Parking g_parking;
+// Written before any task may park.
+RegionDepth g_depth = nullptr;
+constinit thread_local bool t_looks = false;
+
+// The looker is between its last two accesses to the seat, on another thread.
+void await_looker(const Waiter& me) {
+  constexpr int kSpins = 100;
+  for (int spins = 0; !me.is_left(); ++spins) {
+    spins < kSpins ? spin_pause() : static_cast<void>(::sched_yield());
+  }
+}
+
+}  // namespace
+
+void set_task_library(const mh_light_tasks* library, RegionDepth depth) {
+  g_depth = depth;
+  parking::task_library.store(library, std::memory_order_release);
+}
+
+namespace parking {
+
+std::atomic<const mh_light_tasks*> task_library{nullptr};
+
+bool may_park() { return !t_looks && (g_depth == nullptr || g_depth() == 0); }
+
+// The caller may continue on another thread, so no thread-local variable is used after park().
+void park(detail::Predicate done) {
+  const mh_light_tasks* const library = task_library.load(std::memory_order_relaxed);
+  Waiter me(library->current(), done);
+  g_parking.sit(me);
+  library->park([](void* of) { return static_cast<Waiter*>(of)->is_told() ? 1 : 0; }, &me);
+  await_looker(me);
+}
+
+bool begin_look() {
+  t_looks = t_looks || g_parking.enter();
+  return t_looks;
+}
+
+void end_look() {
+  if (!t_looks) return;
+  t_looks = false;
+  g_parking.leave();
+}
+
+bool is_looking() { return t_looks; }
+
+unsigned look() {
+  const mh_light_tasks* const library = task_library.load(std::memory_order_relaxed);
+  return g_parking.look(
+      [](Parking::Seat& seat) { return static_cast<Waiter&>(seat).done(); },
+      [&](Parking::Seat& seat) { library->wake(static_cast<Waiter&>(seat).task); });
+}
+
+}  // namespace parking
+}  // namespace mh::wait

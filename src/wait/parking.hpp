@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Light tasks that wait in MPI calls (base/light_tasks.h): a task parks, and its worker runs other
+// tasks. The worker that looks tests the conditions of all parked tasks (threads/parking.hpp).
+//
+// Threads: tasks park on any worker, and may continue on another one. One thread of the process
+// looks at a time.
+#pragma once
+
+#include <atomic>
+
+#include "base/light_tasks.h"
+#include "wait/predicate.hpp"
+
+namespace mh::wait {
+
+// The number of OpenMP regions around the caller (omp_get_level).
+using RegionDepth = int (*)();
+
+// From now on tasks of `library` may park. Null: none parks. `depth` may be null.
+void set_task_library(const mh_light_tasks* library, RegionDepth depth);
+
+namespace parking {
+
+// relaxed: the functions behind it exist before any task does.
+[[gnu::visibility("hidden")]] extern std::atomic<const mh_light_tasks*> task_library;
+
+// True if the calling thread runs a light task.
+inline bool is_in_task() {
+  const mh_light_tasks* const library = task_library.load(std::memory_order_relaxed);
+  return library != nullptr && library->current() != nullptr;
+}
+
+// In a task. False inside an OpenMP region, whose run time must not see another task on its thread.
+bool may_park();
+// In a task that may park. Returns when done() has been true once.
+void park(detail::Predicate done);
+
+// True: the calling thread looks, until end_look(). Also true if it looks already.
+bool begin_look();
+void end_look();
+// True on the thread that looks. Its waits do not park.
+bool is_looking();
+// On the thread that looks. Tests the conditions of all parked tasks, and wakes those whose waits
+// are over. Returns their number.
+unsigned look();
+
+}  // namespace parking
+}  // namespace mh::wait
