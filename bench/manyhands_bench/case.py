@@ -29,6 +29,7 @@ class Arm:
     # A count of the library's summary. In an arm about the help of third ranks, a launch of three
     # ranks and more that leaves the count at 0 has failed.
     moved: str = ""
+    loops: bool = False  # a launch in which no helper did a part of a loop has failed
 
 
 OTHERS = "others_bytes"  # copied or computed between two other ranks

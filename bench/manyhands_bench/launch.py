@@ -103,6 +103,7 @@ def run(
         summary = _summary(summary_file)
         if arm.helped and library is not None:
             check_moved(case.expects(arm, variant, machine), summary)
+            check_loops(arm, summary)
         return Launch(lines[1:], lines[0], summary)
 
 
@@ -111,6 +112,12 @@ def check_moved(count: str, summary: dict[str, Any] | None) -> None:
     if count and (summary is None or summary["total"][count] == 0):
         told = "wrote no summary" if summary is None else f"moved nothing: {count} is 0"
         raise LaunchError(f"the arm measures the help of third ranks, which {told}")
+
+
+def check_loops(arm: Arm, summary: dict[str, Any] | None) -> None:
+    """A launch that is to measure shared loops has shared some."""
+    if arm.loops and (summary is None or summary["total"]["loops"]["units_by_others"] == 0):
+        raise LaunchError("the arm measures shared loops, and no helper did a part of one")
 
 
 def run_all(

@@ -7,7 +7,10 @@ program (`MH_OPENMP=1`) and for a program with marked loops (mhcc, mhfort; no se
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from manyhands_bench.case import (
+    OPENMP,
     PLAIN,
     SHARED,
     Arm,
@@ -95,6 +98,9 @@ _ALL_CHUNKS = ("--chunks", ",".join(str(chunk) for chunk in CHUNKS))
 _2MS = ("--micros", "2000")
 
 
+STATIC = Arm("shared", environment={OPENMP: "static", "OMP_NUM_THREADS": "16"}, loops=True)
+
+
 def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     """A case of plain loops against shared loops, with a rank on every core."""
     arms = (PLAIN, SHARED)
@@ -108,6 +114,24 @@ LOOP_CASES = (
         "OpenMP loops of equal work, nothing to gain",
         args("--balanced"),
         _ways(*WAYS),
+    ),
+    Case(
+        "loops-static",
+        "Unbalanced static loops, sixteen threads a rank in the shared arm",
+        "loops",
+        all_cores(2),
+        args("--divided"),
+        arms=(PLAIN, STATIC),
+        variants=_ways(GCC),
+    ),
+    Case(
+        "loops-static-balanced",
+        "Static loops of equal work, nothing to gain",
+        "loops",
+        all_cores(2),
+        args("--divided", "--balanced"),
+        arms=(PLAIN, replace(STATIC, loops=False)),
+        variants=_ways(GCC),
     ),
     _loops("loops-empty", "An OpenMP loop that nobody joins", args("--empty"), _ways(*C_WAYS)),
     _loops(

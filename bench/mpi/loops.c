@@ -10,7 +10,7 @@
 //   --micros LIST  of the longest rank's loop (500,2000,20000); with --total, of all ranks'
 //   together
 //   --chunks LIST (8)   --steal N  chunk of others; marked loops only   --repeat N (40)
-//   --balanced     --empty     --total
+//   --balanced     --empty     --total     --divided  a static schedule
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +29,7 @@ struct options {
   int balanced;
   int total;
   int empty;
+  int divided;
 };
 
 struct rows {
@@ -70,6 +71,13 @@ static double run_rows_cut(struct rows mine, int chunk, int steal) {
 }
 #endif
 
+static double run_rows_divided(struct rows mine) {
+  double sum = 0;
+#pragma omp parallel for schedule(static) reduction(+ : sum)
+  for (long i = mine.first; i < mine.end; i++) sum += row(i);
+  return sum;
+}
+
 static double ns_per_step(void) {
   double best = 1e30;
   for (int i = 0; i < 5; i++) {
@@ -91,10 +99,16 @@ static struct rows rows_for(double ns, double step, const struct options* o) {
   return (struct rows){all * g_rank / g_ranks, all * (g_rank + 1) / g_ranks};
 }
 
-static double repeat_once(struct rows mine, int chunk, int steal, struct stamps* stamps) {
+static double run_loop(struct rows mine, int chunk, const struct options* o) {
+  if (o->divided) return run_rows_divided(mine);
+  return o->steal > 0 ? run_rows_cut(mine, chunk, o->steal) : run_rows(mine, chunk);
+}
+
+static double repeat_once(struct rows mine, int chunk, const struct options* o,
+                          struct stamps* stamps) {
   MPI_Barrier(MPI_COMM_WORLD);
   stamps->start = now_ns();
-  const double sum = steal > 0 ? run_rows_cut(mine, chunk, steal) : run_rows(mine, chunk);
+  const double sum = run_loop(mine, chunk, o);
   stamps->loop_end = now_ns();
   MPI_Barrier(MPI_COMM_WORLD);
   stamps->end = now_ns();
@@ -107,9 +121,9 @@ static void measure(const char* name, struct rows mine, int chunk, const struct 
   if (stamps == NULL) fail("out of memory");
   double expected = 0;
   for (long i = mine.first; i < mine.end; i++) expected += row(i);
-  for (int i = 0; i < kWarmUps; i++) repeat_once(mine, chunk, o->steal, &unused);
+  for (int i = 0; i < kWarmUps; i++) repeat_once(mine, chunk, o, &unused);
   for (int i = 0; i < o->repeat; i++) {
-    const double sum = repeat_once(mine, chunk, o->steal, &stamps[i]);
+    const double sum = repeat_once(mine, chunk, o, &stamps[i]);
     if (fabs(sum - expected) > 1e-9 * expected) fail("a loop gave a wrong sum");
   }
   print_loop(name, stamps, o->repeat);
@@ -136,11 +150,15 @@ static struct options parse(int argc, char** argv) {
   struct options o = {.repeat = 40};
   o.micros = parse_sizes("500,2000,20000");
   o.chunks = parse_sizes("8");
-  const struct option_to options[] = {
-      {"micros", kSizes, &o.micros},    {"chunks", kSizes, &o.chunks},
-      {"steal", kNumber, &o.steal},     {"repeat", kNumber, &o.repeat},
-      {"balanced", kFlag, &o.balanced}, {"empty", kFlag, &o.empty},
-      {"total", kFlag, &o.total},       {0}};
+  const struct option_to options[] = {{"micros", kSizes, &o.micros},
+                                      {"chunks", kSizes, &o.chunks},
+                                      {"steal", kNumber, &o.steal},
+                                      {"repeat", kNumber, &o.repeat},
+                                      {"balanced", kFlag, &o.balanced},
+                                      {"empty", kFlag, &o.empty},
+                                      {"total", kFlag, &o.total},
+                                      {"divided", kFlag, &o.divided},
+                                      {0}};
   parse_options("loops", argc, argv, options);
   for (int i = 0; i < o.chunks.count; i++) {
     if (o.chunks.bytes[i] < 1) fail("a chunk has at least 1 row");

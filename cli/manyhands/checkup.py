@@ -12,11 +12,14 @@ from pathlib import Path
 
 from manyhands import installation, launcher, loops, program, say
 from manyhands.finding import LIMIT, NOTE, OK, Report
+from manyhands.static_loops import StaticRegions
 
 STATIC_ADVICE = (
     "schedule(runtime) and OMP_SCHEDULE=dynamic when you run it, or schedule(dynamic, N), or mark "
     "loops: #pragma ws for (docs/workshare.md)"
 )
+THREADS = 16  # of a rank with a core: enough units of work
+BY_THREADS = f"MH_OPENMP=static and OMP_NUM_THREADS={THREADS} when you run it (docs/openmp.md)"
 TWO_RUN_TIMES = (
     "with two in one process no loops are shared: build all parts by GCC (libgomp), or all by "
     "Clang (libomp)"
@@ -33,6 +36,10 @@ class Sharing:
     @property
     def unmarked(self) -> int:
         return sum(item.unmarked for item in self.objects) if self.possible else 0
+
+    @property
+    def by_threads(self) -> int:
+        return sum(item.static.qualify for item in self.objects) if self.possible else 0
 
     @property
     def marked(self) -> int:
@@ -87,7 +94,16 @@ def counted(found: loops.Loops) -> str:
         parts.append(f"{loops_found} that may be shared{'' if found.marked else kinds}")
     if found.dealt_out:
         parts.append(number_of(found.dealt_out, "static loop"))
+    if found.static.qualify or found.static.refused:
+        parts.append(by_threads(found.static))
     return ", ".join(parts)
+
+
+def by_threads(found: StaticRegions) -> str:
+    """The regions with static loops or none that MH_OPENMP=static shares."""
+    refused = ", ".join(f"{reason} {count}" for reason, count in sorted(found.refused.items()))
+    text = f"{number_of(found.qualify, 'region')} for MH_OPENMP=static"
+    return f"{text} (not: {refused})" if refused else text
 
 
 def number_of(count: int, what: str) -> str:
@@ -99,6 +115,8 @@ def loops_advice(found: loops.Loops) -> tuple[str, str]:
     if found.marked and not found.unmarked:
         return OK, ""
     if not found.unmarked:
+        if found.static.qualify:
+            return NOTE, BY_THREADS
         return NOTE, STATIC_ADVICE if found.dealt_out else ""
     if found.handed_out["runtime"] == found.unmarked and not is_dynamic():
         return NOTE, "OMP_SCHEDULE=dynamic when you run it"
@@ -131,7 +149,12 @@ def about_program(mpi: bool, sharing: Sharing) -> str:
         texts.append(f"{number_of(sharing.marked, 'marked loop')} can be shared.")
     if sharing.unmarked:
         texts.append(f"MH_OPENMP=1 shares up to {number_of(sharing.unmarked, 'loop')}.")
-    if sharing.objects and not sharing.marked and not sharing.unmarked:
+    if sharing.by_threads:
+        texts.append(
+            f"MH_OPENMP=static OMP_NUM_THREADS={THREADS} shares up to "
+            f"{number_of(sharing.by_threads, 'region')} with static loops."
+        )
+    if sharing.objects and not (sharing.marked or sharing.unmarked or sharing.by_threads):
         texts.append("None of its OpenMP loops can be shared as it is.")
     return " ".join(texts)
 

@@ -28,7 +28,7 @@ using Field =
                  std::string Settings::*, std::vector<std::string> Settings::*,
                  std::vector<ChunkRule> Settings::*, Strategy Settings::*, VictimPolicy Settings::*,
                  AccessOrder Settings::*, MemoryPath Settings::*, ThreadLevel Settings::*,
-                 WindowScope Settings::*>;
+                 WindowScope Settings::*, OpenMpLoops Settings::*>;
 
 struct SettingRow {
   std::string_view key;

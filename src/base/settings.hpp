@@ -25,6 +25,8 @@ enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class WindowScope : std::uint8_t { none, node, all };
+// The OpenMP loops that are shared besides marked ones.
+enum class OpenMpLoops : std::uint8_t { none, handed_out, with_static };
 enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, none };
 
 // Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
@@ -48,7 +50,7 @@ struct Settings {
   AccessOrder post_comm_access;
   std::uint64_t saturate_ranks;
   MemoryPath memory;
-  bool openmp;
+  OpenMpLoops openmp;
   VictimPolicy victim;
   std::uint64_t cores;
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters

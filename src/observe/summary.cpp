@@ -36,6 +36,13 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
     {"collectives", "collective or one-sided MPI calls",
      "collective and one-sided calls: move out of the loop"},
     {"other_calls", "other calls of OpenMP", "other calls of OpenMP: move out of the region"},
+    {"unknown_code", "calls that cannot be followed",
+     "calls through pointers: use direct calls instead"},
+    {"thread_data", "data of each thread",
+     "data of each thread: name the region in MH_OPENMP_ONLY\n"
+     "if its results do not depend on such data"},
+    {"waiting", "threads that wait for one another",
+     "threads that wait: use barriers instead of flags"},
     {"by_user", "left out by a list", ""},
 }};
 constexpr std::uint32_t kByUser = kObstacles - 1;
@@ -159,6 +166,11 @@ void add_messages(Lines& lines, const Totals& sum) {
   }
 }
 
+std::string virtual_text(const Loops& loops) {
+  if (loops.regions_virtual == 0) return "";
+  return fmt::format(" ({} static)", loops.regions_virtual);
+}
+
 void add_loops(Lines& lines, const Totals& sum) {
   const Loops& loops = sum.loops;
   std::string reasons;
@@ -170,9 +182,9 @@ void add_loops(Lines& lines, const Totals& sum) {
                    kObstacleTexts[i].words);
   }
   if (loops.regions_shared + excluded == 0) return;
-  lines.add("loops          {} shared, open to others {} time{}, {} unit{} done by others",
-            loops.regions_shared, loops.exposures, plural(loops.exposures), loops.units_by_others,
-            plural(loops.units_by_others));
+  lines.add("loops          {} shared{}, open to others {} time{}, {} unit{} done by others",
+            loops.regions_shared, virtual_text(loops), loops.exposures, plural(loops.exposures),
+            loops.units_by_others, plural(loops.units_by_others));
   if (excluded > 0) lines.add("not shared     {} ({})", excluded, reasons);
 }
 
@@ -311,9 +323,13 @@ nlohmann::ordered_json to_json(const Loops& loops) {
   for (std::size_t i = 0; i < kObstacles; ++i) {
     excluded[std::string(kObstacleTexts[i].key)] = loops.regions_excluded[i];
   }
-  return {{"regions_shared", loops.regions_shared}, {"regions_excluded", excluded},
-          {"exposures", loops.exposures},           {"units_by_others", loops.units_by_others},
-          {"units_waited", loops.units_waited},     {"units_lent", loops.units_lent}};
+  return {{"regions_shared", loops.regions_shared},
+          {"regions_static", loops.regions_virtual},
+          {"regions_excluded", excluded},
+          {"exposures", loops.exposures},
+          {"units_by_others", loops.units_by_others},
+          {"units_waited", loops.units_waited},
+          {"units_lent", loops.units_lent}};
 }
 
 nlohmann::ordered_json to_json(const RankReport& rank) {

@@ -25,6 +25,7 @@ Efficiency efficiency(std::span<const RankReport> ranks, double elapsed_s, WorkO
 
 void add_to(Loops& sum, const Loops& loops) {
   sum.regions_shared += loops.regions_shared;
+  sum.regions_virtual += loops.regions_virtual;
   for (std::size_t i = 0; i < kObstacles; ++i) {
     sum.regions_excluded[i] += loops.regions_excluded[i];
   }

@@ -16,9 +16,10 @@
 namespace mh::observe {
 
 // Parallel loops whose iterations other ranks may do, and parallel loops that are not shared.
-inline constexpr std::size_t kObstacles = 11;
+inline constexpr std::size_t kObstacles = 14;
 struct Loops {
   std::uint64_t regions_shared;
+  std::uint64_t regions_virtual;               // of these, by virtual threads
   std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp
   std::uint64_t exposures;                     // executions that were open to helpers
   std::uint64_t units_by_others;               // units done in this rank's loops on lent cores

@@ -145,12 +145,49 @@ constexpr CallRow kRows[] = {
     {"omp_get_active_level", Obstacle::thread_number},
 };
 
+constexpr std::string_view kMeetings[] = {"GOMP_barrier",      "__kmpc_barrier",
+                                          "__kmpc_reduce",     "__kmpc_reduce_nowait",
+                                          "__kmpc_end_reduce", "__kmpc_end_reduce_nowait"};
+constexpr std::string_view kNumbered[] = {"__kmpc_atomic_*", "__kmpc_*_lock",
+                                          "__kmpc_*_lock_with_hint"};
+constexpr std::string_view kVirtual[] = {
+    "__kmpc_for_static_init_*",
+    "__kmpc_for_static_fini",
+    "__kmpc_global_thread_num",
+    "GOMP_critical_*",
+    "GOMP_atomic_*",
+    "__kmpc_critical*",
+    "__kmpc_end_critical",
+    "__kmpc_atomic_*",
+    "__kmpc_*_lock",
+    "__kmpc_*_lock_with_hint",
+    "omp_*_lock",
+    "omp_*_lock_with_hint",
+    "omp_get_thread_num",
+    "omp_get_num_threads",
+    "omp_get_max_threads",
+    "omp_get_level",
+    "omp_get_active_level",
+    "omp_in_parallel",
+    "omp_get_wtime",
+    "omp_get_wtick",
+    "omp_is_initial_device",
+    "omp_get_num_devices",
+};
+
 // Fortran's names are aliases of the same functions.
 std::string_view without_fortrans_ending(std::string_view name) {
   if (!name.starts_with("omp_")) return name;
   if (name.ends_with("_8_")) name.remove_suffix(3);
   if (name.ends_with("_")) name.remove_suffix(1);
   return name;
+}
+
+template <std::size_t count>
+bool is_one_of(const std::string_view (&patterns)[count], std::string_view name) {
+  const std::string_view known = without_fortrans_ending(name);
+  return std::any_of(std::begin(patterns), std::end(patterns),
+                     [&](std::string_view pattern) { return matches_text(pattern, known); });
 }
 
 }  // namespace
@@ -160,6 +197,20 @@ bool is_run_time_name(std::string_view name) {
                                                            "ompx_", "__kmp",  "kmp_", "kmpc_"};
   return std::any_of(kBeginnings.begin(), kBeginnings.end(),
                      [&](std::string_view beginning) { return name.starts_with(beginning); });
+}
+
+bool can_be_virtual(std::string_view name) { return is_one_of(kVirtual, name); }
+bool is_meeting(std::string_view name) { return is_one_of(kMeetings, name); }
+bool is_numbered(std::string_view name) { return is_one_of(kNumbered, name); }
+
+Obstacle virtual_obstacle_of(std::string_view name) {
+  if (can_be_virtual(name) || is_meeting(name)) return Obstacle::none;
+  if (name.starts_with("GOMP_parallel") || name.starts_with("__kmpc_fork_call"))
+    return Obstacle::nested;
+  const Obstacle found = rule_of(name).obstacle;
+  const bool says_little =
+      found == Obstacle::none || found == Obstacle::no_loop || found == Obstacle::thread_number;
+  return says_little ? Obstacle::other_calls : found;
 }
 
 CallRule rule_of(std::string_view name) {

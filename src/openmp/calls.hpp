@@ -32,4 +32,15 @@ bool is_run_time_name(std::string_view name);
 // The rule of a run-time function. An unknown name is an obstacle.
 CallRule rule_of(std::string_view name);
 
+// True if a virtual thread (virtual_threads.hpp) can make the call: the run time answers alike
+// without a team, or we answer.
+bool can_be_virtual(std::string_view name);
+// True if the threads of a team meet in the call. Virtual threads need stacks of their own then.
+bool is_meeting(std::string_view name);
+// True if the run time is told the number of the thread that it knows. Virtual threads that meet
+// may change the thread.
+bool is_numbered(std::string_view name);
+// The obstacle to virtual threads in a region that makes the call.
+Obstacle virtual_obstacle_of(std::string_view name);
+
 }  // namespace mh::openmp

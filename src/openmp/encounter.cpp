@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "openmp/encounter.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
@@ -8,8 +9,10 @@
 
 #include "openmp/marker.hpp"
 #include "openmp/names.hpp"
+#include "openmp/objects.hpp"
 #include "openmp/reach.hpp"
 #include "openmp/real.hpp"
+#include "openmp/virtual_threads.hpp"
 
 namespace mh::openmp {
 
@@ -33,9 +36,41 @@ void run_by_team(const Encounter& met, Body body, void* data, unsigned threads) 
   --depth;
 }
 
+unsigned team_now() {
+  const int most = real.max_threads();
+  return most > 1 ? static_cast<unsigned>(most) : 1;
+}
+
+// The threads that OpenMP gives to a region of this thread.
+unsigned team_of(unsigned wanted) { return wanted != 0 ? wanted : team_now(); }
+
 // GCC computes a static share from the thread's number and the size of the team.
 bool is_static(const Participant& watched) {
   return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
+}
+
+// Runs the body on a thread of the watched team. Only the watched thread has a part.
+void run_under_watch(void* encounter) {
+  const Encounter& met = *static_cast<const Encounter*>(encounter);
+  if (current != nullptr) current->threads = static_cast<std::uint32_t>(real.num_threads());
+  met.body(met.data);
+}
+
+// Lets a region without a loop that hands out chunks run by virtual threads from now on, if it
+// qualifies. Otherwise the site has the reason.
+void decide_virtual_threads(Site& site, const Encounter& met, const Participant& watched) {
+  Obstacle why = watched.needs_team;
+  if (why == Obstacle::none && watched.threads != team_of(met.threads)) why = Obstacle::other_calls;
+  VirtualUse use;
+  if (why == Obstacle::none) {
+    const bool named = lists.names_to_share(name_of(met.code, met.source));
+    const VirtualReach reach = virtual_threads_within_reach(met.code, named);
+    why = reach.obstacle;
+    use = reach.use;
+    use.meets = use.meets || watched.meets_barrier;
+  }
+  site.virtual_use.store(use, std::memory_order_relaxed);
+  decide_site(site, why);
 }
 
 // Lets the run time execute the region, and watches the calls of this thread.
@@ -44,8 +79,10 @@ bool is_static(const Participant& watched) {
   {
     const Stopwatch stopwatch(&site);
     const ParticipantScope scope(me);
-    run_by_team(met, met.body, met.data, met.threads);
+    Encounter watched = met;
+    run_by_team(met, run_under_watch, &watched, met.threads);
   }
+  if (me.loops == 0 && own_cores != 0) return decide_virtual_threads(site, met, me);
   if (me.loops == 0) me.meets(Obstacle::no_loop);
   if (me.loops > 1) me.meets(Obstacle::several_loops);
   if (me.obstacle == Obstacle::none) me.meets(obstacle_within_reach(met.code));
@@ -86,11 +123,6 @@ struct UsualTeam {
 };
 constinit thread_local UsualTeam t_usual_team{};
 
-unsigned team_now() {
-  const int most = real.max_threads();
-  return most > 1 ? static_cast<unsigned>(most) : 1;
-}
-
 // Call only outside of all regions: inside, each task has its own number.
 unsigned usual_team() {
   if (t_usual_team.stands_for == 0) [[unlikely]] {
@@ -100,10 +132,15 @@ unsigned usual_team() {
   return t_usual_team.threads;
 }
 
-unsigned own_threads(unsigned wanted) { return wanted != 0 ? wanted : usual_team(); }
+// A loop that hands out chunks has no more threads than the rank has cores, where static loops have
+// virtual ones: the program's number of threads is then larger than that.
+unsigned own_threads(unsigned wanted) {
+  const unsigned team = wanted != 0 ? wanted : usual_team();
+  return own_cores != 0 ? std::min(team, own_cores) : team;
+}
 
 bool is_unseen(const Site& site) {
-  return site.state.load(std::memory_order_relaxed) == SiteState::unseen;
+  return site.state.load(std::memory_order_acquire) == SiteState::unseen;
 }
 
 // Called at the first encounter: applies the user's lists.
@@ -153,10 +190,31 @@ struct WholeLoop {
   if (mark != nullptr) region.set_chunk_rules(mark->own, mark->helpers);
   if (whole != nullptr) {
     region.begins_in_loop();
+    if (met.body == VirtualTeam::run_claimed) region.admits_at_once();
     region.open(whole->loop, whole->own, whole->in_order);
   }
   run_own_side(region, met, own);
   return true;
+}
+
+// Executes the region by virtual threads, unless its team is small or the code that it can reach is
+// no longer known.
+[[gnu::noinline]] EncounterResult run_by_virtual_threads(Site& site, const Encounter& met,
+                                                         VirtualUse use) {
+  const std::uint32_t size = team_of(met.threads);
+  if (size <= own_cores || size > VirtualTeam::kMost) return {.done = false};
+  if (use.has_pointers && !calls_of_all().permit(use.meets)) return {.done = false};
+  Fibre* const fibres = use.meets ? Fibres::with_stacks(size) : nullptr;
+  if (use.meets && fibres == nullptr) return {.done = false};
+  VirtualTeam team(met.body, met.data, size, own_cores, real.max_threads(), fibres);
+  Encounter as_loop = met;
+  as_loop.body = VirtualTeam::run_claimed;
+  as_loop.data = &team;
+  const WholeLoop whole{.loop = team.loop(), .own = {}, .in_order = false};
+  const StuckWatch watch(*shared_region());
+  const bool done = run_at(site, as_loop, own_cores, nullptr, &whole);
+  if (watch.found()) decide_site(site, Obstacle::waiting);
+  return {.done = done};
 }
 
 // If the result is not `done`, the run time must execute the region, with Nested::threads().
@@ -179,6 +237,8 @@ EncounterResult run_shared(const Encounter& met) {
     run_watched(*site, met);
     return {.done = true};
   }
+  const VirtualUse use = site->virtual_use.load(std::memory_order_relaxed);
+  if (use.on) return run_by_virtual_threads(*site, met, use);
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, nullptr)};
 }
 
@@ -222,14 +282,16 @@ namespace {
 constexpr int kManyThreads = 1 << 20;
 
 int thread_num() {
-  report_obstacle(Obstacle::thread_number);
+  if (virtual_team() != nullptr) return static_cast<int>(current->virtual_number);
+  report_division(Obstacle::thread_number);
   if (!in_region()) return real.thread_num();
   const bool takes_share = is_helper() && !current->marked && current->asked_team;
   return takes_share ? kManyThreads - 1 : static_cast<int>(current->number);
 }
 
 int num_threads() {
-  report_obstacle(Obstacle::thread_number);
+  if (virtual_team() != nullptr) return static_cast<int>(virtual_team()->size());
+  report_division(Obstacle::thread_number);
   if (current != nullptr) current->asked_team = true;
   if (!in_region()) return real.num_threads();
   if (current->marked) return static_cast<int>(shared_region()->team());
@@ -239,7 +301,7 @@ int num_threads() {
 // The run time knows neither helpers nor a shared region that its owner runs alone.
 template <auto query>
 int level() {
-  report_obstacle(Obstacle::thread_number);
+  report_division(Obstacle::thread_number);
   const int known = (real.*query)();
   return in_region() && known == 0 ? 1 : known;
 }
@@ -250,6 +312,13 @@ void set_num_threads(Number threads) {
   report_obstacle(Obstacle::other_calls);
   t_usual_team = {};
   (real.*call)(threads);
+}
+
+// The run time's own answer is that of the calling thread.
+int max_threads() {
+  if (virtual_team() != nullptr) return virtual_team()->most_threads();
+  report_division(Obstacle::thread_number);
+  return real.max_threads();
 }
 
 int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
@@ -265,6 +334,7 @@ void add_queries(std::vector<Binding>& table) {
     add_binding(table, std::string("omp_get_level") + ending, level<&Real::level>, real.level);
     add_binding(table, std::string("omp_get_active_level") + ending, level<&Real::active_level>,
                 real.active_level);
+    add_binding(table, std::string("omp_get_max_threads") + ending, max_threads, real.max_threads);
   }
   add_binding(table, "omp_set_num_threads", set_num_threads<&Real::set_num_threads>,
               real.set_num_threads);
@@ -272,7 +342,6 @@ void add_queries(std::vector<Binding>& table) {
               real.set_num_threads_4);
   add_binding(table, "omp_set_num_threads_8_", set_num_threads<&Real::set_num_threads_8>,
               real.set_num_threads_8);
-  add_query(table, "omp_get_max_threads", real.max_threads);
   add_query(table, "omp_get_schedule", real.get_schedule);
 }
 

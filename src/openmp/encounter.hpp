@@ -47,8 +47,9 @@ EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChu
 // Lives while the run time executes a region that is not shared, perhaps inside a shared one.
 class Nested {
  public:
-  explicit Nested(const EncounterResult& met)
-      : alone_(in_region()), saved_(std::exchange(current, nullptr)), stopwatch_(met.timed) {
+  explicit Nested(const EncounterResult& met) : alone_(in_region()), stopwatch_(met.timed) {
+    if (current != nullptr) current->meets_team_call(Obstacle::nested);
+    saved_ = std::exchange(current, nullptr);
     ++depth;
   }
   ~Nested() {
@@ -65,7 +66,7 @@ class Nested {
 
  private:
   bool alone_;
-  Participant* saved_;
+  Participant* saved_ = nullptr;
   Stopwatch stopwatch_;
 };
 

@@ -11,6 +11,7 @@
 #include "openmp/encounter.hpp"
 #include "openmp/real.hpp"
 #include "openmp/schedule.hpp"
+#include "openmp/virtual_threads.hpp"
 
 namespace mh::openmp {
 
@@ -170,7 +171,8 @@ void loop_end_nowait() {
 // team where the call waits.
 
 void barrier() {
-  report_obstacle(Obstacle::barrier);
+  if (VirtualTeam* const team = team_that_meets()) return team->meet(current->virtual_number);
+  report_meeting(Obstacle::barrier);
   meet_team(real.barrier);
 }
 

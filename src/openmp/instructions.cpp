@@ -126,6 +126,7 @@ struct DecodedInstruction {
   // position of a displacement relative to the instruction's end; 0: none
   std::size_t distance = 0;
   bool goes = false;       // the displacement is a jump or call target
+  bool indirect = false;   // a call or jump through memory or a register
   std::size_t length = 0;  // 0: not an instruction
 };
 
@@ -176,6 +177,7 @@ class Decoder {
     if (first == 0xc4) return take_vector(peek() & 0x1fU, 2);
     if (first == 0x62) return take_vector(peek() & 7U, 3);
     goes_ = first == 0xe8 || first == 0xe9;
+    may_be_indirect_ = first == 0xff;
     return form_of(kFirstMap[first], peek(), with_);
   }
 
@@ -198,6 +200,8 @@ class Decoder {
   void take_modrm() {
     const CodeByte modrm = take();
     const unsigned mode = modrm >> 6U;
+    const unsigned member = modrm >> 3U & 7U;
+    done_.indirect = may_be_indirect_ && member >= 2 && member <= 5;
     const unsigned memory = modrm & 7U;
     if (mode == 3) return;
     if (mode == 0 && memory == 5) done_.distance = at_;
@@ -212,6 +216,7 @@ class Decoder {
   std::size_t at_ = 0;
   Prefixes with_;
   bool goes_ = false;
+  bool may_be_indirect_ = false;
   DecodedInstruction done_;
 };
 
@@ -226,9 +231,14 @@ bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address,
     if (now.length == 0) return false;
     const std::size_t begin = at;
     at += now.length;
-    if (now.distance == 0) continue;
+    if (now.distance == 0) {
+      if (now.indirect) visit(ReferenceKind::through_pointer, 0);
+      continue;
+    }
     const auto distance = load_value<std::int32_t>(&code[begin + now.distance]);
-    visit(now.goes ? ReferenceKind::code : ReferenceKind::slot,
+    const ReferenceKind otherwise =
+        now.indirect ? ReferenceKind::through_slot : ReferenceKind::slot;
+    visit(now.goes ? ReferenceKind::code : otherwise,
           address + at + static_cast<std::uintptr_t>(distance));
   }
   return true;

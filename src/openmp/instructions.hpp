@@ -17,7 +17,10 @@ namespace mh::openmp::instructions {
 
 enum class ReferenceKind : std::uint8_t {
   code,  // a jump or call target
-  slot   // an address that is read
+  slot,  // an address that is read
+  // a call or jump to the address that stands at the target, or in a register (target 0)
+  through_slot,
+  through_pointer
 };
 using ReferenceVisitor = std::function<void(ReferenceKind, std::uintptr_t)>;
 

@@ -70,6 +70,20 @@ class Iterations {
     });
   }
 
+  // Hands out as many iterations as open() did once more. Precondition: none is left. Helpers may
+  // be inside.
+  void reopen() {
+    std::uint64_t word = word_.load(std::memory_order_relaxed);
+    std::uint64_t again = 0;
+    do {
+      again = (word & ~(kAdmitting - 1)) | units_ << kBits;
+      // release: publishes what was done before, pairs with the acquire in see_all().
+    } while (!word_.compare_exchange_weak(word, again, std::memory_order_release,
+                                          std::memory_order_relaxed));
+  }
+  // After a claim: makes visible what was done before reopen().
+  void see_all() const { (void)word_.load(std::memory_order_acquire); }
+
   // ---- Helpers ----------------------------------------------------------------------------------
 
   [[nodiscard]] bool is_admitting() const {
@@ -100,6 +114,13 @@ class Iterations {
   // The number of helpers inside.
   [[nodiscard]] std::uint64_t helpers() const {
     return unpack(word_.load(std::memory_order_acquire)).helpers;
+  }
+
+  // Changes with each claim; 0 if nothing is left.
+  [[nodiscard]] std::uint64_t progress() const {
+    const std::uint64_t word = word_.load(std::memory_order_relaxed);
+    const UnpackedWord now = unpack(word);
+    return now.front == now.end ? 0 : word;
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }

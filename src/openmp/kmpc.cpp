@@ -13,6 +13,8 @@
 
 #include "openmp/encounter.hpp"
 #include "openmp/schedule.hpp"
+#include "openmp/static_share.hpp"
+#include "openmp/virtual_threads.hpp"
 
 namespace mh::openmp {
 namespace {
@@ -51,6 +53,9 @@ struct RealKmpc {
                          void (*)(void*, void*), ReductionLock*);
   void (*end_reduce)(SourceLocation*, std::int32_t, ReductionLock*);
   void (*barrier)(SourceLocation*, std::int32_t);
+  void (*critical)(SourceLocation*, std::int32_t, void*);
+  void (*critical_with_hint)(SourceLocation*, std::int32_t, void*, std::uint32_t);
+  void (*end_critical)(SourceLocation*, std::int32_t, void*);
   void (*copyprivate)(SourceLocation*, std::int32_t, std::size_t, void*, void (*)(void*, void*),
                       std::int32_t);
 };
@@ -108,8 +113,8 @@ void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t numbe
 void run_task(void* data) {
   const ForkedRegion& fork = *static_cast<const ForkedRegion*>(data);
   const bool shared = in_region();
-  const int number = shared ? static_cast<int>(current->number) : real.thread_num();
-  const bool known = shared && number == 0 && fork.thread != kUnasked;
+  const int number = shared ? static_cast<int>(thread_number(*current)) : real.thread_num();
+  const bool known = shared && current->number == 0 && fork.thread != kUnasked;
   call_task(fork, known ? fork.thread : global_thread_num(fork.location), number);
 }
 
@@ -290,7 +295,21 @@ template <class Index>
 void static_init(SourceLocation* location, std::int32_t thread, std::int32_t schedule,
                  std::int32_t* last, Index* low, Index* high, std::make_signed_t<Index>* stride,
                  std::make_signed_t<Index> step, std::make_signed_t<Index> chunk) {
-  report_obstacle(Obstacle::no_loop);
+  if (const VirtualTeam* const team = virtual_team()) {
+    const StaticLoop<Index> loop{.low = *low, .high = *high, .step = step, .chunk = chunk};
+    const StaticShare<Index> share =
+        static_share(schedule, loop, current->virtual_number, team->size());
+    *low = share.low;
+    *high = share.high;
+    *stride = share.stride;
+    if (last != nullptr) *last = share.last ? 1 : 0;
+    return;
+  }
+  if (is_static_schedule(schedule)) {
+    report_division(Obstacle::no_loop);
+  } else {
+    report_obstacle(Obstacle::no_loop);
+  }
   real_dispatch<Index>.fixed(location, thread, schedule, last, low, high, stride, step, chunk);
   if (!is_helper()) return;
   *low = 1;
@@ -308,11 +327,27 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 // and then to call the end function.
 std::mutex g_reducing;
 
+// Thread 0 gets the combination of all. With a barrier, the others wait until it has used it.
+template <bool kWaits>
+std::int32_t reduce_virtually(VirtualTeam& team, std::uint32_t number, void* data,
+                              VirtualTeam::Combine combine) {
+  team.meet_and_combine(number, data, combine);
+  if (number == 0) return 1;
+  if (kWaits) team.meet(number);
+  return 0;
+}
+
 template <bool kWaits>  // with a barrier
 std::int32_t begin_reduction(SourceLocation* location, std::int32_t thread, std::int32_t count,
                              std::size_t bytes, void* data, void (*combine)(void*, void*),
                              ReductionLock* lock) {
-  if (kWaits) report_obstacle(Obstacle::barrier);
+  if (VirtualTeam* const team = team_that_meets())
+    return reduce_virtually<kWaits>(*team, current->virtual_number, data, combine);
+  if (kWaits) {
+    report_meeting(Obstacle::barrier);
+  } else if (current != nullptr) {
+    current->meets_barrier = true;
+  }
   if (!in_region()) {
     const auto real_reduce = kWaits ? real_kmpc.reduce : real_kmpc.reduce_nowait;
     return real_reduce(location, thread, count, bytes, data, combine, lock);
@@ -323,6 +358,10 @@ std::int32_t begin_reduction(SourceLocation* location, std::int32_t thread, std:
 
 template <bool kWaits>
 void end_reduction(SourceLocation* location, std::int32_t thread, ReductionLock* lock) {
+  if (VirtualTeam* const team = team_that_meets()) {
+    if (kWaits) team->meet(0);
+    return;
+  }
   if (!in_region()) {
     const auto real_end = kWaits ? real_kmpc.end_reduce : real_kmpc.end_reduce_nowait;
     return real_end(location, thread, lock);
@@ -332,8 +371,25 @@ void end_reduction(SourceLocation* location, std::int32_t thread, ReductionLock*
 }
 
 void barrier(SourceLocation* location, std::int32_t thread) {
-  report_obstacle(Obstacle::barrier);
+  if (VirtualTeam* const team = team_that_meets()) return team->meet(current->virtual_number);
+  report_meeting(Obstacle::barrier);
   meet_team([&] { real_kmpc.barrier(location, thread); });
+}
+
+// The run time's locks know a thread by its number. A virtual thread that has met a barrier may be
+// on another thread than its code remembers.
+std::int32_t number_here(SourceLocation* location, std::int32_t thread) {
+  return virtual_team() != nullptr ? global_thread_num(location) : thread;
+}
+void critical(SourceLocation* location, std::int32_t thread, void* lock) {
+  real_kmpc.critical(location, number_here(location, thread), lock);
+}
+void critical_with_hint(SourceLocation* location, std::int32_t thread, void* lock,
+                        std::uint32_t hint) {
+  real_kmpc.critical_with_hint(location, number_here(location, thread), lock, hint);
+}
+void end_critical(SourceLocation* location, std::int32_t thread, void* lock) {
+  real_kmpc.end_critical(location, number_here(location, thread), lock);
 }
 
 // The end of a `single` whose thread gives its values to the other threads, with a barrier.
@@ -379,6 +435,9 @@ void add_kmpc(std::vector<Binding>& table) {
   add_binding(table, "__kmpc_reduce", begin_reduction<true>, real_kmpc.reduce);
   add_binding(table, "__kmpc_end_reduce", end_reduction<true>, real_kmpc.end_reduce);
   add_binding(table, "__kmpc_barrier", barrier, real_kmpc.barrier);
+  add_binding(table, "__kmpc_critical", critical, real_kmpc.critical);
+  add_binding(table, "__kmpc_critical_with_hint", critical_with_hint, real_kmpc.critical_with_hint);
+  add_binding(table, "__kmpc_end_critical", end_critical, real_kmpc.end_critical);
   add_binding(table, "__kmpc_copyprivate", copyprivate, real_kmpc.copyprivate);
 }
 

@@ -40,6 +40,9 @@ class Lists {
     return !excluded && (named || only_.empty());
   }
 
+  // True if `only` names the region.
+  bool names_to_share(const RegionName& name) { return any(only_, exclude_.size(), name); }
+
   // A bit for each pattern that has matched a region: first those of `exclude`, then those of
   // `only`.
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }

@@ -43,11 +43,28 @@ inline bool in_shared_loop() { return in_region() && current->loops == 1; }
 // is completed. `none`: no effect.
 inline void report_obstacle(Obstacle what) {
   if (current == nullptr || what == Obstacle::none) return;
+  current->meets_team_call(what);
   if (current->marked) {
     current->meets(what);
   } else {
     exclude_region(*current, what);
   }
+}
+
+// Like report_obstacle(), for a call that a virtual thread can make (virtual_threads.hpp).
+inline void report_division(Obstacle what) {
+  if (current == nullptr || current->team != nullptr) return;
+  const Obstacle before = current->needs_team;
+  report_obstacle(what);
+  current->needs_team = before;
+}
+// Like report_division(), for a call at which the threads of the team meet.
+inline void report_meeting(Obstacle what) {
+  if (current == nullptr) return;
+  current->meets_barrier = true;
+  const Obstacle before = current->needs_team;
+  report_obstacle(what);
+  current->needs_team = before;
 }
 
 // Makes the calling thread's team wait for all of its threads, by `together`; helpers wait too.

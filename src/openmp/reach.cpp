@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <string_view>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "openmp/calls.hpp"
 #include "openmp/instructions.hpp"
+#include "openmp/objects.hpp"
 #include "openmp/rebind.hpp"
 #include "openmp/stubs.hpp"
 
@@ -97,6 +100,9 @@ class FunctionTable {
 struct Import {
   Obstacle obstacle;
   std::uintptr_t own = 0;  // a function of the object itself, 0: none
+  const char* name = "";
+  bool meets = false;
+  bool numbered = false;
 };
 
 // A loaded object whose code is searched.
@@ -115,6 +121,19 @@ void add_import(const char* name, void** slot, void* data) {
   if (object.worst == Obstacle::none) object.worst = import.obstacle;
   import.own = reinterpret_cast<std::uintptr_t>(mh_address(&object.known, name));
   if (import.obstacle == Obstacle::none && import.own == 0) return;
+  object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
+}
+
+// Adds every import; the obstacle of a function of another object is found when the code calls it.
+void add_import_of_virtual(const char* name, void** slot, void* data) {
+  auto& object = *static_cast<LoadedObject*>(data);
+  Import import{.obstacle = Obstacle::none, .name = name};
+  if (rebind::is_of_run_time(name)) {
+    import.obstacle = virtual_obstacle_of(name);
+    import.meets = is_meeting(name);
+    import.numbered = is_numbered(name);
+  }
+  import.own = reinterpret_cast<std::uintptr_t>(mh_address(&object.known, name));
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
@@ -139,7 +158,15 @@ constexpr std::size_t kMost = 4U << 20U;  // bytes of code
 // A search that begins at a region's code.
 class CodeWalk {
  public:
-  explicit CodeWalk(const LoadedObject& object) : object_(object) {}
+  // `behind`: the obstacle in a function of another object; null: these are not looked at.
+  using ForeignCode = std::function<Obstacle(std::string_view name)>;
+  explicit CodeWalk(const LoadedObject& object, ForeignCode behind = nullptr)
+      : object_(object), behind_(std::move(behind)) {}
+
+  [[nodiscard]] bool meets() const { return meets_; }
+  [[nodiscard]] bool is_numbered() const { return numbered_; }
+  // True if the code calls through a pointer.
+  [[nodiscard]] bool has_pointers() const { return pointers_; }
 
   Obstacle from(std::uintptr_t code) {
     follow_code(code);
@@ -160,9 +187,21 @@ class CodeWalk {
   void follow_reference(ReferenceKind what, std::uintptr_t to) {
     if (what == ReferenceKind::code) return follow_code(to);
     const auto import = object_.imports.find(to);
-    if (import == object_.imports.end()) return;
-    if (found_ == Obstacle::none) found_ = import->second.obstacle;
+    if (import == object_.imports.end()) {
+      pointers_ = pointers_ || what != ReferenceKind::slot;
+      // The address of a function may be given to code that calls it.
+      if (what == ReferenceKind::slot && behind_) follow_code(to);
+      return;
+    }
+    if (found_ == Obstacle::none) found_ = obstacle_of(import->second);
+    meets_ = meets_ || import->second.meets;
+    numbered_ = numbered_ || import->second.numbered;
     if (import->second.own != 0) follow_code(import->second.own);
+  }
+
+  [[nodiscard]] Obstacle obstacle_of(const Import& import) const {
+    const bool is_foreign = behind_ && import.own == 0 && !rebind::is_of_run_time(import.name);
+    return is_foreign ? behind_(import.name) : import.obstacle;
   }
 
   void follow_code(std::uintptr_t to) {
@@ -181,7 +220,7 @@ class CodeWalk {
     const std::size_t jump = jump_in(here);
     if (jump == 0) return false;
     visit_references(here.first(jump), [this](ReferenceKind what, std::uintptr_t slot) {
-      if (what == ReferenceKind::slot) follow_reference(what, slot);
+      if (what == ReferenceKind::through_slot) follow_reference(what, slot);
     });
     return true;
   }
@@ -203,6 +242,10 @@ class CodeWalk {
   }
 
   const LoadedObject& object_;
+  ForeignCode behind_;
+  bool pointers_ = false;
+  bool meets_ = false;
+  bool numbered_ = false;
   Obstacle found_ = Obstacle::none;
   std::size_t seen_bytes_ = 0;
   std::vector<std::span<const std::uint8_t>> open_;
@@ -218,6 +261,26 @@ Obstacle obstacle_within_reach(const void* code) {
   if (object.worst == Obstacle::none) return Obstacle::none;
   if (object.functions.empty()) return object.worst;
   return CodeWalk(object).from(reinterpret_cast<std::uintptr_t>(code));
+}
+
+VirtualReach virtual_threads_within_reach(const void* code, bool thread_data_permitted) {
+  LoadedObject object = object_with(static_cast<const std::uint8_t*>(code));
+  if (stubs::is_exhausted() || object.code.empty() || object.functions.empty())
+    return {.obstacle = Obstacle::unknown_code};
+  if (!thread_data_permitted && has_thread_data(object.known))
+    return {.obstacle = Obstacle::thread_data};
+  object.worst = Obstacle::unknown_code;
+  mh_imports(&object.known, add_import_of_virtual, &object);
+  CodeWalk walk(object, [&](std::string_view name) {
+    return obstacle_behind_import(name, thread_data_permitted);
+  });
+  const Obstacle found = walk.from(reinterpret_cast<std::uintptr_t>(code));
+  if (found != Obstacle::none) return {.obstacle = found};
+  const CallsOfAll all = calls_of_all();
+  const bool meets = walk.meets() || (walk.has_pointers() && all.meets);
+  if (walk.has_pointers() && !all.permit(meets)) return {.obstacle = Obstacle::unknown_code};
+  if (meets && walk.is_numbered()) return {.obstacle = Obstacle::barrier};
+  return {.use = {.on = true, .meets = meets, .has_pointers = walk.has_pointers()}};
 }
 
 }  // namespace mh::openmp

@@ -20,4 +20,12 @@ namespace mh::openmp {
 // permitted.
 Obstacle obstacle_within_reach(const void* code);
 
+// Whether a region may run by virtual threads (virtual_threads.hpp). An obstacle is also: code of
+// another object that has calls of the run time, data that each thread has for itself (unless they
+// are `permitted`), and calls of MPI.
+struct VirtualReach {
+  Obstacle obstacle = Obstacle::none;
+  VirtualUse use{};  // if there is no obstacle
+};
+VirtualReach virtual_threads_within_reach(const void* code, bool thread_data_permitted);
 }  // namespace mh::openmp

@@ -38,9 +38,9 @@ struct Real {
   void (*set_num_threads)(int);
   void (*set_num_threads_4)(const std::int32_t*);
   void (*set_num_threads_8)(const std::int64_t*);
+  int (*max_threads)();
 
   // Called by Manyhands, not replaced.
-  int (*max_threads)();
   void (*get_schedule)(int*, int*);
 };
 

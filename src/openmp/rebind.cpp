@@ -140,6 +140,14 @@ void* in_run_time(const char* name) {
 
 bool is_of_run_time(const char* name) { return function_of_run_time(name) != nullptr; }
 
+bool is_run_time(const mh_object& object) { return object.dynamic == g_rebinding.run_time.dynamic; }
+
+unsigned long long loads_so_far() {
+  unsigned long long loads = 0;
+  ::dl_iterate_phdr(count_loads, &loads);
+  return loads;
+}
+
 Status rebind_all(std::vector<Binding> bindings) {
   if (g_rebinding.run_time.dynamic != nullptr) return {};
   RunTimes found;
@@ -158,9 +166,7 @@ Status rebind_all(std::vector<Binding> bindings) {
 }
 
 void rebind_new_objects() {
-  unsigned long long loads = 0;
-  ::dl_iterate_phdr(count_loads, &loads);
-  if (loads != g_rebinding.loads) ::dl_iterate_phdr(rebind_object, nullptr);
+  if (loads_so_far() != g_rebinding.loads) ::dl_iterate_phdr(rebind_object, nullptr);
 }
 
 }  // namespace mh::openmp::rebind

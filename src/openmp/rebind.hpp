@@ -12,6 +12,10 @@
 #include "base/result.hpp"
 #include "openmp/real.hpp"
 
+extern "C" {
+#include "base/elf.h"
+}
+
 namespace mh::openmp::rebind {
 
 // True if a loaded object imports this function.
@@ -23,6 +27,11 @@ void* in_run_time(const char* name);
 
 // True if the process's run time has a function of this name.
 bool is_of_run_time(const char* name);
+
+// True if the object is the process's run time.
+bool is_run_time(const mh_object& object);
+// Changes whenever an object is loaded.
+unsigned long long loads_so_far();
 
 // Sets each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than one, is
 // an OpenMP run time. One thread. Never undone: our functions forward the calls that are not for

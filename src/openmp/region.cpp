@@ -104,7 +104,7 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
   in_order_ = in_order && !marked_;  // the iterations of a marked loop have no order
   estimate_loop();
   const bool by_one = own_threads_ == 1 && own_.schedule == Schedule::dynamic;
-  const bool admitting = whole_ >= in_ticks(tuning::kLeastLoopNs);
+  const bool admitting = admits_ || whole_ >= in_ticks(tuning::kLeastLoopNs);
   if (admitting) owner_state_ = ThreadState::now();
   first_ = iterations_.open(loop_.count, by_one ? own_.chunk : 0, admitting).end;
   stage_.store(Stage::open, std::memory_order_release);

@@ -18,6 +18,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <utility>
 
 #include "base/biased_flag.hpp"
@@ -31,6 +32,8 @@
 #include "openmp/thread_state.hpp"
 
 namespace mh::openmp {
+
+class VirtualTeam;
 
 static_assert(Iterations::kMostHelpers >= lend::kHelpers);
 
@@ -77,13 +80,20 @@ struct Participant {
   std::uint32_t number = 0;            // in the team
   std::uint32_t loops = 0;             // begun so far; kStrayed: several, or another kind
   Obstacle obstacle = Obstacle::none;  // first one met
-  bool asked_team = false;             // for its number of threads
-  bool over = false;                   // helper: may claim no further chunk
-  std::uint64_t deadline = 0;          // helper: end of the unit, in ticks
-  std::uint64_t review_at = 0;         // owner, in the loop: value of `done` at which to review
-  std::uint64_t since = 0;  // helper: ticks at which the last chunk was claimed, and its size
+  // watched: the first call that only a team of the run time can answer, and the team's threads
+  Obstacle needs_team = Obstacle::none;
+  std::uint32_t threads = 0;
+  bool meets_barrier = false;   // watched: the threads meet at barriers
+  bool asked_team = false;      // for its number of threads
+  bool over = false;            // helper: may claim no further chunk
+  std::uint64_t deadline = 0;   // helper: end of the unit, in ticks
+  std::uint64_t review_at = 0;  // owner, in the loop: value of `done` at which to review
+  std::uint64_t since = 0;      // helper: ticks at which the last chunk was claimed, and its size
   std::uint64_t size = 0;
   std::uint64_t done = 0;  // iterations claimed by this thread
+  // The virtual thread that this thread runs; null: none (virtual_threads.hpp).
+  VirtualTeam* team = nullptr;
+  std::uint32_t virtual_number = 0;
 
   // True if the thread is of the owner's team, in the shared loop, and has only to claim its next
   // chunk.
@@ -98,6 +108,10 @@ struct Participant {
   // Records why the region cannot be shared; the first reason counts.
   void meets(Obstacle what) {
     if (obstacle == Obstacle::none) obstacle = what;
+  }
+  // Records why the region needs a team of the run time; the first reason counts.
+  void meets_team_call(Obstacle what) {
+    if (needs_team == Obstacle::none) needs_team = what;
   }
 };
 
@@ -151,6 +165,7 @@ class SharedRegion final : public lend::LendableWork {
     marked_ = false;
     known_ = false;
     brief_ = false;
+    admits_ = false;
     offered_ = false;
     first_ = 0;
     reviewed_done_ = 0;
@@ -193,6 +208,8 @@ class SharedRegion final : public lend::LendableWork {
   // Called by every thread of the owner's team at the loop; the first describes it. `in_order`:
   // each thread must get its iterations in ascending order.
   void open(const Loop& loop, const LoopChunkRule& own, bool in_order);
+  // Call before open(): helpers may join from the beginning, whatever the loop is expected to take.
+  void admits_at_once() { admits_ = true; }
   // The body starts inside the loop. Call before open().
   void begins_in_loop() { loops_before_ = 1; }
   // Claims the next chunk of this thread; empty: the loop is over for it.
@@ -203,6 +220,20 @@ class SharedRegion final : public lend::LendableWork {
   IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
+  // The next phase of a region whose threads met at a barrier: all iterations once more.
+  // Precondition: none is left.
+  void reopen() { iterations_.reopen(); }
+  // After a claim: makes visible what was done before reopen().
+  void see_all() const { iterations_.see_all(); }
+  // Called by thread 0 of the team when a phase has begun: offers it to helpers at its next chunk.
+  void offer_again(Participant& me) {
+    offered_ = false;
+    me.review_at = 0;
+  }
+  // Waits for helpers to make over() true. For thread 0 of the team.
+  void await(const std::function<bool()>& over) { pool_.await_helpers(over); }
+  // Changes with each claim; 0 if nothing is left to claim. Any thread, at any time.
+  [[nodiscard]] std::uint64_t progress() const { return iterations_.progress(); }
   // Threads of a team that includes all possible helpers.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + pool_.most_helpers(); }
   // ---- Barriers of the team ---------------------------------------------------------------------
@@ -310,6 +341,7 @@ class SharedRegion final : public lend::LendableWork {
   bool marked_ = false;
   bool known_ = false;  // the time of an iteration is known, and helpers may join
   bool brief_ = false;  // known, and needs no review
+  bool admits_ = false;
   // Used by the thread that entered only: whether the loop was offered, and what this execution
   // teaches about the site.
   bool offered_ = false;

@@ -11,6 +11,7 @@
 #include "base/clock.hpp"
 #include "openmp/encounter.hpp"
 #include "openmp/rebind.hpp"
+#include "openmp/virtual_threads.hpp"
 
 namespace mh::openmp {
 
@@ -27,6 +28,8 @@ void forget_in_child() {
 }
 
 }  // namespace
+
+void share_static_loops(std::uint32_t cores) { own_cores = cores; }
 
 bool has_marked_loops() { return rebind::is_imported("__mh_ws_mark"); }
 
@@ -68,6 +71,7 @@ SharingReport sharing_report() {
       ++report.excluded[static_cast<std::size_t>(obstacle)];
     } else if (site.state.load(std::memory_order_relaxed) == SiteState::shared) {
       ++report.shared;
+      if (site.virtual_use.load(std::memory_order_relaxed).on) ++report.by_virtual_threads;
     }
   });
   report.on = true;

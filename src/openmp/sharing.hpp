@@ -18,6 +18,9 @@ namespace mh::openmp {
 // rank's spare cores, or null. `unsupported` if the process has no OpenMP run time, or several;
 // nothing is changed then.
 Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops);
+// Lets regions with static loops run by virtual threads (virtual_threads.hpp). `cores`: those of
+// this rank. Call before start_sharing().
+void share_static_loops(std::uint32_t cores);
 // True if the program or one of its libraries has marked loops.
 bool has_marked_loops();
 // True if no region is in progress on the calling thread, so that its team is idle.
@@ -29,6 +32,7 @@ void stop_sharing();
 
 struct SharingReport {
   std::uint64_t shared;                // regions whose loops are shared
+  std::uint64_t by_virtual_threads;    // of these, regions with static loops
   std::uint64_t excluded[kObstacles];  // other regions, by reason
   std::uint64_t exposures;             // executions that were open to helpers
   std::uint64_t units;                 // units done by helpers

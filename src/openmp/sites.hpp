@@ -30,9 +30,13 @@ enum class Obstacle : std::uint8_t {
   mpi,          // calls MPI, which admits one thread at a time
   collectives,  // MPI calls that depend on the order of iterations: collective and one-sided
   other_calls,  // calls of the run time that are not known to be harmless (calls.hpp)
+  // Only where static loops are shared (virtual_threads.hpp):
+  unknown_code,  // calls through pointers, or code that cannot be read
+  thread_data,   // data that each thread has for itself
+  waiting,       // threads that wait for one another
   by_user,
 };
-inline constexpr std::size_t kObstacles = 12;
+inline constexpr std::size_t kObstacles = 15;
 
 // The estimate made when the shared loop was opened. Holds for later executions with the same
 // number of iterations and threads. Used by the thread that opens the loop (region.hpp), one at a
@@ -46,15 +50,27 @@ struct LoopEstimate {
 
 enum class SiteState : std::uint8_t { unseen, shared, excluded };
 
+// Whether a region runs by virtual threads, and whether these may meet at barriers. A region that
+// calls through pointers does so while no loaded object has calls that contradict.
+struct alignas(4) VirtualUse {
+  bool on = false;
+  bool meets = false;
+  bool has_pointers = false;
+};
+
 struct alignas(kCacheLine) Site {
   // acquire in find(), pairs with the release in claim_entry().
   std::atomic<const void*> body{nullptr};
-  // relaxed: the fields are independent, and an old value costs only time.
+  // release in decide_site(): publishes virtual_use, pairs with the acquire loads.
   std::atomic<SiteState> state{SiteState::unseen};
+  // relaxed: the fields are independent, and an old value costs only time.
   std::atomic<Obstacle> obstacle{Obstacle::none};
-  std::atomic<float> ticks_per_iteration{0};  // 0: not known
   // The user's lists were applied. release: publishes the result, pairs with an acquire load.
   std::atomic<bool> looked_up{false};
+  // relaxed, as `obstacle`.
+  std::atomic<float> ticks_per_iteration{0};  // 0: not known
+  // Set for a region whose threads are virtual (virtual_threads.hpp), before `state`.
+  std::atomic<VirtualUse> virtual_use{VirtualUse{}};
   // For a region that is not shared: executions until the next timing, and the ticks spent.
   std::atomic<std::uint32_t> untimed{0};
   std::atomic<std::uint64_t> spent{0};
@@ -68,11 +84,11 @@ static_assert(sizeof(Site) == kCacheLine);
 inline void decide_site(Site& site, Obstacle met) {
   site.obstacle.store(met, std::memory_order_relaxed);
   site.state.store(met == Obstacle::none ? SiteState::shared : SiteState::excluded,
-                   std::memory_order_relaxed);
+                   std::memory_order_release);
 }
 
 inline bool is_excluded(const Site& site) {
-  return site.state.load(std::memory_order_relaxed) == SiteState::excluded;
+  return site.state.load(std::memory_order_acquire) == SiteState::excluded;
 }
 
 // Times executions of a region that is not shared: every execution of a long region, some of a

@@ -644,6 +644,16 @@ def test_a_launch_without_the_help_that_it_measures_is_an_error(summary, complai
         launch.check_moved(OTHERS, summary)
 
 
+def test_a_launch_of_shared_loops_that_nobody_joined_is_an_error():
+    (case,) = select(["loops-static"], short=False)
+    plain, shared = case.arms
+    launch.check_loops(plain, None)
+    launch.check_loops(shared, {"total": {"loops": {"units_by_others": 3}}})
+    for summary in (None, {"total": {"loops": {"units_by_others": 0}}}):
+        with pytest.raises(launch.LaunchError, match="no helper did a part"):
+            launch.check_loops(shared, summary)
+
+
 NOBODY = {"MH_CORES": "3", "MH_HELP_THRESHOLD": "1G"}
 
 

@@ -67,16 +67,52 @@ def test_program_with_loops_that_may_be_shared(library: Path, tmp_path: Path) ->
     found, _ = looked_at(built(tmp_path, "gcc", MIXED))
     assert found["loops of app"].verdict == "ok"
     assert found["loops of app"].found == (
-        "4 parallel regions, 3 loops that may be shared (dynamic 2, guided 1), 1 static loop"
+        "4 parallel regions, 3 loops that may be shared (dynamic 2, guided 1), 1 static loop, "
+        "1 region for MH_OPENMP=static"
     )
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_program_with_static_loops_only(library: Path, tmp_path: Path, compiler: str) -> None:
-    found, _ = looked_at(built(tmp_path, compiler, source("", "schedule(static, 3)")))
-    assert found["loops of app"].found == "2 parallel regions, 2 static loops"
+    app = built(tmp_path, compiler, source("", "schedule(static, 3)"))
+    found, _ = looked_at(app)
+    assert found["loops of app"].found == (
+        "2 parallel regions, 2 static loops, 2 regions for MH_OPENMP=static"
+    )
     assert found["loops of app"].verdict == "note"
-    assert "schedule(runtime) and OMP_SCHEDULE=dynamic" in found["loops of app"].advice
+    assert found["loops of app"].advice.startswith("MH_OPENMP=static and OMP_NUM_THREADS=16")
+
+
+TEAMS = """\
+int own;
+void f0(void) {
+#pragma omp parallel
+  {
+#pragma omp single
+    x[0] += 1;
+#pragma omp for nowait
+    for (int i = 0; i < 1000; ++i) x[i] += own;
+  }
+}
+int main(void) { f0(); return x[1]; }
+"""
+
+
+@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (TEAMS, "single or sections 1"),
+        (TEAMS.replace("int own", "_Thread_local int own"), "data of each"),
+    ],
+)
+def test_regions_that_need_a_real_team(
+    library: Path, tmp_path: Path, compiler: str, text: str, reason: str
+) -> None:
+    found, _ = looked_at(built(tmp_path, compiler, HEAD + text))
+    told = found["loops of app"]
+    assert f"0 regions for MH_OPENMP=static (not: {reason}" in told.found
+    assert "schedule(runtime) and OMP_SCHEDULE=dynamic" in told.advice
 
 
 def test_a_schedule_of_the_run_needs_the_run_to_say_it(
@@ -125,8 +161,10 @@ def test_what_an_mpi_program_may_expect(library: Path, tmp_path: Path) -> None:
         pytest.skip("mpich4 is not installed")
     flags = subprocess.run(["mpicc.mpich", "-link_info"], capture_output=True, text=True)
     more = ["-Wl,--no-as-needed", *flags.stdout.split()[1:]]
-    assert looked_at(built(tmp_path, "gcc", MIXED, *more))[1].endswith("shares up to 3 loops.")
-    conclusion = looked_at(built(tmp_path, "gcc", source(""), *more))[1]
+    told = looked_at(built(tmp_path, "gcc", MIXED, *more))[1]
+    assert "MH_OPENMP=1 shares up to 3 loops." in told
+    assert told.endswith("OMP_NUM_THREADS=16 shares up to 1 region with static loops.")
+    conclusion = looked_at(built(tmp_path, "gcc", HEAD + TEAMS, *more))[1]
     assert conclusion.endswith("None of its OpenMP loops can be shared as it is.")
 
 

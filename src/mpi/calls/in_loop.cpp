@@ -53,6 +53,9 @@ constinit thread_local bool t_may_pass =
 
 void exclude_if_needed(Participant& me, Rule rule) {
   if (me.marked) return;
+  // A virtual thread would keep the others from running while it waits for a message.
+  me.meets_team_call(Obstacle::mpi);
+  if (me.team != nullptr) openmp::exclude_region(me, Obstacle::mpi);
   if (rule == Rule::refused) openmp::exclude_region(me, Obstacle::collectives);
   if (!config.multiple) openmp::exclude_region(me, Obstacle::mpi);
 }

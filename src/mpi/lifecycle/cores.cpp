@@ -31,10 +31,22 @@ std::vector<std::int32_t> worker_cpus() {
   return std::vector<std::int32_t>(std::min(share, lend::Workers::kMost), here);
 }
 
+// This rank's share of the cores that the ranks of the node may use.
+std::uint32_t own_cores() {
+  std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
+  cpu_set_t mine;
+  CPU_ZERO(&mine);
+  if (settings().cores == 0 && ::sched_getaffinity(0, sizeof mine, &mine) == 0) {
+    part = std::min(part, static_cast<std::uint32_t>(std::max(CPU_COUNT(&mine), 1)));
+  }
+  return part;
+}
+
 // Lets helpers join the loops of this rank's OpenMP regions.
 void share_loops() {
-  const auto which_loops =
-      settings().openmp ? openmp::SharedLoops::all : openmp::SharedLoops::marked;
+  const bool all = settings().openmp != OpenMpLoops::none;
+  const auto which_loops = all ? openmp::SharedLoops::all : openmp::SharedLoops::marked;
+  if (settings().openmp == OpenMpLoops::with_static) openmp::share_static_loops(own_cores());
   openmp::lists.set(settings().openmp_exclude, settings().openmp_only);
   const Status shared = openmp::start_sharing(
       *services.helpers, services.workers ? &*services.workers : nullptr, which_loops);
@@ -47,17 +59,6 @@ void share_loops() {
   }
 }
 
-// This rank's share of the cores that the ranks of the node may use.
-std::uint32_t own_cores() {
-  std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
-  cpu_set_t mine;
-  CPU_ZERO(&mine);
-  if (settings().cores == 0 && ::sched_getaffinity(0, sizeof mine, &mine) == 0) {
-    part = std::min(part, static_cast<std::uint32_t>(std::max(CPU_COUNT(&mine), 1)));
-  }
-  return part;
-}
-
 // Once per node.
 void say_no_loops(std::string_view reason) {
   if (config.me == 0) print_message("loops are not shared: {}", reason);
@@ -66,7 +67,7 @@ void say_no_loops(std::string_view reason) {
 }  // namespace
 
 void share_cores() {
-  bool loops = settings().openmp || openmp::has_marked_loops();
+  bool loops = settings().openmp != OpenMpLoops::none || openmp::has_marked_loops();
   if (node_setup::oversubscribed() || !(loops || config.helps_messages)) return;
   if (!services.node->has_one_pid_namespace()) {
     if (loops) say_no_loops("ranks run in different pid namespaces");

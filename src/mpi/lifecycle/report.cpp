@@ -46,6 +46,7 @@ void own_loops(observe::Loops& loops) {
   static_assert(openmp::kObstacles == observe::kObstacles + 1);
   const openmp::SharingReport report = openmp::sharing_report();
   loops.regions_shared = report.shared;
+  loops.regions_virtual = report.by_virtual_threads;
   std::copy_n(&report.excluded[1], observe::kObstacles, loops.regions_excluded);
   loops.exposures = report.exposures;
   loops.units_by_others = report.units;

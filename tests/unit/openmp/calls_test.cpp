@@ -60,5 +60,22 @@ TEST(Calls, names_of_programs_are_their_own) {
   }
 }
 
+TEST(Calls, virtual_threads_make_calls_that_are_known_to_need_no_team) {
+  for (const char* name : {"omp_get_thread_num", "omp_get_num_threads_", "GOMP_critical_start",
+                           "__kmpc_for_static_init_8u", "omp_set_lock"})
+    EXPECT_EQ(virtual_obstacle_of(name), Obstacle::none) << name;
+  for (const char* name : {"GOMP_barrier", "__kmpc_barrier", "__kmpc_reduce_nowait"}) {
+    EXPECT_EQ(virtual_obstacle_of(name), Obstacle::none) << name;
+    EXPECT_TRUE(is_meeting(name)) << name;
+  }
+  EXPECT_EQ(virtual_obstacle_of("GOMP_barrier_cancel"), Obstacle::barrier);
+  EXPECT_FALSE(is_meeting("omp_get_thread_num"));
+  EXPECT_TRUE(is_numbered("__kmpc_atomic_float10_add"));
+  EXPECT_EQ(virtual_obstacle_of("GOMP_parallel"), Obstacle::nested);
+  EXPECT_EQ(virtual_obstacle_of("GOMP_loop_dynamic_start"), Obstacle::other_calls);
+  EXPECT_EQ(virtual_obstacle_of("omp_get_num_procs"), Obstacle::other_calls);
+  EXPECT_EQ(virtual_obstacle_of("GOMP_of_the_future"), Obstacle::other_calls);
+}
+
 }  // namespace
 }  // namespace mh::openmp

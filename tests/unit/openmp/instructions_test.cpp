@@ -29,13 +29,24 @@ TEST(X86, calls_and_jumps_say_where_they_go) {
 
 TEST(X86, places_are_found_in_front_of_immediates_too) {
   // jmp *0x20(%rip); mov 0x20(%rip),%rax; cmpl $5,0x20(%rip); notrack jmp with a bound prefix
-  EXPECT_EQ(in_x86_64({0xff, 0x25, 0x20, 0, 0, 0}), (Found{{ReferenceKind::slot, kHere + 0x26}}));
+  EXPECT_EQ(in_x86_64({0xff, 0x25, 0x20, 0, 0, 0}),
+            (Found{{ReferenceKind::through_slot, kHere + 0x26}}));
   EXPECT_EQ(in_x86_64({0x48, 0x8b, 0x05, 0x20, 0, 0, 0}),
             (Found{{ReferenceKind::slot, kHere + 0x27}}));
   EXPECT_EQ(in_x86_64({0x83, 0x3d, 0x20, 0, 0, 0, 5}),
             (Found{{ReferenceKind::slot, kHere + 0x27}}));
   EXPECT_EQ(in_x86_64({0xf2, 0xff, 0x25, 0x20, 0, 0, 0}),
-            (Found{{ReferenceKind::slot, kHere + 0x27}}));
+            (Found{{ReferenceKind::through_slot, kHere + 0x27}}));
+}
+
+TEST(X86, calls_and_jumps_through_pointers_are_seen) {
+  const Found through{{ReferenceKind::through_pointer, 0}};
+  EXPECT_EQ(in_x86_64({0xff, 0xd0}), through);                    // call *%rax
+  EXPECT_EQ(in_x86_64({0x41, 0xff, 0xe3}), through);              // jmp *%r11
+  EXPECT_EQ(in_x86_64({0xff, 0x50, 0x10}), through);              // call *0x10(%rax)
+  EXPECT_EQ(in_x86_64({0xff, 0x24, 0xc5, 0, 0, 0, 0}), through);  // jmp *table(,%rax,8)
+  EXPECT_TRUE(in_x86_64({0xff, 0xc0}).empty());                   // inc %eax
+  EXPECT_TRUE(in_x86_64({0xff, 0x30}).empty());                   // push (%rax)
 }
 
 // add %r13d,%eax; add $0x96,%eax: these bytes contain those of a call.

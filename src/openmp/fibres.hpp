@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Stacks on which virtual threads run that stop at barriers, and go on later, perhaps on another
+// thread.
+//
+// A fibre belongs to one thread at a time. Whoever hands it on orders the memory
+// (virtual_threads.cpp). Stacks are kept for the next team. Limits: one team at a time in a
+// process; no stacks where the address space is limited (ulimit -v). Rounding modes and
+// floating-point exceptions are those of the thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mh::openmp {
+
+class Fibre {
+ public:
+  using Entry = void (*)(void*);
+
+  Fibre() = default;
+  Fibre(const Fibre&) = delete;
+  Fibre& operator=(const Fibre&) = delete;
+
+  // Begins anew on the fibre's stack: the next resume() calls entry(data).
+  void begin(Entry entry, void* data);
+  // Runs the fibre on the calling thread until it pauses or ends. Returns true if it has ended.
+  bool resume();
+  // Called on the fibre: resume() returns. Not inlined: what the caller knows about its thread may
+  // have changed when this function returns.
+  [[gnu::noinline]] void pause();
+
+  // Data that the fibre leaves for others while it pauses.
+  void* left = nullptr;
+
+ private:
+  friend class Fibres;
+  static void enter(Fibre* fibre);
+
+  void* here_ = nullptr;  // stack pointers: of the paused fibre, of the thread that runs it
+  void* back_ = nullptr;
+  Entry entry_ = nullptr;
+  void* data_ = nullptr;
+  char* stack_ = nullptr;  // its lowest byte
+  std::size_t bytes_ = 0;
+  bool ended_ = false;
+};
+
+class Fibres {
+ public:
+  static constexpr std::uint32_t kMost = 256;
+  // The process's fibres, at least `count` with stacks; null if there is no room. Any thread; the
+  // one that enters the shared region uses them.
+  static Fibre* with_stacks(std::uint32_t count);
+};
+
+}  // namespace mh::openmp

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The loaded objects of the process: what they import from the OpenMP run time, and whether they
+// have data that each thread has for itself (a thread-local segment). Virtual threads depend on
+// both (virtual_threads.hpp). Thread-safe. Looks again after an object was loaded; slow then.
+//
+// Limits: the system's own libraries are known by name; their thread-local data do no harm. An
+// object that is closed (dlclose) is noticed at the next load.
+#pragma once
+
+#include <string_view>
+
+#include "openmp/sites.hpp"
+
+extern "C" {
+#include "base/elf.h"
+}
+
+namespace mh::openmp {
+
+// The obstacle to virtual threads in a call of an imported function, other than one of the run
+// time. Obstacles are functions of the MPI library, functions that tell threads apart, and all
+// functions of another object that has calls of the run time or thread-local data.
+Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitted);
+// True if the object has thread-local data.
+bool has_thread_data(const mh_object& object);
+// The calls of the run time that all loaded objects import together. A region inside of a region
+// has a team of one, so it is no obstacle.
+struct alignas(4) CallsOfAll {
+  bool needs_teams;  // virtual threads cannot make all of them
+  bool meets;
+  bool is_numbered;
+  // True if virtual threads can reach any of them; `meets`: with barriers.
+  [[nodiscard]] bool permit(bool with_barriers) const {
+    return !needs_teams && (with_barriers ? !is_numbered : !meets);
+  }
+};
+// Cheap while no object is loaded.
+CallsOfAll calls_of_all();
+
+}  // namespace mh::openmp

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A parallel region executed by virtual threads: its function is called once for each thread number
+// of the team that the program sees.
+//
+// A static loop is divided before it begins, by the number of the thread and the size of the team.
+// So the calls may run in any order, on any thread, if no thread waits for another. The calls are
+// the iterations of a shared loop (region.hpp): the rank's own threads claim from the front,
+// helpers from the end. Inside a call, all queries of the thread and its team answer with the
+// virtual ones (encounter.cpp, kmpc.cpp). With several own threads, each begins in its own part of
+// the team, so that it touches the same data in each execution.
+//
+// Threads that may meet at a barrier have stacks of their own (fibres.hpp). One that meets a
+// barrier pauses. When all have, they are claimed once more, by whomever: a *phase*. Reductions of
+// LLVM's run time have such a barrier, and are combined there.
+//
+// A region qualifies by what it did when it was watched and by what its code can reach
+// (virtual_threads_within_reach() in reach.hpp). A thread that waits for another in memory cannot
+// be seen there: StuckWatch runs the other threads then, as an operating system does.
+//
+// Limits: kMost threads in a team, Fibres::kMost with barriers. A team that is not larger than the
+// rank's number of cores is the run time's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "openmp/fibres.hpp"
+#include "openmp/real.hpp"
+#include "openmp/region.hpp"
+
+namespace mh::openmp {
+
+// The number of the rank's own cores; 0: static loops are not shared. Written before loops are
+// shared.
+extern std::uint32_t own_cores;
+
+class VirtualTeam {
+ public:
+  static constexpr std::uint32_t kMost = 1024;
+
+  // `most`: what omp_get_max_threads() answers. `own_threads`: of the rank, at work on the region.
+  // `fibres`: one for each thread of a team that may meet at barriers, else null.
+  VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
+              Fibre* fibres)
+      : body_(body),
+        data_(data),
+        size_(size),
+        own_threads_(own_threads),
+        most_(most),
+        fibres_(fibres) {}
+
+  [[nodiscard]] std::uint32_t size() const { return size_; }
+  [[nodiscard]] int most_threads() const { return most_; }
+  [[nodiscard]] Loop loop() const { return {.step = 1, .bound = size_, .count = size_}; }
+
+  // The body of the region for own threads and helpers: runs virtual threads until all are claimed.
+  static void run_claimed(void* team);
+
+  // ---- Barriers; called by virtual threads ------------------------------------------------------
+
+  [[nodiscard]] bool has_barriers() const { return fibres_ != nullptr; }
+  // Returns when all threads of the team have called it.
+  void meet(std::uint32_t number);
+  // Like meet(). In between, the data of all threads are combined into those of thread 0, in the
+  // order of LLVM's run time. This is a tree: a thread gathers from those whose
+  // numbers differ from its own in one bit.
+  using Combine = void (*)(void*, void*);
+  void meet_and_combine(std::uint32_t number, void* data, Combine combine);
+
+ private:
+  static constexpr std::uint32_t kBits = 64;
+
+  void run(Participant& me, std::uint32_t number);
+  bool run_on_fibre(std::uint32_t number);
+  static void run_body(void* team);
+  void stopped(bool ended);
+  void combine_all();
+  [[nodiscard]] bool await_phase(Participant& me, std::uint32_t phase) const;
+  std::uint32_t number_for(const Participant& me, std::uint64_t claim);
+  bool take(std::uint32_t number);
+
+  Body body_;
+  void* data_;
+  std::uint32_t size_;
+  std::uint32_t own_threads_;
+  int most_;
+  Fibre* fibres_;
+  bool begun_ = false;  // fibres: the first phase is over
+  // Written by any thread of the team before it stops; all write the same.
+  std::atomic<Combine> combine_{nullptr};
+  // Threads that have paused or ended in this phase. acq_rel: the last one sees what all have done.
+  std::atomic<std::uint32_t> stopped_{0};
+  // The number of the phase, or kOver. release by the last thread to stop, acquire in
+  // await_phase().
+  static constexpr std::uint32_t kOver = ~0U;
+  std::atomic<std::uint32_t> phase_{0};
+  // A bit for each number that is taken; used by several own threads. relaxed: a number publishes
+  // nothing.
+  std::atomic<std::uint64_t> taken_[kMost / kBits]{};
+};
+
+// The number of the calling thread in OpenMP's sense.
+inline std::uint32_t thread_number(const Participant& me) {
+  return me.team != nullptr ? me.virtual_number : me.number;
+}
+inline VirtualTeam* virtual_team() { return current != nullptr ? current->team : nullptr; }
+
+// The same if its threads may meet at barriers.
+inline VirtualTeam* team_that_meets() {
+  VirtualTeam* const team = virtual_team();
+  return team != nullptr && team->has_barriers() ? team : nullptr;
+}
+
+// Lives while this process executes a region by virtual threads. If a thread claims nothing for a
+// second although numbers are left, it may wait for a virtual thread that has not begun. Further
+// threads then run these, one more each second.
+class StuckWatch {
+ public:
+  explicit StuckWatch(SharedRegion& region);
+  ~StuckWatch();
+  StuckWatch(const StuckWatch&) = delete;
+  StuckWatch& operator=(const StuckWatch&) = delete;
+  // True if further threads were needed since the last call, in any region.
+  [[nodiscard]] bool found() const;
+};
+
+}  // namespace mh::openmp
