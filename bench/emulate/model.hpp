@@ -3,8 +3,8 @@
 // pages and hand-overs.
 //
 // Read from a *plan*, a JSON file that `mh bench --emulate` writes for a launch: the model of
-// the folder models, the dilation, and the core of each rank. models/README.md explains each number.
-// Pure arithmetic: nanoseconds of the modelled machine, bytes, bytes per ns (GB/s).
+// the folder models, the dilation, and the core of each rank. models/README.md explains each
+// number. Pure arithmetic: nanoseconds of the modelled machine, bytes, bytes per ns (GB/s).
 #pragma once
 
 #include <cstdint>
