@@ -25,7 +25,7 @@ DOCS = Path(__file__).resolve().parent
 RESULTS = DOCS / "results"
 sys.path.insert(0, str(DOCS.parent / "bench"))
 
-from manyhands_bench import loops, stats  # noqa: E402
+from manyhands_bench import emulated_results, loops, stats  # noqa: E402
 
 Json = dict[str, Any]
 PAPERS = ("cab-mpi", "poster", "task-collections", "workshare", "dissertation")
@@ -124,6 +124,18 @@ def from_rows(file: str, wanted: Json) -> str:
     return " to ".join(dict.fromkeys(ends))
 
 
+def from_emulated(file: str, wanted: Json) -> str:
+    """A number of `mh bench --emulate`: times as fast as one core, or the part of the optimum."""
+    asked = {"case": wanted["emulated"], "label": wanted["label"], "helpers": wanted["helpers"]}
+    asked["bytes"] = size_of(wanted["bytes"])
+    results = emulated_results.firsts(load(file)["records"])
+    found = only([one for one in results if {key: one[key] for key in asked} == asked], wanted)
+    time = emulated_results.time_of(found)
+    if wanted.get("is") == "optimum":
+        return f"{100 * found['optimum_ns'] / time:.0f} %"
+    return f"{found['alone_ns'] / time:.1f}"
+
+
 def section_of(page: str, anchor: str) -> str:
     """The text of a page, or of its section with this anchor."""
     text = (DOCS / page).read_text(encoding="utf-8")
@@ -149,6 +161,8 @@ def from_page(text: str, wanted: Json) -> str:
 
 
 def number(measurement: Json, wanted: Json) -> str:
+    if "emulated" in wanted:
+        return from_emulated(measurement["emulated"], wanted)
     if "case" in wanted:
         return from_samples(measurement["samples"], wanted)
     if "where" in wanted:
@@ -169,8 +183,9 @@ def day(date: str) -> str:
 def when(measurement: Json) -> str:
     if "samples" in measurement:
         return day(load(measurement["samples"])["date"])
-    if "by" in measurement:
-        return day(load(measurement["by"])["date"])
+    for key in ("by", "emulated"):
+        if key in measurement:
+            return day(load(measurement[key])["date"])
     date: str = measurement["date"]
     if date not in (DOCS / measurement["page"].partition("#")[0]).read_text(encoding="utf-8"):
         raise SystemExit(f"{measurement['page']} does not say {date}")
@@ -187,6 +202,9 @@ def where(measurement: Json) -> str:
     if "by" in measurement:
         machine = load(measurement["by"])
         return f"simulated on {machine['cores']} cores, {machine['cpu']}"
+    if "emulated" in measurement:
+        report = load(measurement["emulated"])
+        return f"{report['model']['name']}, emulated on {report['machine']['cores']} cores"
     return str(measurement["machine"])
 
 

@@ -80,3 +80,14 @@ def sweep(file: Path, steps: dict[str, list[Step]], subtitle: str) -> None:
         axes.set_ylim(bottom=0)
         axes.set_xlabel("elements of the largest rank over the mean, %")
         axes.set_ylabel("ms")
+
+
+def helpers(file: Path, lines: dict[str, list[tuple[int, float]]], subtitle: str) -> None:
+    """How many times as fast as one core's copy, over the number of helpers, by size."""
+    with _picture(file, f"PingPong by number of helpers, {subtitle}") as axes:
+        for name, points in lines.items():
+            counts, factors = zip(*sorted(points), strict=True)
+            axes.plot(counts, factors, marker="o", ms=4, label=name)
+        axes.axhline(1, color="0.3", lw=1)
+        axes.set_xlabel("helpers beside the pair")
+        axes.set_ylabel("times as fast as one core's copy")

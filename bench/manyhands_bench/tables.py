@@ -64,7 +64,7 @@ def range_text(c: Comparison) -> str:
     return f"{factor_text(c.low)}-{factor_text(c.high)}" + (" !" if c.noisy else "")
 
 
-def _table(title: str, columns: list[str]) -> Table:
+def plain_table(title: str, columns: list[str]) -> Table:
     table = Table(
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
@@ -80,7 +80,7 @@ def two_arms(title: str, rows: Rows, limits: dict[int, Limit]) -> Table:
     columns = ["", "plain", arm, "ratio", "range"]
     if with_rates:
         columns += ["GB/s", "memcpy 1/2 cores", "of limit"]
-    table = _table(title, columns)
+    table = plain_table(title, columns)
     for variant, c in rows:
         row = [
             _row_text(variant, c.subject),
@@ -113,7 +113,7 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
 def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Beside]) -> Table:
     """Two arms; beside each the hand-written loop on one core and on two, and memcpy on two."""
     columns = ["", base, rows[0][1].arm, "ratio", "range", "loop 1/2", "memcpy 2"]
-    table = _table(title, columns)
+    table = plain_table(title, columns)
     one_way = len({c.subject.kind for _, c in rows}) == 1
     for _, c in rows:
         also = beside[c.subject]
@@ -138,7 +138,7 @@ def _pair_text(one: float, both: float) -> str:
 def many_arms(title: str, rows: Rows) -> Table:
     """Plain time, then the ratio of every arm."""
     arms = list(dict.fromkeys(c.arm for _, c in rows))
-    table = _table(title, ["", "plain", *arms])
+    table = plain_table(title, ["", "plain", *arms])
     for variant, subject in dict.fromkeys((variant, c.subject) for variant, c in rows):
         row = {c.arm: c for name, c in rows if (name, c.subject) == (variant, subject)}
         plain = time_text(next(iter(row.values())).plain_ns)
@@ -153,7 +153,7 @@ def many_arms(title: str, rows: Rows) -> Table:
 def gains(title: str, found: list[Gain]) -> Table:
     """The part of the possible gain, by way to compile and loop, with the range of the rounds."""
     loops = list(dict.fromkeys(gain.loop for gain in found))
-    table = _table(f"{title}: of the possible gain (range of the rounds)", ["", *loops])
+    table = plain_table(f"{title}: of the possible gain (range of the rounds)", ["", *loops])
     for variant in dict.fromkeys(gain.variant for gain in found):
         row = {gain.loop: gain for gain in found if gain.variant == variant}
         table.add_row(variant, *(_gain_text(row[loop]) if loop in row else "" for loop in loops))
@@ -168,7 +168,7 @@ def _gain_text(gain: Gain) -> str:
 def rank_times(title: str, found: list[RankTime]) -> Table:
     """A row per rank: the time in its own loop."""
     arms = list(found[0].arms)
-    table = _table(f"{title}: time of each rank in its loop", ["", *arms])
+    table = plain_table(f"{title}: time of each rank in its loop", ["", *arms])
     for time in found:
         cells = [time_text(time.arms[arm]) if arm in time.arms else "" for arm in arms]
         table.add_row(f"{time.loop}, rank {time.rank}", *cells)
@@ -178,7 +178,7 @@ def rank_times(title: str, found: list[RankTime]) -> Table:
 def sweep(title: str, steps: list[Step]) -> Table:
     """A row per imbalance, in both of its measures, and the growth of the times."""
     columns = ["largest over mean", "over smallest", "plain", "shared", "ratio"]
-    table = _table(title, columns)
+    table = plain_table(title, columns)
     for step in steps:
         plain, shared = median(step.plain), median(step.shared)
         over = (f"+{step.over_mean:.0%}", f"+{step.over_smallest:.0%}")
@@ -191,7 +191,7 @@ def sweep(title: str, steps: list[Step]) -> Table:
 def streams(title: str, lines: list[Line]) -> Table:
     """Copy rates in GB/s: a row per way, size and chunk, a column per number of ranks."""
     counts = sorted({line["ranks"] for line in lines})
-    table = _table(title, ["way", "bytes", "chunk", *(f"{n} ranks" for n in counts)])
+    table = plain_table(title, ["way", "bytes", "chunk", *(f"{n} ranks" for n in counts)])
     rows: dict[tuple[str, int, int], dict[int, list[float]]] = {}
     for line in lines:
         key = (line["way"], line["bytes"], line.get("chunk", 0))
@@ -204,7 +204,7 @@ def streams(title: str, lines: list[Line]) -> Table:
 
 def bars(verdicts: dict[str, list[Verdict]]) -> Table:
     """Every bar under every MPI: the measured number, and if it meets the bar."""
-    table = _table("Bars: median over the rounds, the worst size or call decides", ["bar"])
+    table = plain_table("Bars: median over the rounds, the worst size or call decides", ["bar"])
     for name in verdicts:
         table.add_column(name, justify="right", no_wrap=True)
     for row in zip(*verdicts.values(), strict=True):
@@ -224,7 +224,7 @@ def _verdict(v: Verdict) -> Text:
 def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
     """The bars of noncontiguous messages, a row for each MPI, since bars differ by MPI."""
     columns = ["bar", "MPI", "at least", "worst", "range", ""]
-    table = _table("Bars of X-Z planes: median over the rounds, the worst Z decides", columns)
+    table = plain_table("Bars of X-Z planes: median over the rounds, the worst Z decides", columns)
     for i in range(len(PLANE_BARS)):
         for mpi, row in verdicts.items():
             v = row[i]
@@ -242,7 +242,7 @@ def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
 
 def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
     """The bars of the shared heap, a row for each size, a column for each MPI."""
-    table = _table(
+    table = plain_table(
         "Bars with a shared heap: median, and in how many rounds it is reached", ["", "at least"]
     )
     for name in verdicts:
@@ -266,7 +266,7 @@ def _heap_verdict(v: HeapVerdict) -> Text:
 
 def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:
     """The bars of shared loops, a row for each MPI that they were measured under."""
-    table = _table(
+    table = plain_table(
         "Bars of shared loops: median over the rounds, the worst loop decides",
         ["bar", "MPI", "measured", "range", ""],
     )

@@ -7,6 +7,8 @@
 
 #include <cstdint>
 
+#include "base/emulated.hpp"
+
 namespace mh {
 
 inline std::uint64_t ticks() {
@@ -17,7 +19,7 @@ inline std::uint64_t ticks() {
 double ticks_per_ns();
 
 inline std::uint64_t ticks_from_ns(double ns) {
-  return static_cast<std::uint64_t>(ns * ticks_per_ns());
+  return static_cast<std::uint64_t>(ns * ticks_per_ns() * emulated::dilation);
 }
 inline double ns_from_ticks(std::uint64_t t) { return static_cast<double>(t) / ticks_per_ns(); }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "base/emulated.hpp"
 #include "layout/abreast.hpp"
 #include "layout/kernels.hpp"
 
@@ -90,6 +91,8 @@ class BlockLister {
 template <bool kPack>
 std::uint64_t move_range(const Elements& elements, StreamRange range, std::byte* stream) {
   range = clip_to_stream(elements, range);
+  const emulated::Leaf leaf(emulated::Way::blocks, emulated::kOwnPlace, emulated::kOwnPlace,
+                            range.end - range.begin);
   detail::PackSink<kPack> mover(stream, elements.cache_level);
   walk_range(*elements.layout, elements.count, elements.base, range, mover);
   if (!kPack && elements.cache_level == CacheLevel::memory) detail::far::fence_stores();

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "base/tuning.hpp"
 #include "lend/threads.hpp"
 
@@ -182,6 +183,7 @@ LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_
   last_owner_ = owner;
   lent_at_ = ticks();
   whole_at_ = lent_at_ + unit;
+  emulated::hand_over();
   channel.unit.store(unit, std::memory_order_relaxed);
   // release: pairs with the acquire of the helper in Pool::live().
   channel.word.store(word(ChannelState::lent), std::memory_order_release);

@@ -7,10 +7,19 @@
 #include <cerrno>
 #include <cstring>
 
+#include "base/emulated.hpp"
+
 namespace mh::memory {
 namespace {
 
 constexpr Status kRefused{Code::refused, EPERM};
+
+emulated::Place place_of(const View& view) { return {view.rank, view.address}; }
+
+emulated::Way way_of(const std::byte* to, const std::byte* from) {
+  if (to != nullptr && from != nullptr) return emulated::Way::copy;
+  return to == nullptr && from == nullptr ? emulated::Way::twice : emulated::Way::kernel;
+}
 
 View block_of(const View& whose, const iovec& block) {
   return {reinterpret_cast<std::uint64_t>(block.iov_base), whose.pid, whose.rank};
@@ -36,6 +45,8 @@ Status Reach::kernel_write(const View& remote, const void* local, std::size_t by
 
 Status Reach::read(void* local, const View& remote, std::size_t bytes) const {
   const std::byte* from = here(remote, bytes);
+  const emulated::Leaf leaf(from == nullptr ? emulated::Way::kernel : emulated::Way::copy,
+                            emulated::kOwnPlace, place_of(remote), bytes);
   if (from == nullptr) return kernel_read(local, remote, bytes);
   std::memcpy(local, from, bytes);
   return {};
@@ -43,6 +54,8 @@ Status Reach::read(void* local, const View& remote, std::size_t bytes) const {
 
 Status Reach::write(const View& remote, const void* local, std::size_t bytes) const {
   std::byte* to = to_here(remote, bytes);
+  const emulated::Leaf leaf(to == nullptr ? emulated::Way::kernel : emulated::Way::copy,
+                            place_of(remote), emulated::kOwnPlace, bytes);
   if (to == nullptr) return kernel_write(remote, local, bytes);
   std::memcpy(to, local, bytes);
   return to_here(remote, bytes) != nullptr ? Status{} : kernel_write(remote, local, bytes);
@@ -76,6 +89,7 @@ Status Reach::copy(const View& to, const View& from, std::size_t bytes,
   if (bytes == 0) return {};
   const std::byte* source = here(from, bytes);
   std::byte* target = to_here(to, bytes);
+  const emulated::Leaf leaf(way_of(target, source), place_of(to), place_of(from), bytes);
   if (source == nullptr && target == nullptr) return copy_between_others(to, from, bytes, scratch);
   if (source == nullptr) return kernel_read(target, from, bytes);
   if (target == nullptr) return kernel_write(to, source, bytes);

@@ -18,6 +18,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/emulated.hpp"
 #include "base/fd.hpp"
 
 namespace mh::node {
@@ -119,6 +120,7 @@ Result<Node> Node::join(std::span<std::byte> memory, std::uint32_t me, std::uint
                          ranks)) {
     return Status{Code::mismatch, 0};
   }
+  emulated::enter(me, memory.data());
   Node node(memory, me);
   node.write_own_record(world_rank);
   return node;
@@ -132,7 +134,7 @@ std::uint16_t Node::numa_of_cpu(std::int32_t cpu) const {
 void Node::follow_core() {
   if (header_->numa_nodes < 2) return;
   std::atomic<std::uint16_t>& home = mine().numa;
-  const std::uint16_t here = numa_of_cpu(::sched_getcpu());
+  const std::uint16_t here = numa_of_cpu(emulated::cpu(::sched_getcpu()));
   // The load comes first: other ranks read this line, and the node seldom changes.
   if (home.load(std::memory_order_relaxed) != here) home.store(here, std::memory_order_relaxed);
 }
@@ -143,7 +145,7 @@ void Node::write_own_record(std::uint32_t world_rank) {
   own->start_time = proc_is_ours() ? start_time_of(own->pid) : 0;
   own->pid_namespace = own_pid_namespace();
   own->world_rank = world_rank;
-  own->cpu = ::sched_getcpu();
+  own->cpu = emulated::cpu(::sched_getcpu());
   own->numa.store(numa_of_cpu(own->cpu), std::memory_order_relaxed);
   const CpuSet cpus = allowed_cpus();
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {

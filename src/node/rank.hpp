@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "base/emulated.hpp"
 #include "node/named_locks.hpp"
 
 namespace mh::node {
@@ -99,9 +100,11 @@ struct alignas(kCacheLine) WorkBoard {
   std::atomic<std::uint64_t> bits[kMaxRanks / 64];
 
   void post(std::uint32_t rank) {
+    emulated::touch(&bits[rank / 64], emulated::Access::write);
     bits[rank / 64].fetch_or(1ULL << (rank % 64), std::memory_order_relaxed);
   }
   void clear(std::uint32_t rank) {
+    emulated::touch(&bits[rank / 64], emulated::Access::write);
     bits[rank / 64].fetch_and(~(1ULL << (rank % 64)), std::memory_order_relaxed);
   }
   [[nodiscard]] bool posted(std::uint32_t rank) const {

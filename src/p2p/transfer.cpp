@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "base/emulated.hpp"
+
 namespace mh::p2p {
 
 Transfer::Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper,
@@ -13,6 +15,7 @@ Transfer::Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper,
       keeper_(keeper),
       job_(work.bytes == 0 ? nullptr : keeper.open(work, shapes, audience)) {
   if (job_ == nullptr || shown == nullptr) return;
+  emulated::match();
   // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
   shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);
   shown->change(SlotState::claimed);

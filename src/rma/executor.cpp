@@ -7,6 +7,7 @@
 #include <new>
 #include <utility>
 
+#include "base/emulated.hpp"
 #include "memory/view.hpp"
 
 namespace mh::rma {
@@ -193,6 +194,9 @@ Status Executor::run(const BoundOperation& operation, layout::StreamRange range)
 }
 
 Status Executor::run_piece(const BoundOperation& operation, layout::StreamRange range) {
+  const memory::View& target = operation.target.base;
+  const emulated::Leaf leaf(emulated::Way::reduce, {target.rank, target.address + range.begin},
+                            emulated::kOwnPlace, range.end - range.begin);
   const std::byte* origin = nullptr;
   if (operation.what.has_origin) {
     const Status read = gather(operation.origin, range, scratch(kOfOrigin), &origin);

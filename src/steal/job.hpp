@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "base/cacheline.hpp"
+#include "base/emulated.hpp"
 #include "layout/compact.hpp"
 #include "memory/view.hpp"
 
@@ -40,7 +41,14 @@ struct CopySpec {
   std::uint32_t chunk_bytes;
   CopyOrder order;
   bool shaped = false;  // scattered at an end; see Shapes
+  // With both_ends: the chunks of a region, if each claim goes to another region than the last; 0:
+  // claims go to neighbours.
+  std::uint32_t region_chunks = 0;
 };
+
+// The kernel locks the pages of a process in regions of this size (the pages of one table), so
+// ranks that copy in the same region by the kernel wait for each other.
+inline constexpr std::uint32_t kPageRegion = 2U << 20U;
 
 // Offsets of the bytes from the addresses of the two views; chunks are parts of the packed stream.
 // Lies beside a `shaped` job, and is written and read at the same times as the job's CopySpec.
@@ -70,6 +78,7 @@ class alignas(kCacheLine) Job {
   // Any rank. A check without a write, so that idle ranks do not steal the line from the owner.
   // relaxed: a stale answer costs a wasted claim or a missed chunk, never correctness.
   [[nodiscard]] bool has_work() const {
+    emulated::touch(&ticket_, emulated::Access::read);
     return remaining(ticket_.load(std::memory_order_relaxed)) > 0;
   }
 
@@ -85,6 +94,7 @@ class alignas(kCacheLine) Job {
   // Owner. True once every chunk is finished; the bytes copied by all thieves are then visible to
   // the owner.
   [[nodiscard]] bool finished() const {
+    emulated::touch(&done_, emulated::Access::read);
     // acquire: pairs with the release in finish() of every thief (a release sequence through the
     // RMWs).
     return done_.load(std::memory_order_acquire) == chunks_;
@@ -102,6 +112,8 @@ class alignas(kCacheLine) Job {
   bool take(Chunk& chunk, ClaimSide side);
   // The index of the claimed chunk; `ticket` is the value before the claim.
   [[nodiscard]] std::uint64_t index_of(std::uint64_t ticket, ClaimSide side) const;
+  // The chunk at that position of the order from the low end to the high end.
+  [[nodiscard]] std::uint64_t chunk_at(std::uint64_t position) const;
 
   // The high half of the ticket counts down from `chunks`; the bias keeps late decrements from
   // borrowing. Every decrement follows a has_work(), so each rank is at most one decrement below

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "steal/slots.hpp"
 
+#include "base/emulated.hpp"
+
 namespace mh::steal {
 
 void SlotBits::show(std::uint32_t slot) {
   // relaxed, both: hints. A thief that sees them early finds a closed ticket.
+  emulated::touch(open_, emulated::Access::write);
   open_->fetch_or(1U << slot, std::memory_order_relaxed);
   board_->post(rank_);
 }
@@ -14,6 +17,7 @@ void SlotBits::hide(std::uint32_t slot) {
   // relaxed: only this rank writes `open`. The load comes first, because the owner calls this in a
   // loop.
   if ((open_->load(std::memory_order_relaxed) & bit) == 0) return;
+  emulated::touch(open_, emulated::Access::write);
   const std::uint32_t before = open_->fetch_and(~bit, std::memory_order_relaxed);
   if (before != bit) return;  // already hidden, or other slots are still shown
   board_->clear(rank_);

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "observe/trace.hpp"
 
 namespace mh::steal {
@@ -61,6 +62,8 @@ Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const C
         .base = layout::address_of(bytes) - static_cast<std::uint64_t>(shape.low),
         .cache_level = cache_level};
   };
+  const emulated::Leaf leaf(emulated::Way::blocks, {work.to.rank, work.to.address + chunk.offset},
+                            {work.from.rank, work.from.address + chunk.offset}, chunk.bytes);
   std::byte little[kLittleScratch];
   layout::copy_range(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
                      {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
@@ -128,6 +131,7 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
 
 bool Thief::help_rank(std::uint32_t victim) {
   JobSlots& slots = slots_of(victim);
+  emulated::touch(&slots.open, emulated::Access::read);
   // relaxed: a hint; the ticket of each job decides.
   std::uint32_t open = slots.open.load(std::memory_order_relaxed);
   for (; open != 0; open &= open - 1) {

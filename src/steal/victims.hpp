@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/emulated.hpp"
 #include "node/rank.hpp"
 
 namespace mh::steal {
@@ -28,6 +29,7 @@ class VictimChoice {
     Mask found;  // NOLINT(cppcoreguidelines-pro-type-member-init): only words in use are read
     std::uint32_t victims = 0;
     for (std::uint32_t word = 0; word * 64 < ranks; ++word) {
+      emulated::touch(&board.bits[word], emulated::Access::read);
       // relaxed: a hint, see WorkBoard.
       found[word] = those_of(board.bits[word].load(std::memory_order_relaxed), word * 64, counts);
       victims += static_cast<std::uint32_t>(std::popcount(found[word]));

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/atomics.hpp"
+#include "base/emulated.hpp"
 #include "base/tuning.hpp"
 #include "observe/trace.hpp"
 #include "threads/admission.hpp"
@@ -123,6 +124,7 @@ class WaitScope {
   // the core is kept, as the MPI library keeps it: any other job would get the core for a time
   // slice, a hundred times the latency of a message.
   void back_off() {
+    if (emulated::pause()) return;
     if (g_waits.rules.oversubscribed || (g_waits.rules.yields && !spins())) {
       sched_yield();
     } else {
@@ -167,6 +169,7 @@ void until_as_guest(detail::Predicate done) {
   while (!done()) {
     if (const HelpLock lock; lock && do_own_duties()) continue;
     g_waits.actions->between_polls();
+    if (emulated::pause()) continue;
     if (has_returned_core) {
       sched_yield();  // the core is now used by its owner
     } else if (ticks() < patience_ends) {

@@ -18,6 +18,7 @@ sys.path[:0] = [str(DOCS), str(ROOT / "bench")]
 
 import make_results  # noqa: E402
 from manyhands_bench.cases import CASES  # noqa: E402
+from manyhands_bench.emulated_cases import MAKERS  # noqa: E402
 
 Row = dict[str, Any]
 ROWS = {name: make_results.load(f"papers/{name}.json")["rows"] for name in make_results.PAPERS}
@@ -81,7 +82,7 @@ def test_commands_of_rows_exist() -> None:
     commands = [row["again"] for rows in ROWS.values() for row in rows if "again" in row]
     cases = {case.name for case in CASES}
     named = {name for command in commands for name in re.findall(r"--only ([\w-]+)", command)}
-    assert named and named <= cases
+    assert named and named <= cases | set(MAKERS)
     paths = {word for command in commands for word in command.split() if "/" in word}
     assert {
         path for path in paths - {"build/bin/mh-lci-structures"} if not (ROOT / path).exists()

@@ -17,7 +17,19 @@ from statistics import median
 from typing import Annotated, Any
 
 import typer
-from manyhands_bench import host, launch, loops, mpis, runs, show
+from manyhands_bench import (
+    emulated,
+    emulated_cases,
+    emulated_nodes,
+    emulated_results,
+    emulated_show,
+    host,
+    launch,
+    loops,
+    mpis,
+    runs,
+    show,
+)
 from manyhands_bench.cases import CASES, Case, select
 from manyhands_bench.loops import Record
 from rich.console import Console
@@ -96,6 +108,14 @@ def bench(
         bool, typer.Option("--oversubscribe", help="Also run cases with more ranks than cores.")
     ] = False,
     list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
+    emulate: Annotated[
+        str | None,
+        typer.Option(
+            "--emulate",
+            metavar="MODEL",
+            help="Emulate a node of many cores, e.g. broadwell-36 (bench/emulate/models).",
+        ),
+    ] = None,
 ) -> None:
     """Measure programs plain and helped in turn, with the memcpy limit of the same run."""
     console = _console()
@@ -104,8 +124,14 @@ def bench(
         return
     if plot_file is not None and importlib.util.find_spec("matplotlib") is None:
         say.fail("--plot needs matplotlib: pip install matplotlib")
+    if emulate is not None:
+        _emulate(console, emulate, only or [], mpi or [], json_file, plot_file, library)
+        return
     if stored is not None:
         report = _stored(stored)
+        if report["what"] == emulated_results.WHAT:
+            emulated_show.report(console, report)
+            return
     else:
         preload = (
             None
@@ -131,6 +157,62 @@ def bench(
         with writing(plot_file):
             show.draw(console, report, plot_file, pick)
     if any(record["errors"] for record in report["records"]):
+        raise typer.Exit(1)
+
+
+def _emulate(
+    console: Console,
+    name: str,
+    only: list[str],
+    mpi: list[str],
+    json_file: Path | None,
+    plot_file: Path | None,
+    library: Path | None,
+) -> None:
+    """Runs the cases of emulated nodes under one MPI, shows and stores the results."""
+    root = _checkout()
+    if name not in emulated_nodes.names(root):
+        found = ", ".join(emulated_nodes.names(root))
+        say.fail(f"no model {name}; there are {found}", say.USAGE)
+    library = library or emulated.library_of(root)
+    if not library.exists():
+        say.fail(
+            f"{library} is missing: cmake -S . -B build-emulate -G Ninja -DMH_EMULATE=ON "
+            "-DMH_TESTS=OFF && cmake --build build-emulate"
+        )
+    here = host.describe()
+    model = emulated_nodes.load(root, name)
+    given = emulated.Conditions(model, _builds(mpi)[0], here, root, library)
+    try:
+        todo = emulated.steps(emulated_cases.series_of(model, only))
+    except ValueError as error:
+        say.fail(str(error), say.USAGE)
+    with _progress(console) as progress:
+        task = progress.add_task("", total=len(todo))
+
+        def advance(text: str) -> None:
+            progress.update(task, description=text, advance=1, refresh=True)
+
+        results, errors = emulated.run_all(todo, given, advance)
+    report = {
+        "what": emulated_results.WHAT,
+        "emulated": True,
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "model": {"name": name, **model.data},
+        "machine": dataclasses.asdict(here),
+        "mpi": given.build.name,
+        "records": results,
+        "errors": errors,
+    }
+    if json_file is not None:
+        with writing(json_file):
+            json_file.write_text(emulated_results.as_text(report))
+        console.print(f"wrote {json_file}", soft_wrap=True)
+    emulated_show.report(console, report)
+    if plot_file is not None:
+        with writing(plot_file):
+            emulated_show.draw(plot_file, report)
+    if errors:
         raise typer.Exit(1)
 
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "base/say.hpp"
 #include "base/settings.hpp"
 #include "base/tuning.hpp"
@@ -111,7 +112,7 @@ std::string make_segment(Invitation& invitation) {
   const std::size_t bytes = node::Node::bytes_needed(config.ranks, area_bytes());
   auto segment = node::Segment::create(bytes);
   if (!segment) return reason("no shared memory", segment.status());
-  auto topology = node::load_topology();
+  auto topology = node::load_topology(emulated::topology());
   const Status initialised =
       node::Node::initialise({segment->data(), segment->size()}, config.ranks, area_bytes(),
                              topology ? *topology : node::Topology{});

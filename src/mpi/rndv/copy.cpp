@@ -205,8 +205,9 @@ std::optional<MessagePath> copy_contiguous(const ClaimedMessage& message) {
 
 bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                  steal::CopyOrder order, p2p::SendSlot* send) {
-  const steal::CopySpec work = work_of(to, from, bytes, order);
+  steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
+  if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
   if (mapped || config.single_copy) return copy_as_job(work, mapped, nullptr, send);
   return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
 }

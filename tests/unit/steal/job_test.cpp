@@ -243,6 +243,28 @@ TEST(Job, from_both_ends_the_owner_takes_the_low_chunks_and_all_others_the_high_
   EXPECT_TRUE(job.finished());
 }
 
+TEST(Job, claims_go_from_region_to_region) {
+  CopySpec work = work_of(700, 100, CopyOrder::both_ends);
+  work.region_chunks = 2;  // regions of the chunks 0 1, 2 3, 4 5; chunk 6 is after them
+  Job job;
+  job.open(work);
+  std::vector<std::uint64_t> owner;
+  std::vector<std::uint64_t> others;
+  for (int i = 0; i < 3; ++i) {
+    Chunk chunk{};
+    ASSERT_TRUE(job.claim(chunk, ClaimSide::owner));
+    owner.push_back(chunk.offset);
+    ASSERT_TRUE(job.claim(chunk, ClaimSide::other));
+    others.push_back(chunk.offset);
+  }
+  EXPECT_EQ(owner, (std::vector<std::uint64_t>{0, 200, 400}));
+  EXPECT_EQ(others, (std::vector<std::uint64_t>{600, 500, 300}));
+  Chunk last{};
+  ASSERT_TRUE(job.claim(last, ClaimSide::other));
+  EXPECT_EQ(last.offset, 100U);
+  EXPECT_FALSE(job.claim(last, ClaimSide::owner));
+}
+
 TEST(Job, an_order_from_one_end_does_not_ask_who_claims) {
   for (const CopyOrder order : {CopyOrder::low_to_high, CopyOrder::high_to_low}) {
     Job job;

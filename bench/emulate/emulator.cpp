@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The emulating side of src/base/emulated.hpp: what a leaf costs, and who waits for whom.
+//
+// A thread's *due time* is when its last emulated work ended. A thread that wakes late begins its
+// next work at the due time, so the lateness of this machine does not add up; after more than
+// kLateness it begins now. A file that all ranks map has the state of the modelled node: the number
+// of active copiers of each NUMA node, and the core that has each line. It also has the last writer
+// of each 32 KB of a buffer, and the time until which a line or the pages of a process are taken.
+//
+// Limits: loads and stores of the program are not seen, nor is the MPI library. Two addresses may
+// share an entry of a table. Times below kSleepNs are added to the thread's next work.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <new>
+
+#include "base/emulated.hpp"
+#include "model.hpp"
+
+namespace mh::emulated {
+namespace {
+
+constexpr std::uint64_t kPiece = 32U << 10U;
+constexpr double kPage = 4096;
+constexpr std::uint64_t kRegion = 2U << 20U;  // pages that one lock of the kernel guards
+constexpr std::size_t kLines = 1U << 14U;
+constexpr std::size_t kPieces = 1U << 18U;
+constexpr std::uint32_t kRanks = 1024;
+constexpr std::int64_t kSleepNs = 150'000;
+constexpr std::int64_t kLateness = 1'500'000;
+
+struct alignas(64) Line {
+  std::atomic<std::int64_t> free_at;
+  std::atomic<std::uint32_t> version;  // counts the writes by another core than before
+  std::atomic<std::uint32_t> writer;   // rank + 1
+  std::atomic<std::uint32_t> readers;  // since the last write
+};
+
+// The time that a rank has spent, in nanoseconds of the model. `mh bench` reads this part of the
+// file.
+struct Spent {
+  std::atomic<std::uint64_t> in_leaves;
+  std::atomic<std::uint64_t> in_lines;
+};
+
+// relaxed, everywhere: the ranks compare times, and no data goes with them.
+struct Shared {
+  Spent spent[kRanks];
+  Line lines[kLines];
+  Line regions[kLines];
+  // A piece of a buffer: its last writer, and the counts below at that time, in pieces.
+  std::atomic<std::uint64_t> pieces[kPieces];
+  std::atomic<std::uint32_t> active[kRanks];  // halves of copiers, by NUMA node
+  alignas(64) std::atomic<std::uint64_t> copied;
+  std::atomic<std::uint64_t> copied_by[kRanks];
+};
+
+struct Emulator {
+  emulate::Plan plan;
+  Shared* shared = nullptr;
+  std::uint32_t me = 0;
+  std::uintptr_t segment = 0;
+  std::atomic<std::uint32_t> seen[kLines] = {};  // versions that this rank has in its cache
+};
+Emulator* emulator = nullptr;
+
+constinit thread_local std::int64_t t_due = 0;
+constinit thread_local int t_leaves = 0;
+
+std::int64_t now_ns() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
+}
+
+std::int64_t begin() {
+  const std::int64_t now = now_ns();
+  return now - t_due < kLateness ? t_due : now;
+}
+
+void sleep_until(std::int64_t due) {
+  const timespec at{.tv_sec = due / 1'000'000'000, .tv_nsec = due % 1'000'000'000};
+  while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, nullptr) != 0) {
+  }
+}
+
+void end_at(std::int64_t due) {
+  t_due = due;
+  if (due - now_ns() > kSleepNs) sleep_until(due);
+}
+
+std::int64_t dilated(double ns) { return static_cast<std::int64_t>(ns * emulator->plan.dilation); }
+
+const emulate::Model& model() { return emulator->plan.model; }
+std::uint16_t numa_of(std::uint32_t rank) {
+  return rank < emulator->plan.numa.size() ? emulator->plan.numa[rank] : std::uint16_t{0};
+}
+std::uint32_t owner_of(const Place& place) {
+  return place.rank == kOwnPlace.rank ? emulator->me : place.rank;
+}
+bool is_near(std::uint32_t rank) { return numa_of(rank) == numa_of(emulator->me); }
+
+std::size_t mixed(std::uint64_t key, std::size_t entries) {
+  return (key * 0x9e3779b97f4a7c15ULL >> 20U) % entries;
+}
+
+// Takes a line for `length` from `at` on, after those who have it. Returns the end.
+std::int64_t reserve(std::atomic<std::int64_t>& free_at, std::int64_t at, std::int64_t length) {
+  std::int64_t free = free_at.load(std::memory_order_relaxed);
+  std::int64_t end = 0;
+  do {
+    end = std::max(free, at) + length;
+  } while (!free_at.compare_exchange_weak(free, end, std::memory_order_relaxed));
+  return end;
+}
+
+void count(std::atomic<std::uint64_t>& spent, std::int64_t from, std::int64_t to) {
+  const double ns = static_cast<double>(to - from) / emulator->plan.dilation;
+  spent.fetch_add(static_cast<std::uint64_t>(ns), std::memory_order_relaxed);
+}
+
+// ---- Copies -----------------------------------------------------------------------------------
+
+// The number of cores that copy to or from the memory of that rank's NUMA node.
+double active_at(std::uint32_t rank) {
+  const auto halves = emulator->shared->active[numa_of(rank)].load(std::memory_order_relaxed);
+  return std::max(1.0, halves / 2.0);
+}
+
+void count_active(const Place& to, const Place& from, bool begins) {
+  for (const Place* place : {&to, &from}) {
+    auto& count = emulator->shared->active[numa_of(owner_of(*place))];
+    begins ? count.fetch_add(1, std::memory_order_relaxed)
+           : count.fetch_sub(1, std::memory_order_relaxed);
+  }
+}
+
+std::atomic<std::uint64_t>& entry_of(const Place& place) {
+  const std::uint64_t key = std::uint64_t{owner_of(place)} << 44U ^ place.address / kPiece;
+  return emulator->shared->pieces[mixed(key, kPieces)];
+}
+
+constexpr std::uint64_t kCount = (1ULL << 26U) - 1;
+
+// The last write to a piece of a buffer.
+struct Written {
+  std::uint32_t by;        // rank + 1; 0: nobody
+  double since_by_writer;  // bytes that the writer has copied since
+  double since;            // bytes that all have copied since
+};
+
+Written last_write(const Place& to) {
+  const Shared& shared = *emulator->shared;
+  const std::uint64_t word = entry_of(to).load(std::memory_order_relaxed);
+  const auto by = static_cast<std::uint32_t>(word >> 52U);
+  if (by == 0) return {0, HUGE_VAL, HUGE_VAL};
+  const auto since = [](const std::atomic<std::uint64_t>& now, std::uint64_t then) {
+    return static_cast<double>((now.load(std::memory_order_relaxed) - then) & kCount) * kPiece;
+  };
+  return {by, since(shared.copied_by[by - 1], word >> 26U & kCount),
+          since(shared.copied, word & kCount)};
+}
+
+void note_write(const Place& to) {
+  Shared& shared = *emulator->shared;
+  const auto all = shared.copied.fetch_add(1, std::memory_order_relaxed);
+  const auto mine = shared.copied_by[emulator->me].fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t by = emulator->me + 1;
+  entry_of(to).store(by << 52U | (mine & kCount) << 26U | (all & kCount),
+                     std::memory_order_relaxed);
+}
+
+// The rate of this core between its caches and the memory of that rank.
+double rate_at(const emulate::Curve& curve, std::uint32_t rank) {
+  return curve.each(active_at(rank)) * (is_near(rank) ? 1 : model().remote_copy);
+}
+
+struct Piece {
+  Way way;
+  Place to;
+  Place from;
+  double bytes;
+};
+
+// Half of the time goes into reading and half into writing. Lines that another core has written
+// last come from its cache before they are written again; what is sent is read by all.
+double copy_ns(const Piece& piece, const Written& last) {
+  const std::uint32_t to = owner_of(piece.to);
+  const std::uint32_t from = owner_of(piece.from);
+  const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
+  double to_rate = rate_at(curve, to);
+  const bool elsewhere =
+      last.by != 0 && last.by - 1 != emulator->me && last.since_by_writer < model().l2_bytes / 2;
+  const double from_rate = rate_at(curve, from);
+  if (elsewhere) {
+    const double cores = std::max(2.0, active_at(to));
+    const double far = is_near(last.by - 1) ? 1 : model().remote_line;
+    to_rate = std::min(to_rate, model().between.each(cores) / far);
+  }
+  return piece.bytes / 2 / to_rate + piece.bytes / 2 / from_rate;
+}
+
+// A single core's rate, slowed as copies are slowed by the other active cores.
+double slowed(double rate, const Piece& piece, const Written& last) {
+  const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
+  const double alone = piece.bytes / curve.each(1);
+  return piece.bytes / rate * std::max(1.0, copy_ns(piece, last) / alone);
+}
+
+double piece_ns(const Piece& piece, const Written& last) {
+  const double pages = piece.bytes / kPage;
+  switch (piece.way) {
+    case Way::copy:
+      return copy_ns(piece, last);
+    case Way::kernel:
+      return copy_ns(piece, last) + pages * model().page_ns;
+    case Way::twice:  // the second copy is out of a scratch buffer in the cache
+      return copy_ns(piece, last) + piece.bytes / model().copy.front().curve.each(1) +
+             2 * pages * model().page_ns;
+    case Way::blocks:
+      return slowed(model().blocks, piece, last);
+    case Way::reduce:
+      return slowed(model().reduce, piece, last);
+  }
+  return 0;
+}
+
+// The kernel locks and counts pages of another process; cores that do so in the same region take
+// turns.
+std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
+  const std::uint32_t rank = owner_of(of);
+  if (rank == emulator->me) return at;
+  const std::uint64_t key = std::uint64_t{rank} << 44U ^ of.address / kRegion;
+  Line& line = emulator->shared->regions[mixed(key, kLines)];
+  const std::uint32_t before = line.writer.exchange(emulator->me + 1, std::memory_order_relaxed);
+  if (before == emulator->me + 1 || before == 0) return at;
+  // The line of a lock moves once for a core that finds the lock free, and twice for one that
+  // waits.
+  const bool waits = line.free_at.load(std::memory_order_relaxed) > at;
+  const double ns = bytes / kPage * (waits ? model().page_lines : 1) * model().line_ns;
+  return reserve(line.free_at, at, dilated(ns * (is_near(before - 1) ? 1 : model().remote_line)));
+}
+
+std::int64_t after_piece(const Piece& piece, std::int64_t at) {
+  const Written last = last_write(piece.to);
+  std::int64_t due = at + dilated(piece_ns(piece, last));
+  if (piece.way == Way::kernel || piece.way == Way::twice) {
+    due = after_pages(piece.from, piece.bytes, due);
+    due = after_pages(piece.to, piece.bytes, due);
+  }
+  note_write(piece.to);
+  return due;
+}
+
+// ---- Lines ------------------------------------------------------------------------------------
+
+double line_ns(std::uint32_t writer) {
+  const bool near = writer == 0 || is_near(writer - 1);
+  return model().line_ns * (near ? 1 : model().remote_line);
+}
+
+// Waits for the line, and for its way from core to core.
+void take_line(Line& line, std::uint32_t writer) {
+  const std::int64_t from = begin();
+  const std::int64_t due = reserve(line.free_at, from, dilated(line_ns(writer)));
+  count(emulator->shared->spent[emulator->me].in_lines, from, due);
+  end_at(due);
+}
+
+void read_line(Line& line, std::atomic<std::uint32_t>& seen) {
+  const std::uint32_t version = line.version.load(std::memory_order_relaxed);
+  const std::uint32_t writer = line.writer.load(std::memory_order_relaxed);
+  if (seen.load(std::memory_order_relaxed) == version || writer == emulator->me + 1) return;
+  line.readers.fetch_add(1, std::memory_order_relaxed);
+  seen.store(version, std::memory_order_relaxed);
+  take_line(line, writer);
+}
+
+void write_line(Line& line) {
+  const std::uint32_t mine = emulator->me + 1;
+  const std::uint32_t writer = line.writer.exchange(mine, std::memory_order_relaxed);
+  const std::uint32_t readers = line.readers.exchange(0, std::memory_order_relaxed);
+  if (writer == mine && readers == 0) return;
+  line.version.fetch_add(1, std::memory_order_relaxed);
+  take_line(line, writer);
+}
+
+// ---- Start ------------------------------------------------------------------------------------
+
+Shared* map_shared(const char* path) {
+  const int fd = ::open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0 || ::ftruncate(fd, sizeof(Shared)) != 0) return nullptr;
+  void* const found = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  ::close(fd);
+  return found == MAP_FAILED ? nullptr : static_cast<Shared*>(found);
+}
+
+[[gnu::constructor]] void load() {
+  const char* const path = ::getenv("MANYHANDS_EMULATION");
+  if (path == nullptr) return;
+  auto* made = new (std::nothrow) Emulator;
+  if (made == nullptr) return;
+  try {
+    made->plan = emulate::read_plan(path);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "emulation: %s: %s\n", path, error.what());
+    return;
+  }
+  made->shared = map_shared(made->plan.shared.c_str());
+  if (made->shared == nullptr) return;
+  ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
+  dilation = made->plan.dilation;
+  emulator = made;
+}
+
+}  // namespace
+
+Leaf::Leaf(Way way, Place to, Place from, std::uint64_t bytes)
+    : way_(way), to_(to), from_(from), bytes_(bytes) {
+  if (emulator == nullptr || t_leaves++ != 0) return;
+  begin_ = begin();
+  count_active(to_, from_, true);
+}
+
+Leaf::~Leaf() {
+  if (emulator == nullptr || --t_leaves != 0) return;
+  const bool by_kernel = way_ == Way::kernel || way_ == Way::twice;
+  std::int64_t due = begin_ + (by_kernel ? dilated(model().call_ns) : 0);
+  for (std::uint64_t done = 0; done < bytes_; done += kPiece) {
+    const auto bytes = static_cast<double>(std::min(kPiece, bytes_ - done));
+    due = after_piece(
+        {way_, {to_.rank, to_.address + done}, {from_.rank, from_.address + done}, bytes}, due);
+    end_at(due);
+  }
+  count(emulator->shared->spent[emulator->me].in_leaves, begin_, due);
+  count_active(to_, from_, false);
+}
+
+void enter(std::uint32_t me, const std::byte* segment) {
+  if (emulator == nullptr) return;
+  emulator->me = me;
+  emulator->segment = reinterpret_cast<std::uintptr_t>(segment);
+}
+
+void touch(const void* line, Access access) {
+  if (emulator == nullptr || emulator->segment == 0) return;
+  const std::uintptr_t at = reinterpret_cast<std::uintptr_t>(line) - emulator->segment;
+  const std::size_t index = mixed(at / 64, kLines);
+  Line& found = emulator->shared->lines[index];
+  access == Access::read ? read_line(found, emulator->seen[index]) : write_line(found);
+}
+
+void match() {
+  if (emulator != nullptr) end_at(begin() + dilated(model().match_ns));
+}
+
+void hand_over() {
+  if (emulator != nullptr) end_at(begin() + dilated(model().hand_over_ns));
+}
+
+bool pause() {
+  if (emulator == nullptr || emulator->segment == 0) return false;
+  const auto nap = static_cast<std::int64_t>(emulator->plan.nap_ns);
+  t_due = std::max(begin(), now_ns() - kSleepNs) + nap;
+  sleep_until(t_due);
+  return true;
+}
+
+std::int32_t cpu(std::int32_t real) {
+  if (emulator == nullptr || emulator->me >= emulator->plan.cpus.size()) return real;
+  return emulator->plan.cpus[emulator->me];
+}
+
+const char* topology() { return emulator == nullptr ? nullptr : model().topology.c_str(); }
+
+}  // namespace mh::emulated

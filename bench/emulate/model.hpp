@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The model of a machine: rates of copies by the number of active cores, and the costs of lines,
+// pages and hand-overs.
+//
+// Read from a *plan*, a JSON file that `mh bench --emulate` writes for a launch: the model of
+// the folder models, the dilation, and the core of each rank. models/README.md explains each
+// number. Pure arithmetic: nanoseconds of the modelled machine, bytes, bytes per ns (GB/s).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace mh::emulate {
+
+// Throughput of all active cores together by their number: ascending, not empty. Between two
+// entries it is linear; beyond the last entry it is constant.
+class Curve {
+ public:
+  Curve() = default;
+  explicit Curve(std::vector<std::pair<double, double>> points) : points_(std::move(points)) {}
+  [[nodiscard]] double total(double cores) const;
+  [[nodiscard]] double each(double cores) const { return total(cores) / cores; }
+
+ private:
+  std::vector<std::pair<double, double>> points_;
+};
+
+struct Model {
+  // Copies within the memory of one NUMA node, by the size of the message that they are part of.
+  struct OfSize {
+    double bytes;
+    Curve curve;
+  };
+  std::vector<OfSize> copy;  // ascending by size
+  Curve between;             // copies of lines that are in another core's cache
+  double l2_bytes = 0;
+  double blocks = 0;      // blocks with gaps, one core
+  double reduce = 0;      // a sum, one core
+  double page_ns = 0;     // of a copy by the kernel, beyond the copying
+  double page_lines = 0;  // transfers a page of the line that guards 2 MB of a process's pages
+  double call_ns = 0;
+  double line_ns = 0;
+  double remote_copy = 1;  // rate to or from the memory of another NUMA node over the near rate
+  double remote_line = 1;  // time of a line between NUMA nodes over the near time
+  double match_ns = 0;
+  double hand_over_ns = 0;
+  std::string topology;
+
+  // The curve for memory that is copied again after `between_bytes` other bytes were copied: twice
+  // the message in a PingPong.
+  [[nodiscard]] const Curve& curve_for(double between_bytes) const;
+};
+
+struct Plan {
+  Model model;
+  double dilation = 1;
+  double nap_ns = 0;                // of real time
+  std::string shared;               // the file that the ranks share
+  std::vector<std::int32_t> cpus;   // by rank
+  std::vector<std::uint16_t> numa;  // by rank
+};
+
+// Throws std::exception if the file is not a plan.
+Plan read_plan(const char* path);
+
+}  // namespace mh::emulate

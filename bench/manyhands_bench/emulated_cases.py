@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The cases of emulated nodes, after the figures of CAB-MPI.
+
+A *series* is a program that is launched with the same ranks and settings for several sizes. Sizes
+of one dilation share a launch. The number of *helpers* is that of the ranks beside the pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from manyhands_bench.emulated_nodes import (
+    ACROSS,
+    BLOCKS,
+    KERNEL,
+    MAPPED,
+    NEAR,
+    Model,
+)
+
+_K, _M = 1 << 10, 1 << 20
+SIZES = (64 * _K, 256 * _K, _M, 4 * _M, 8 * _M, 16 * _M, 64 * _M)
+LARGE = (8 * _M,)
+PLANES = (_M, 8 * _M)
+MANY = 64  # cores; larger models have fewer steps, as each launch takes a minute
+CHUNKS = (16, 32, 64, 128, 256, 512)  # KB
+# The budget of the heap depends on the memory of this machine, which is not the model's.
+HEAP = {"MH_HEAP": "on"}
+NO_HEAP = {"MH_HEAP": "off"}
+STRATEGIES = ("localized", "mixed", "throughput")
+# The rule of the day of the stored run: third ranks in messages of every size.
+IN_ALL = {"MH_HELP_THRESHOLD": "64K", "MH_MAPPED_HELP_THRESHOLD": "16K"}
+
+
+@dataclass(frozen=True)
+class Series:
+    case: str
+    label: str
+    ranks: int
+    where: str
+    how: str
+    sizes: tuple[int, ...]
+    settings: dict[str, str] = field(default_factory=dict)
+    program: str = "pingpong"
+
+    @property
+    def helpers(self) -> int:
+        return self.ranks - 2
+
+
+def _counts(model: Model) -> list[int]:
+    """Ranks: the pair, few helpers, a NUMA node full of ranks, and all cores."""
+    node = model.cores_of_node
+    few = (4, 10) if model.cores <= MANY else ()
+    wanted = (2, *few, node, node + 1, model.cores)
+    return sorted({count for count in wanted if count <= model.cores})
+
+
+def _sizes(model: Model, ranks: int) -> tuple[int, ...]:
+    """Few helpers take seconds of real time for the longest messages."""
+    if model.cores > MANY:
+        return (_M, 8 * _M)
+    return SIZES if ranks >= model.cores_of_node else SIZES[:-1]
+
+
+def _messages(model: Model) -> list[Series]:
+    paths = [(NEAR, MAPPED, HEAP), (ACROSS, MAPPED, HEAP)]
+    if model.cores <= MANY:
+        paths.insert(1, (NEAR, KERNEL, NO_HEAP))
+    return [
+        Series("messages", f"{how}, {where}", ranks, where, how, _sizes(model, ranks), settings)
+        for where, how, settings in paths
+        if where in _wheres(model)
+        for ranks in _counts(model)
+    ]
+
+
+def _wheres(model: Model) -> tuple[str, ...]:
+    return (NEAR, ACROSS) if model.cores_of_node < model.cores else (NEAR,)
+
+
+def _in_all(model: Model) -> list[Series]:
+    return [
+        Series("all-sizes", how, ranks, NEAR, how, SIZES, {**settings, **IN_ALL})
+        for how, settings in ((MAPPED, HEAP), (KERNEL, NO_HEAP))
+        for ranks in (3, 4, 8, 16)
+        if ranks <= model.cores
+    ]
+
+
+def _planes(model: Model) -> list[Series]:
+    return [
+        Series("planes", f"{BLOCKS}, {where}", ranks, where, BLOCKS, PLANES, HEAP, "noncontiguous")
+        for where in _wheres(model)
+        for ranks in _counts(model)
+    ]
+
+
+def _strategies(model: Model) -> list[Series]:
+    return [
+        Series(
+            "strategies",
+            f"{name}, {where}",
+            ranks,
+            where,
+            MAPPED,
+            LARGE,
+            {**HEAP, "MH_STRATEGY": name},
+        )
+        for where in _wheres(model)
+        for name in STRATEGIES
+        for ranks in _counts(model)
+        if ranks > 2
+    ]
+
+
+def _saturate(model: Model) -> list[Series]:
+    limits = [1, 2, 4, 8, 16, model.cores_of_node]
+    return [
+        Series(
+            "saturate",
+            f"MH_SATURATE={limit}, {where}",
+            model.cores,
+            where,
+            MAPPED,
+            LARGE,
+            {**HEAP, "MH_SATURATE": str(limit)},
+        )
+        for where in _wheres(model)
+        for limit in sorted(set(limits))
+    ]
+
+
+def _chunks(model: Model) -> list[Series]:
+    arms = [(f"{kb} KB", {"MH_CHUNK": f"{kb}K"}) for kb in CHUNKS] + [("on demand", {})]
+    return [
+        Series(
+            "chunks",
+            name,
+            model.cores_of_node,
+            NEAR,
+            MAPPED,
+            SIZES[:-1],
+            {**HEAP, **IN_ALL, **setting},
+        )
+        for name, setting in arms
+    ]
+
+
+MAKERS = {
+    "messages": _messages,
+    "all-sizes": _in_all,
+    "planes": _planes,
+    "strategies": _strategies,
+    "saturate": _saturate,
+    "chunks": _chunks,
+}
+TITLES = {
+    "messages": "PingPong by number of helpers (CAB-MPI, figures 4a to 4d)",
+    "all-sizes": "PingPong with third ranks in messages of every size (results/sixteen-cores.md)",
+    "planes": "X-Z planes, Z = 64, pack, with a heap, by number of helpers (CAB-MPI, figure 5)",
+    "strategies": "PingPong of 8 MB by strategy (CAB-MPI, figures 4c and 4d)",
+    "saturate": "PingPong of 8 MB by MH_SATURATE, all cores",
+    "chunks": "Fixed chunk sizes against the table, a NUMA node full of ranks (CAB-MPI, figure 10)",
+}
+
+
+def series_of(model: Model, only: list[str]) -> list[Series]:
+    """The series of these cases, all if none is named. Unknown names: ValueError."""
+    unknown = [name for name in only if name not in MAKERS]
+    if unknown:
+        names = ", ".join(MAKERS)
+        raise ValueError(f"no emulated case {', '.join(unknown)}; there are {names}")
+    return [one for name in only or MAKERS for one in MAKERS[name](model)]

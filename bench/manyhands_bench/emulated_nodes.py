@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Models of machines for emulated nodes: their cores, their optimum, and the plan of a launch.
+
+A model is a file of bench/emulate/models; README.md there explains its numbers. Times are
+nanoseconds of the modelled machine, and rates are bytes per nanosecond (GB/s). The optimum of a
+message is the time without claims, lines and waits, with the number of copiers that is best.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PAGE = 4096
+NEAR, ACROSS = "near", "across"  # the pair: on one NUMA node, on two
+MAPPED, KERNEL, BLOCKS = "mapped", "kernel", "blocks"  # how bytes move
+# Real time between two looks of a waiting rank, for each rank: 128 ranks take a fifth of a core.
+NAP_NS_A_RANK = 20_000
+LOOK_NS = 250  # between two looks, on the model
+
+Curve = list[tuple[float, float]]
+
+
+def total(curve: Curve, cores: float) -> float:
+    """The throughput of that many active cores; see Curve in bench/emulate/model.hpp."""
+    first_cores, first_rate = curve[0]
+    if cores <= first_cores:
+        return first_rate * cores / first_cores
+    for (low, at_low), (high, at_high) in zip(curve, curve[1:], strict=False):
+        if cores <= high:
+            return at_low + (at_high - at_low) * (cores - low) / (high - low)
+    return curve[-1][1]
+
+
+@dataclass(frozen=True)
+class Model:
+    name: str
+    data: dict[str, Any]
+
+    @property
+    def cores(self) -> int:
+        return int(self.data["cores"])
+
+    @property
+    def cores_of_node(self) -> int:
+        return self.cores // int(self.data["numa_nodes"])
+
+    def curve_for(self, size: int) -> Curve:
+        """The rates of copies that are part of messages of that size."""
+        curves = self.data["copy"]
+        near = min(curves, key=lambda one: abs(math.log(size / one["bytes"])))
+        return [(cores, rate) for cores, rate in near["gb_per_s"]]
+
+    def places(self, ranks: int, where: str) -> list[int]:
+        """The core of each rank. The pair is ranks 0 and 1; the others fill the cores in order."""
+        if where == NEAR:
+            return list(range(ranks))
+        other = self.cores_of_node
+        return [0, other, *[core for core in range(1, self.cores) if core != other][: ranks - 2]]
+
+    def alone_ns(self, size: int, how: str) -> float:
+        """The time of one core: its copy by the kernel, as plain MPI, or of blocks with gaps."""
+        if how == BLOCKS:
+            return float(self.data["match_ns"] + size / self.data["blocks"])
+        each = total(self.curve_for(size), 1)
+        pages = size / PAGE * self.data["page_ns"]
+        return float(self.data["match_ns"] + self.data["call_ns"] + size / each + pages)
+
+    def optimum_ns(self, size: int, cores: list[int], how: str) -> float:
+        """The time of a message that the ranks on these cores move together."""
+        numa = [core // self.cores_of_node for core in cores]
+        far_pair = numa[0] != numa[1]
+        helpers = numa[2:]
+        near = sum(1 for node in helpers if node == numa[0])
+        best = max(
+            self._rate(size, near_helpers, far_helpers, how, far_pair)
+            for near_helpers in range(near + 1)
+            for far_helpers in _few(len(helpers) - near)
+        )
+        return float(self.data["match_ns"]) + size / best
+
+    def _rate(self, size: int, near: int, far: int, how: str, far_pair: bool) -> float:
+        """All together, if the pair, `near` helpers on its node and `far` others copy."""
+        copiers = 2 + near + far
+        loaded = copiers / 2 if far_pair else copiers  # of them at each node's memory
+        curve = self.curve_for(size)
+        each = total(curve, loaded) / loaded
+        remote = float(self.data["remote_copy"])
+        crossing = 2 / (1 / each + 1 / (each * remote))
+        if far_pair:
+            return copiers * self._way(crossing, curve, how, True)
+        own = 2 * self._way(each, curve, how, True)
+        return (
+            own
+            + near * self._way(each, curve, how, False)
+            + far * self._way(each * remote, curve, how, False)
+        )
+
+    def _way(self, each: float, curve: Curve, how: str, has_an_end: bool) -> float:
+        """The rate of one copier that moves bytes at `each` by loads and stores."""
+        if how == BLOCKS:
+            return float(self.data["blocks"]) * min(1.0, each / total(curve, 1))
+        if how == MAPPED:
+            return each
+        page_ns = self.data["page_ns"] / PAGE
+        if has_an_end:
+            return 1 / (1 / each + page_ns)
+        from_cache = total([(c, r) for c, r in self.data["copy"][0]["gb_per_s"]], 1)
+        return 1 / (1 / each + 1 / from_cache + 2 * page_ns)
+
+
+def _few(most: int) -> Iterator[int]:
+    """0 to `most` in at most a dozen steps."""
+    yield from sorted({round(most * step / 12) for step in range(13)})
+
+
+def folder(checkout: Path) -> Path:
+    return checkout / "bench" / "emulate" / "models"
+
+
+def names(checkout: Path) -> list[str]:
+    return sorted(path.stem for path in folder(checkout).glob("*.json"))
+
+
+def load(checkout: Path, name: str) -> Model:
+    return Model(name, json.loads((folder(checkout) / f"{name}.json").read_text()))
+
+
+def dilation_for(size: int, ranks: int) -> float:
+    """The factor with which a chunk takes milliseconds, and most messages less than a second."""
+    base = 1500 if size <= 1 << 20 else 300
+    return base * max(1.0, ranks / 36)
+
+
+def write_plan(model: Model, cores: list[int], dilation: float, scratch: Path) -> tuple[Path, Path]:
+    """The plan of a launch and the file that its ranks share; see bench/emulate/model.hpp."""
+    plan, shared = scratch / "plan.json", scratch / "shared"
+    shared.touch()
+    nap = max(LOOK_NS * dilation, NAP_NS_A_RANK * len(cores))
+    text = {
+        "model": model.data,
+        "dilation": dilation,
+        "nap_ns": nap,
+        "shared": str(shared),
+        "cpus": cores,
+        "numa": [core // model.cores_of_node for core in cores],
+    }
+    plan.write_text(json.dumps(text))
+    return plan, shared
