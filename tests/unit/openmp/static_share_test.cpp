@@ -12,6 +12,11 @@
 namespace mh::openmp {
 namespace {
 
+template <class Index, class Step>
+Index sum(Index at, Step step) {
+  return static_cast<Index>(at + static_cast<Index>(step));
+}
+
 // The number of times that each index belongs to a thread, with compilers' clipping at the end.
 template <class Index>
 std::map<Index, int> dealt(std::int32_t schedule, const StaticLoop<Index>& loop, std::uint32_t size,
@@ -26,10 +31,10 @@ std::map<Index, int> dealt(std::int32_t schedule, const StaticLoop<Index>& loop,
     Index high = share.high;
     while (!beyond(low, loop.high)) {
       const Index end = beyond(high, loop.high) ? loop.high : high;
-      for (Index at = low; !beyond(at, end); at = static_cast<Index>(at + loop.step)) ++times[at];
+      for (Index at = low; !beyond(at, end); at = sum(at, loop.step)) ++times[at];
       if (without_modifiers(schedule) != kStaticChunked) break;
-      low = static_cast<Index>(low + share.stride);
-      high = static_cast<Index>(high + share.stride);
+      low = sum(low, share.stride);
+      high = sum(high, share.stride);
     }
   }
   return times;
@@ -41,7 +46,7 @@ void expect_once(std::int32_t schedule, const StaticLoop<Index>& loop, std::uint
   const auto times = dealt(schedule, loop, size, &last);
   std::size_t count = 0;
   for (Index at = loop.low; loop.step > 0 ? at <= loop.high : at >= loop.high;
-       at = static_cast<Index>(at + loop.step)) {
+       at = sum(at, loop.step)) {
     ++count;
     EXPECT_EQ(times.count(at), 1U) << +at;
   }
@@ -52,15 +57,20 @@ void expect_once(std::int32_t schedule, const StaticLoop<Index>& loop, std::uint
 
 TEST(StaticShare, each_iteration_is_dealt_once) {
   constexpr std::int32_t kNonMonotonic = 1 << 30;
-  for (const std::int32_t schedule : {kStaticEven, kStaticChunked, kStaticChunked | kNonMonotonic})
-    for (const std::uint32_t size : {2U, 3U, 8U, 64U})
-      for (const int count : {1, 2, 7, 8, 9, 100})
-        for (const int step : {1, -1, 3, -7})
+  for (const std::int32_t schedule :
+       {kStaticEven, kStaticChunked, kStaticChunked | kNonMonotonic}) {
+    for (const std::uint32_t size : {2U, 3U, 8U, 64U}) {
+      for (const int count : {1, 2, 7, 8, 9, 100}) {
+        for (const int step : {1, -1, 3, -7}) {
           for (const int chunk : {1, 4, 1000}) {
             const StaticLoop<std::int32_t> loop{
                 .low = 5, .high = 5 + (count - 1) * step, .step = step, .chunk = chunk};
             expect_once(schedule, loop, size);
           }
+        }
+      }
+    }
+  }
 }
 
 TEST(StaticShare, a_wide_loop_without_a_sign) {
