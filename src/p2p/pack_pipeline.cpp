@@ -102,9 +102,10 @@ bool PackPipelines::work_one() {
     if (bytes == 0) continue;
     counters_.lent_chunks.add_shared(1);
     counters_.lent_bytes.add_shared(bytes);
-    if (observe::trace() != nullptr)
+    if (observe::trace() != nullptr) {
       observe::add_to_trace(
           {.begin = ticks(), .bytes = bytes, .kind = observe::EventKind::on_lent_core});
+    }
     return true;
   }
   return false;

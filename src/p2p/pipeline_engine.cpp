@@ -90,9 +90,10 @@ void PipelineEngine::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
     counters_.lent_chunks.add_shared(1);
     counters_.lent_bytes.add_shared(bytes);
-    if (observe::trace() != nullptr)
+    if (observe::trace() != nullptr) {
       observe::add_to_trace(
           {.begin = ticks(), .bytes = bytes, .kind = observe::EventKind::on_lent_core});
+    }
   } else {
     counters_.own_chunks_received.add(1);
     counters_.own_bytes_received.add(bytes);

@@ -215,11 +215,12 @@ int start_send(SendId id, const OutgoingMessage& message) {
     post_pieces(send);
     services.counters().messages_by_rendezvous.add(1);
     services.counters().bytes_by_rendezvous.add(message.bytes);
-    if (observe::trace() != nullptr)
+    if (observe::trace() != nullptr) {
       observe::add_to_trace({.begin = ticks(),
                              .bytes = message.bytes,
                              .peer = static_cast<std::uint32_t>(send.to),
                              .kind = observe::EventKind::sent});
+    }
   }
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   if (code != MPI_SUCCESS) {

@@ -121,13 +121,14 @@ class NodeWork final : public wait::WaitActions {
     const bool is_new_unit = result == lend::LendResult::lent;
     services.counters().lent_ticks.add(away);
     services.counters().lent_units.add(is_new_unit ? 1 : 0);
-    if (observe::trace() != nullptr)
+    if (observe::trace() != nullptr) {
       observe::add_to_trace(
           {.begin = begin,
            .extent = away,
            .peer = services.node->record(services.lender->last_owner()).world_rank,
            .count = is_new_unit ? 1U : 0U,
            .kind = observe::EventKind::lent});
+    }
     return true;
   }
 
