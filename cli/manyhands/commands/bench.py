@@ -129,7 +129,7 @@ def bench(
         return
     if stored is not None:
         report = _stored(stored)
-        if report["what"] == emulated_results.WHAT:
+        if report.get("what") == emulated_results.WHAT:
             emulated_show.report(console, report)
             return
     else:
