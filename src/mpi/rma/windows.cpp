@@ -229,6 +229,41 @@ void return_control(const Comm& comm, WindowParts& made, bool is_new) {
   }
 }
 
+// The memory of a created window is the program's: a peer may unmap its view at any time.
+bool is_the_librarys(Flavor flavor) {
+  return flavor == Flavor::allocated || flavor == Flavor::shared;
+}
+
+// The mapping of this rank's memory, whose file is published in `mine`.
+Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
+  if (!is_the_librarys(flavor)) return {};
+  Mappings mappings = Mappings::around(mine.base);
+  if (mine.bytes != 0) {
+    const auto* memory = reinterpret_cast<const void*>(mine.base);
+    mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
+  }
+  return mappings;
+}
+
+// Fills in the memory of all ranks. False if this process does not reach all of it.
+bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings mappings,
+            Flavor flavor, WindowParts& made) {
+  // Most libraries map the memory of all ranks at once. Reading all mappings takes longer.
+  const auto is_mapped = [&](const ExposureInfo& info) {
+    return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
+  };
+  const bool may_find_more = is_the_librarys(flavor) && !mappings.are_all();
+  if (may_find_more && !std::ranges::all_of(infos, is_mapped)) mappings = Mappings::read();
+  bool reaches_all = true;
+  for (std::size_t rank = 0; rank < infos.size(); ++rank) {
+    made.exposed.push_back(exposed_of(infos[rank], comm.is_elsewhere(static_cast<int>(rank))));
+    reaches_all =
+        can_reach(made.exposed.back(), infos[rank], mappings, flavor == Flavor::dynamic) &&
+        reaches_all;
+  }
+  return reaches_all;
+}
+
 // Makes a window. Collective. Returns nothing if the window stays the library's. A rank with more
 // threads in collectives than cores stays out: its threads would wait for each other by turns, here
 // and in the library (arrivals.hpp).
@@ -242,34 +277,16 @@ std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, Exposu
   WindowParts made;
   const bool is_root = comm.rank == root_of(comm);
   if (is_root) make_control(comm, mine, made);
-  // The memory of a created window is the program's: a peer may unmap its view at any time.
-  const bool is_the_librarys = flavor == Flavor::allocated || flavor == Flavor::shared;
-  Mappings mappings = is_the_librarys ? Mappings::around(mine.base) : Mappings();
-  if (mine.bytes != 0 && is_the_librarys) {
-    const auto* memory = reinterpret_cast<const void*>(mine.base);
-    mine.file = mappings.file_of(memory, mine.bytes).value_or(FileRange{});
-  }
-  const auto gathered = gather_infos(handle, with_boards, mine, comm.size);
-  if (!gathered) {
+  const Mappings mappings = find_own_mapping(flavor, mine);
+  const auto infos = gather_infos(handle, with_boards, mine, comm.size);
+  if (!infos) {
     if (is_root) return_control(comm, made, mine.control_fd >= 0);
     return std::nullopt;
   }
-  const std::vector<ExposureInfo>& infos = *gathered;
-  const ExposureInfo& root = infos[static_cast<std::size_t>(root_of(comm))];
+  const ExposureInfo& root = (*infos)[static_cast<std::size_t>(root_of(comm))];
   if (!is_root) find_control(comm, root, made);
-  // Most libraries map the memory of all ranks at once. Reading all mappings takes longer.
-  const auto is_mapped = [&](const ExposureInfo& info) {
-    return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
-  };
-  const bool may_find_more = is_the_librarys && !mappings.are_all();
-  if (may_find_more && !std::ranges::all_of(infos, is_mapped)) mappings = Mappings::read();
-  made.internode = internode_state_of(comm, infos);
-  bool fine = made.control.has_value();
-  for (std::size_t rank = 0; rank < infos.size(); ++rank) {
-    const ExposureInfo& info = infos[rank];
-    made.exposed.push_back(exposed_of(info, comm.is_elsewhere(static_cast<int>(rank))));
-    fine = fine && can_reach(made.exposed.back(), info, mappings, flavor == Flavor::dynamic);
-  }
+  made.internode = internode_state_of(comm, *infos);
+  const bool fine = expose(comm, *infos, mappings, flavor, made) && made.control.has_value();
   if (fine) {
     Control(made.control->data(), static_cast<std::uint32_t>(comm.size))
         .construct(static_cast<std::uint32_t>(comm.rank));
