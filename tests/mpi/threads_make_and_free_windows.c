@@ -3,11 +3,12 @@
 // Threads of each rank, with MPI_THREAD_MULTIPLE, repeatedly make windows on communicators of their
 // own, write to every rank through them and free them. A thread has two windows at a time, and
 // frees them in an order of its own. Memory that one window has used therefore serves a window of
-// another thread soon. The data is right in each window.
+// another thread soon. The data is right in each window. Open MPI 5 crashes when
+// threads make windows at the same time, and MPICH 5 in 7 of 150 runs, also without Manyhands.
 //
-// run: ranks 2 THREADS=4
-// run: ranks 2 THREADS=4 MH_CORES=8
-// run: ranks 3 THREADS=3 MH_CORES=9
+// run: ranks 2 not openmpi5,mpich5,abi THREADS=4
+// run: ranks 2 not openmpi5,mpich5,abi THREADS=4 MH_CORES=8
+// run: ranks 3 not openmpi5,mpich5,abi THREADS=3 MH_CORES=9
 #include <pthread.h>
 
 #include "check.h"
