@@ -65,7 +65,10 @@ static inline void check_preloaded(void) {
   CHECK(found, "no variant of the library is loaded though it is preloaded");
 }
 
+static struct timespec began;
+
 static inline void begin_after_init(void) {
+  clock_gettime(CLOCK_MONOTONIC, &began);
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   signal(SIGALRM, on_stuck);
@@ -85,6 +88,16 @@ static inline bool begin_with_threads(int* argc, char*** argv) {
   begin_after_init();
   return provided == MPI_THREAD_MULTIPLE;
 }
+
+// True once the test has lasted for so long. All ranks of `comm` call it and get rank 0's answer.
+static inline bool is_late(MPI_Comm comm, int seconds) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  int late = now.tv_sec - began.tv_sec >= seconds;
+  MPI_Bcast(&late, 1, MPI_INT, 0, comm);
+  return late;
+}
+
 static inline int wanted_threads(void) {
   const char* wanted = getenv("THREADS");
   return wanted != NULL ? atoi(wanted) : 8;

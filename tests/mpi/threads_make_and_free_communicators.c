@@ -26,16 +26,6 @@ struct maker {
 };
 
 static struct maker makers[MOST_THREADS];
-static struct timespec began;
-
-// The same sequence for all threads of all ranks, so rank 0 decides when time is over.
-static bool is_late(MPI_Comm comm) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int late = now.tv_sec - began.tv_sec >= SECONDS;
-  MPI_Bcast(&late, 1, MPI_INT, 0, comm);
-  return late;
-}
 
 static MPI_Comm with_group(MPI_Comm base, bool collective, int tag) {
   MPI_Comm made;
@@ -171,7 +161,7 @@ static void* make(void* argument) {
     if (*place != MPI_COMM_NULL) MPI_Comm_free(place);
     *place = made_in(round % WAYS, m);
     use(place, round, key);
-    if (round % 16 == 15 && is_late(m->base)) break;
+    if (round % 16 == 15 && is_late(m->base, SECONDS)) break;
   }
   for (int i = 0; i < KEPT; ++i) {
     if (m->kept[i] != MPI_COMM_NULL) MPI_Comm_free(&m->kept[i]);
@@ -208,7 +198,6 @@ int main(int argc, char** argv) {
   if (!begin_with_threads(&argc, &argv)) return skip("this library has no MPI_THREAD_MULTIPLE");
   const int threads = wanted_threads();
   make_first_topology();
-  clock_gettime(CLOCK_MONOTONIC, &began);
   for (int i = 0; i < threads; ++i) {
     makers[i].index = i;
     MPI_Comm_dup(MPI_COMM_WORLD, &makers[i].base);

@@ -28,16 +28,6 @@ struct maker {
 };
 
 static struct maker makers[MOST_THREADS];
-static struct timespec began;
-
-// The same answer on all ranks: rank 0 decides when time is over.
-static bool is_late(MPI_Comm comm) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int late = now.tv_sec - began.tv_sec >= SECONDS;
-  MPI_Bcast(&late, 1, MPI_INT, 0, comm);
-  return late;
-}
 
 static void make(struct made* made, MPI_Comm comm, bool allocates) {
   const MPI_Aint bytes = NUMBERS * sizeof(int);
@@ -66,7 +56,7 @@ static void use(const struct made* made, int seed) {
 static void* work(void* argument) {
   const struct maker* m = argument;
   struct made first, second;
-  for (int round = 0; round < ROUNDS && !is_late(m->comm); ++round) {
+  for (int round = 0; round < ROUNDS && !is_late(m->comm, SECONDS); ++round) {
     const int seed = 1000 * (100 * m->index + round);
     make(&first, m->comm, round % 2 == 0);
     make(&second, m->comm, (round + m->index) % 3 == 0);
@@ -83,7 +73,6 @@ int main(int argc, char** argv) {
   if (!begin_with_threads(&argc, &argv)) return skip("this library has no MPI_THREAD_MULTIPLE");
   const int threads = wanted_threads();
   CHECK(threads <= MOST_THREADS && ranks <= NUMBERS, "too many");
-  clock_gettime(CLOCK_MONOTONIC, &began);
   for (int i = 0; i < threads; ++i) {
     makers[i].index = i;
     MPI_Comm_dup(MPI_COMM_WORLD, &makers[i].comm);

@@ -4,16 +4,15 @@
 #include "openmp/region.hpp"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <thread>
+#include <optional>
 #include <vector>
 
 #include "base/clock.hpp"
-#include "lend/lender.hpp"
+#include "support/lenders.hpp"
 #include "support/sanitizer.hpp"
 #include "support/stage.hpp"
 
@@ -74,13 +73,7 @@ class Team {
  public:
   Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0), 3), region_(pool_) {
     for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage_.enter(rank);
-    for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
-      lenders_.emplace_back([this, rank] { lend(rank); });
-    }
-  }
-  ~Team() {
-    over_.store(true);
-    for (std::thread& lender : lenders_) lender.join();
+    lenders_.emplace(stage_, kLenders);
   }
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -98,20 +91,10 @@ class Team {
   SharedRegion& region() { return region_; }
 
  private:
-  void lend(std::uint32_t rank) {
-    lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work,
-                        [](std::uint32_t, lend::WorkKind) { return true; });
-    while (!over_.load()) {
-      if (lender.lend() == lend::LendResult::nothing) ::sched_yield();
-    }
-    lender.take_back();
-  }
-
   test::Stage stage_;
   lend::Pool pool_;
   SharedRegion region_;
-  std::vector<std::thread> lenders_;
-  std::atomic<bool> over_{false};
+  std::optional<test::Lenders> lenders_;
 };
 
 constexpr int kRounds = test::kSanitized ? 30 : 200;

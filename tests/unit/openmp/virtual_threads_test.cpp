@@ -3,16 +3,15 @@
 #include "openmp/virtual_threads.hpp"
 
 #include <gtest/gtest.h>
-#include <sched.h>
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+#include <optional>
 #include <vector>
 
 #include "base/clock.hpp"
-#include "lend/lender.hpp"
 #include "openmp/participation.hpp"
+#include "support/lenders.hpp"
 #include "support/sanitizer.hpp"
 #include "support/stage.hpp"
 
@@ -54,13 +53,10 @@ class Process {
   Process() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0), 2), region_(pool_) {
     for (std::uint32_t rank = 0; rank <= kLenders; ++rank) stage_.enter(rank);
     detail::region.store(&region_);
-    for (std::uint32_t rank = 1; rank <= kLenders; ++rank) {
-      lenders_.emplace_back([this, rank] { lend(rank); });
-    }
+    lenders_.emplace(stage_, kLenders);
   }
   ~Process() {
-    over_.store(true);
-    for (std::thread& lender : lenders_) lender.join();
+    lenders_->stop();
     region_.close();
     detail::region.store(nullptr);
   }
@@ -85,20 +81,10 @@ class Process {
   }
 
  private:
-  void lend(std::uint32_t rank) {
-    lend::Lender lender(stage_.node(rank), 0, lend::VictimPolicy::most_work,
-                        [](std::uint32_t, lend::WorkKind) { return true; });
-    while (!over_.load()) {
-      if (lender.lend() == lend::LendResult::nothing) ::sched_yield();
-    }
-    lender.take_back();
-  }
-
   test::Stage stage_;
   lend::Pool pool_;
   SharedRegion region_;
-  std::atomic<bool> over_{false};
-  std::vector<std::thread> lenders_;
+  std::optional<test::Lenders> lenders_;
 };
 
 void expect_each_ran(const Work& work, int times) {
