@@ -81,9 +81,11 @@ def test_a_trace_works_without_help(mpi: MpiBuild, helped: Arm, tmp_path: Path) 
     assert findings.refusals(found)[0] == ("everything", "MH_ENABLE=0")
 
 
-def test_a_folder_that_cannot_be_made_is_said(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_said_once(
+    mpi: MpiBuild, helped: Arm, tmp_path: Path
+) -> None:
     program = compiled(mpi, "alone", [HERE.parent / "profile" / "alone.c"])
     env = {"MH_TRACE": str(tmp_path / "no" / "trace")}
-    done = run(mpi, helped, 1, [str(program)], env, LIMIT_S)
+    done = run(mpi, helped, 2, [str(program)], env, LIMIT_S)
     assert done.code == 0, done.told()
-    assert "cannot write MH_TRACE=" in done.err, done.told()
+    assert done.err.count("cannot write MH_TRACE=") == 1, done.told()

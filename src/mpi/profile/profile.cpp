@@ -465,7 +465,7 @@ void write(const std::string& summary) {
   if (config.world_rank != 0) return;
   const std::string text = observe::render_profile(ranks, rows, late, summary);
   if (!settings().profile.empty()) write_file("MH_PROFILE", settings().profile, text);
-  if (!settings().trace.empty()) write_file("MH_TRACE", settings().trace + "/profile.json", text);
+  if (tracing::has_file()) write_file("MH_TRACE", settings().trace + "/profile.json", text);
 }
 
 }  // namespace mh::mpi::profile

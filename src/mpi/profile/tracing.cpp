@@ -26,6 +26,8 @@ observe::TraceIdentity identity() {
           .pid = static_cast<std::uint32_t>(::getpid())};
 }
 
+bool g_has_file = false;  // written in MPI_Init
+
 }  // namespace
 
 Collectives collectives_so_far() {
@@ -62,12 +64,18 @@ void start() {
   if (folder.empty()) return;
   auto writer = observe::TraceWriter::create(folder, identity(), kNextNames);
   if (!writer) {
-    print_message("cannot write MH_TRACE={}: {}", folder, std::strerror(writer.status().sys_errno));
+    if (!services.node || config.me == 0) {
+      print_message("cannot write MH_TRACE={}: {}", folder,
+                    std::strerror(writer.status().sys_errno));
+    }
     return;
   }
+  g_has_file = true;
   // Never freed: threads of the program may add events until the process ends.
   observe::publish_trace(writer->release());
 }
+
+bool has_file() { return g_has_file; }
 
 void stop() {
   observe::TraceWriter* writer = observe::trace();

@@ -30,8 +30,10 @@ struct CallTimes {
 observe::TraceEvent event_of(std::size_t call, std::uint64_t bytes, std::uint32_t late,
                              const CallTimes& times);
 
-// Publishes the trace if MH_TRACE is set. A trace that cannot be written is said.
+// Publishes the trace if MH_TRACE is set. The first rank of a node says that it cannot be written.
 void start();
+// This rank has a file of its own in the folder.
+bool has_file();
 // The rank writes no further event.
 void stop();
 
