@@ -30,6 +30,7 @@ def summary(**counts: Any) -> dict[str, Any]:
         "messages_by_rendezvous": 0,
         "bytes_by_rendezvous": 0,
         "others_bytes": 0,
+        "collectives_direct": 0,
         "one_sided_operations": 0,
         "messages_exchanged": 0,
         "heap_peak_bytes": 0,
@@ -84,8 +85,16 @@ def test_transfer_of_long_messages_names_the_heap_unless_it_is_there() -> None:
     messages = call("MPI_Sendrecv", 0, 1.0, 1.0)
     assert "shared heap" in advice(parsed(messages))[0]
     assert "shared heap" not in advice(parsed(messages, heap_peak_bytes=MB))[0]
-    assert "shared heap" not in advice(parsed(call("MPI_Alltoall", 0, 1.0, 1.0)))[0]
     assert "shared heap" not in advice(parsed(call("MPI_Send", 0, 1.0, 1.0, bytes_at_most=256)))[0]
+
+
+def test_transfer_of_collectives_says_who_moves_the_data() -> None:
+    alltoall = call("MPI_Alltoall", 0, 1.0, 1.0)
+    assert "The MPI library moves" in advice(parsed(alltoall))[0]
+    assert "ranks themselves" in advice(parsed(alltoall, collectives_direct=9))[0]
+    plain = stored(alltoall)
+    plain["summary"] = {**summary(), "not_helping_because": "MH_ENABLE=0"}
+    assert "Without --plain" in advice(record.parse(json.dumps(plain)))[0]
 
 
 def test_a_program_that_is_hardly_in_mpi_has_little_to_gain() -> None:
@@ -96,9 +105,17 @@ def test_a_program_that_is_hardly_in_mpi_has_little_to_gain() -> None:
 def test_what_was_taken_over_is_told() -> None:
     assert taken_over(parsed(call("MPI_Send", 0, 1, 1))).startswith("nothing: no message")
     done = taken_over(
-        parsed(messages_by_rendezvous=7, bytes_by_rendezvous=7 * MB, messages_exchanged=4)
+        parsed(
+            messages_by_rendezvous=7,
+            bytes_by_rendezvous=7 * MB,
+            messages_exchanged=4,
+            collectives_direct=3,
+        )
     )
-    assert done == "7 messages (7 MB) by rendezvous; 4 exchanged messages left to the MPI library"
+    assert done == (
+        "7 messages (7 MB) by rendezvous; 3 calls of collectives; "
+        "4 exchanged messages left to the MPI library"
+    )
 
 
 def test_the_tables_fit_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -56,16 +56,25 @@ def _is_long_message(row: Row) -> bool:
     return row.bytes_at_most is None or row.bytes_at_most > LONG
 
 
+def _on_collectives(total: dict[str, Any]) -> str:
+    if not total:
+        return "Without --plain, the ranks of a node move the data of blocking collectives themselves."
+    if total["collectives_direct"]:
+        return "The ranks themselves carry out the collectives that they can."
+    return "The MPI library moves the data of collectives here."
+
+
 def _on_transfer(profile: Profile) -> str | None:
     if profile.transfer_s < NOTICEABLE * profile.elapsed_s:
         return None
     part = percent(profile.transfer_s, profile.elapsed_s)
     top = max(profile.rows, key=lambda row: row.transfer_s)
     text = f"{part} of the run is transfer, most of it in {top.call}."
-    heap = (profile.summary or {}).get("total", {}).get("heap_peak_bytes", 0)
+    helped = profile.summary is not None and not profile.summary.get("not_helping_because")
+    total = profile.summary["total"] if profile.summary is not None and helped else {}
     if top.call.removeprefix("MPI_").removesuffix("_c") in COLLECTIVES:
-        return f"{text} The MPI library moves the data of collectives."
-    if _is_long_message(top) and not heap:
+        return f"{text} {_on_collectives(total)}"
+    if _is_long_message(top) and not total.get("heap_peak_bytes", 0):
         return f"{text} The shared heap, not used here, lets the ranks copy such messages directly."
     return text
 
@@ -90,6 +99,8 @@ def taken_over(profile: Profile) -> str:
     messages, moved = total["messages_by_rendezvous"], total["bytes_by_rendezvous"]
     if messages:
         done.append(f"{messages} messages ({size_text(moved)}) by rendezvous")
+    if total["collectives_direct"]:
+        done.append(f"{total['collectives_direct']} calls of collectives")
     if total["others_bytes"]:
         done.append(f"{size_text(total['others_bytes'])} copied by third ranks")
     if total["one_sided_operations"]:

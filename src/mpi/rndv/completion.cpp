@@ -8,7 +8,6 @@
 #include "base/tuning.hpp"
 #include "mpi/compat/error_handlers.hpp"
 #include "mpi/datatype/layouts.hpp"
-#include "mpi/internode/receive.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/switches.hpp"
@@ -23,16 +22,6 @@ namespace {
 // Waits while the wait loop fetches the message of the request.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
-}
-
-// Fetches the message of a pinned request, whose receive has completed with `status`.
-void fetch_message(ReceiveRequest& request, const MPI_Status& status) {
-  if (request.incoming) {
-    internode::finish_receive(*request.incoming->stream);
-    request.delivery = request.incoming->delivery;
-    request.incoming.reset();
-  }
-  if (!request.delivery) request.delivery = fetch_completed(request, status);
 }
 
 void correct(MPI_Status* status, const ReceiveRequest& request) {
@@ -108,7 +97,7 @@ int complete(ReceiveClaim claim, int code, MPI_Status* status) {
   if (!claim || !claim->started) return code;
   ReceiveRequest& request = *claim;
   await_pin(request);
-  fetch_message(request, *status);
+  if (!request.delivery) request.delivery = fetch_message(request, status);
   correct(status, request);
   if (request.delivery) code = request.delivery->code;
   if (code == MPI_SUCCESS) {
@@ -127,7 +116,7 @@ int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelo
   ReceiveRequest request;
   request.buffer = buffer;
   request.envelope = envelope;
-  const auto delivery = fetch_completed(request, *status);
+  const auto delivery = fetch_message(request, status);
   if (!delivery) return MPI_SUCCESS;
   set_bytes(status, delivery->bytes);
   return delivery->code == MPI_SUCCESS ? MPI_SUCCESS
@@ -139,7 +128,7 @@ void correct_status(MPI_Request handle, MPI_Status* status) {
   if (!claim || !claim->started) return;
   ReceiveRequest& request = *claim;
   await_pin(request);
-  fetch_message(request, *status);
+  if (!request.delivery) request.delivery = fetch_message(request, status);
   correct(status, request);
   request.unpin();
 }
@@ -160,7 +149,7 @@ void fetch_landed_messages() {
   const auto landed = receives.select(
       all, [&](ReceiveRequest& request) { return pin_if_landed(request, patient); });
   for (ReceiveRequest* request : landed) {
-    if (!shares_buffer(*request, landed)) request->delivery = fetch_landed(*request);
+    if (!shares_buffer(*request, landed)) request->delivery = fetch_message(*request, nullptr);
     request->unpin();
   }
 }

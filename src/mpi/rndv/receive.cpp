@@ -201,8 +201,25 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                          buffer);
 }
 
-// `status`: null if the library has not completed the receive yet.
-std::optional<Delivery> fetch(ReceiveRequest& request, const MPI_Status* status) {
+// The rest of a message from another node that has begun to arrive.
+Delivery finish_incoming(ReceiveRequest& request) {
+  internode::finish_receive(*request.incoming->stream);
+  const Delivery delivery = request.incoming->delivery;
+  request.incoming.reset();
+  return delivery;
+}
+
+// The library says that no RTS header came.
+bool has_no_header(const MPI_Status* status) {
+  return status != nullptr && (!has_rts_size(*status) || is_cancelled(*status));
+}
+
+}  // namespace
+
+std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status) {
+  if (request.incoming) return finish_incoming(request);
+  if (request.status_says_nothing) status = nullptr;
+  if (!request.buffer || has_no_header(status)) return std::nullopt;
   const ReceiveBuffer& buffer = request.buffer;
   for (;;) {
     const auto header = header_for(request, status);
@@ -225,16 +242,6 @@ std::optional<Delivery> fetch(ReceiveRequest& request, const MPI_Status* status)
     }
   }
 }
-
-}  // namespace
-
-std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status) {
-  if (!request.buffer) return std::nullopt;
-  if (request.status_says_nothing) return fetch(request, nullptr);
-  return has_rts_size(status) && !is_cancelled(status) ? fetch(request, &status) : std::nullopt;
-}
-
-std::optional<Delivery> fetch_landed(ReceiveRequest& request) { return fetch(request, nullptr); }
 
 bool has_landed(const ReceiveRequest& request) {
   const auto header = header_for(request, nullptr);

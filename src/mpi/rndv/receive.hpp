@@ -10,8 +10,9 @@
 
 namespace mh::mpi::rndv {
 
-// Fetches the message of a receive that the library has completed with `status`, if an RTS header
-// came: copies the message, or waits until the sender has pushed it.
+// Fetches the message of a receive into its buffer, if an RTS header came: copies the message, or
+// waits until the sender has pushed it. `status` is the library's; null while the library has not
+// reported the receive as complete.
 //
 // The standard forbids two receives into overlapping memory, and the libraries accept them. One
 // message may then be written over the RTS header of another. The send of a header that is lost in
@@ -19,11 +20,8 @@ namespace mh::mpi::rndv {
 // rendezvous ends on the node. Limits: not from other nodes; not if the sender also sends messages
 // of a header's size with that communicator and tag. Such a receive completes as the header does,
 // and the wait loop buffers the send (buffered_sends.hpp).
-std::optional<Delivery> fetch_completed(ReceiveRequest& request, const MPI_Status& status);
-
-// The same for a receive that the library has not reported as complete, while an RTS header lies in
-// the buffer.
-std::optional<Delivery> fetch_landed(ReceiveRequest& request);
+std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status);
+// An RTS header lies in the buffer of a started receive.
 bool has_landed(const ReceiveRequest& request);
 
 // Begins to receive the message of a header from another node that lies in the buffer of a started
