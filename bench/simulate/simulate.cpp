@@ -167,7 +167,7 @@ std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std
   return durations;
 }
 
-void print(const Request& request, int iteration, const Iterations& iterations,
+void print(const Request& request, int iteration, const SimulatedIterations& iterations,
            const Outcome& outcome, double wall_s) {
   const auto used = static_cast<std::size_t>(iterations.used());
   std::printf(
@@ -259,8 +259,8 @@ void run(const Request& request) {
   std::vector<TaskId> children;
   if (!request.children.empty()) children = Durations::numbers<TaskId>(request.children);
   const std::uint32_t seeds = children.empty() ? durations.tasks() : children.front();
-  Iterations iterations(request.machine, request.rules, request.balance, balancer,
-                        in_blocks(seeds, request.rules.places.ranks));
+  SimulatedIterations iterations(request.machine, request.rules, request.balance, balancer,
+                                 in_blocks(seeds, request.rules.places.ranks));
   for (int iteration = 1; iteration <= request.iterations; ++iteration) {
     const auto start = std::chrono::steady_clock::now();
     const std::vector<float> seconds = durations.next();

@@ -227,7 +227,7 @@ void CollectionCore::run(TaskBytes task) {
 }
 
 void CollectionCore::idle() {
-  Message message;
+  TaskMessage message;
   if (endpoint_.receive(message)) {
     machine_->receive(message);
   } else {

@@ -35,9 +35,9 @@ class TaskEndpoint {
   TaskEndpoint(Network& network, Memory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
-  void send(std::uint32_t to, Message message);
+  void send(std::uint32_t to, TaskMessage message);
   // Gets the next message for the state machine. False: none has arrived.
-  bool receive(Message& message);
+  bool receive(TaskMessage& message);
   // True: receive() will return the outcome of a steal in the node, without a message.
   [[nodiscard]] bool has_near_answer() const { return near_answer_.has_value(); }
   // True: all sends are done, and every request has been received. Also true after a failure.
@@ -49,12 +49,12 @@ class TaskEndpoint {
 
  private:
   struct Outgoing {
-    std::array<std::byte, sizeof(Message)> bytes;
+    std::array<std::byte, sizeof(TaskMessage)> bytes;
     Network::Ticket ticket;
     std::uint32_t to;
     Tag tag;
   };
-  static_assert(sizeof(Message) <= sizeof(StealRequest));
+  static_assert(sizeof(TaskMessage) <= sizeof(StealRequest));
 
   void steal_near(std::uint32_t victim, std::uint32_t most);
   void steal_far(std::uint32_t victim, std::uint32_t most);
@@ -63,8 +63,8 @@ class TaskEndpoint {
   [[nodiscard]] bool has_unread(std::uint32_t to) const;
   // Another rank of the victim's node, or the victim if it is alone there.
   [[nodiscard]] std::uint32_t stand_in(std::uint32_t victim) const;
-  bool receive_answer(Message& message);
-  bool receive_control(Message& message);
+  bool receive_answer(TaskMessage& message);
+  bool receive_control(TaskMessage& message);
   void fail(Status status) {
     if (failure_.ok()) failure_ = status;
   }
@@ -72,7 +72,7 @@ class TaskEndpoint {
   Network& network_;
   Memory& memory_;
   std::uint32_t most_;
-  std::optional<Message> near_answer_;
+  std::optional<TaskMessage> near_answer_;
   bool far_asked_ = false;
   std::list<Outgoing> outgoing_;  // a list, so that the bytes keep their addresses
   std::uint32_t requests_ = 0;
@@ -85,7 +85,7 @@ class TaskEndpoint {
 template <class Memory>
 struct EndpointRef {
   TaskEndpoint<Memory>* endpoint;
-  void send(std::uint32_t to, Message message) { endpoint->send(to, message); }
+  void send(std::uint32_t to, TaskMessage message) { endpoint->send(to, message); }
 };
 using NodeEndpoint = TaskEndpoint<NodeMemory>;
 
@@ -97,7 +97,7 @@ std::span<const std::byte> as_sent(const T& value) {
 }  // namespace detail
 
 template <class Memory>
-void TaskEndpoint<Memory>::send(std::uint32_t to, Message message) {
+void TaskEndpoint<Memory>::send(std::uint32_t to, TaskMessage message) {
   message.from = memory_.shape().rank;
   if (message.kind != MessageKind::steal) return post(to, Tag::control, detail::as_sent(message));
   const std::uint32_t most = std::min(message.count, most_);
@@ -110,12 +110,12 @@ void TaskEndpoint<Memory>::steal_near(std::uint32_t victim, std::uint32_t most) 
   auto& theirs = memory_.deque(victim);
   auto& own = memory_.own();
   const Reservation taken = theirs.reserve(most);
-  near_answer_ = Message{.kind = MessageKind::nothing, .from = victim};
+  near_answer_ = TaskMessage{.kind = MessageKind::nothing, .from = victim};
   if (taken.count == 0) return;
   const auto from = bytes_of(theirs, taken.first, taken.count);
   std::memcpy(bytes_of(own, own.landing(), taken.count).data(), from.data(), from.size());
   theirs.complete(taken);
-  near_answer_ = Message{.kind = MessageKind::work, .from = victim, .count = taken.count};
+  near_answer_ = TaskMessage{.kind = MessageKind::work, .from = victim, .count = taken.count};
 }
 
 template <class Memory>
@@ -181,7 +181,7 @@ bool TaskEndpoint<Memory>::at_rest() {
 }
 
 template <class Memory>
-bool TaskEndpoint<Memory>::receive(Message& message) {
+bool TaskEndpoint<Memory>::receive(TaskMessage& message) {
   if (!failure_.ok()) return false;
   if (near_answer_) {
     message = *near_answer_;
@@ -193,7 +193,7 @@ bool TaskEndpoint<Memory>::receive(Message& message) {
 }
 
 template <class Memory>
-bool TaskEndpoint<Memory>::receive_answer(Message& message) {
+bool TaskEndpoint<Memory>::receive_answer(TaskMessage& message) {
   if (!far_asked_) return false;
   const auto envelope = network_.probe(Network::kAnyone, Tag::answer);
   if (!envelope) fail(envelope.status());
@@ -211,7 +211,7 @@ bool TaskEndpoint<Memory>::receive_answer(Message& message) {
 }
 
 template <class Memory>
-bool TaskEndpoint<Memory>::receive_control(Message& message) {
+bool TaskEndpoint<Memory>::receive_control(TaskMessage& message) {
   const auto envelope = network_.probe(Network::kAnyone, Tag::control);
   if (!envelope) fail(envelope.status());
   if (!envelope || !envelope->has_value()) return false;

@@ -18,7 +18,7 @@ enum class MessageKind : std::uint8_t {
   ended,    // parent to child: all tasks have run
 };
 
-struct Message {
+struct TaskMessage {
   MessageKind kind = MessageKind::nothing;
   bool dirty = false;
   std::uint32_t from = 0;
@@ -28,7 +28,7 @@ struct Message {
 // The transport of one rank. Messages between two ranks arrive in the order of their sends. The
 // receiver finds the sender in `from`.
 template <class T>
-concept Transport = requires(T end, std::uint32_t to, Message message) {
+concept Transport = requires(T end, std::uint32_t to, TaskMessage message) {
   end.send(to, message);
 };
 // A transport of messages and tasks. send_tasks() copies the reserved tasks from the sender's deque

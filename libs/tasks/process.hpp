@@ -84,7 +84,7 @@ class Process {
   }
 
   // Takes any message but `steal`.
-  void receive(const Message& message) {
+  void receive(const TaskMessage& message) {
     if (message.kind == MessageKind::work) {
       tasks_.landed(message.count);
       ++successes_;
@@ -99,10 +99,10 @@ class Process {
     }
   }
   // Answers the request of a thief. Any thread may call this.
-  void serve(const Message& message) requires TaskTransport<T> {
+  void serve(const TaskMessage& message) requires TaskTransport<T> {
     const Reservation taken = tasks_.reserve(std::min(message.count, rules_->most_per_steal));
     if (taken.count == 0) {
-      transport_.send(message.from, Message{.kind = MessageKind::nothing});
+      transport_.send(message.from, TaskMessage{.kind = MessageKind::nothing});
     } else {
       transport_.send_tasks(message.from, taken);
     }
@@ -130,11 +130,11 @@ class Process {
     ++attempts_;
     requested_ = true;
     transport_.send(victims_.next(rules_->places),
-                    Message{.kind = MessageKind::steal, .count = room});
+                    TaskMessage{.kind = MessageKind::steal, .count = room});
     return NextStep::wait;
   }
   auto sender() {
-    return [this](std::uint32_t to, const Message& message) { transport_.send(to, message); };
+    return [this](std::uint32_t to, const TaskMessage& message) { transport_.send(to, message); };
   }
 
   // A worker keeps so much work from thieves: some hundred times the cost of the deque's lock.

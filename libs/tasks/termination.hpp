@@ -45,7 +45,7 @@ class Termination {
     steals_ = steals;
     if (rank_ != 0) {
       open_ = false;
-      send((rank_ - 1) / arity_, Message{.kind = MessageKind::vote, .dirty = dirty});
+      send((rank_ - 1) / arity_, TaskMessage{.kind = MessageKind::vote, .dirty = dirty});
     } else if (!dirty) {
       end(send);
     } else {
@@ -56,7 +56,7 @@ class Termination {
 
   // Takes a message of kind `round`, `vote` or `ended`.
   template <class Send>
-  void receive(const Message& message, Send send) {
+  void receive(const TaskMessage& message, Send send) {
     switch (message.kind) {
       case MessageKind::round:
         open(send);
@@ -82,7 +82,7 @@ class Termination {
   template <class Send>
   void tell_children(MessageKind kind, Send send) {
     const auto first = static_cast<std::uint32_t>(first_child());
-    for (std::uint32_t i = 0; i < children(); ++i) send(first + i, Message{.kind = kind});
+    for (std::uint32_t i = 0; i < children(); ++i) send(first + i, TaskMessage{.kind = kind});
   }
   template <class Send>
   void open(Send send) {

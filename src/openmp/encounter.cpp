@@ -204,7 +204,7 @@ struct WholeLoop {
   const std::uint32_t size = team_of(met.threads);
   if (size <= own_cores || size > VirtualTeam::kMost) return {.done = false};
   if (use.has_pointers && !calls_of_all().permit(use.meets)) return {.done = false};
-  Fibre* const fibres = use.meets ? Fibres::with_stacks(size) : nullptr;
+  TeamFibre* const fibres = use.meets ? TeamFibres::with_stacks(size) : nullptr;
   if (use.meets && fibres == nullptr) return {.done = false};
   VirtualTeam team(met.body, met.data, size, own_cores, real.max_threads(), fibres);
   Encounter as_loop = met;

@@ -20,7 +20,7 @@ constexpr std::size_t kAlignment = 16;
 constexpr std::size_t kGuard = 64U << 10U;
 
 struct KeptFibres {
-  Fibre* all = nullptr;  // never destroyed
+  TeamFibre* all = nullptr;  // never destroyed
   std::uint32_t with_stacks = 0;
 };
 KeptFibres g_kept;
@@ -43,12 +43,12 @@ char* make_stack(std::size_t bytes) {
 }  // namespace
 
 // The registers that mh_fibre_switch() takes from the stack, and the address that it returns to.
-void Fibre::begin(Entry entry, void* data) {
+void TeamFibre::begin(Entry entry, void* data) {
   struct FirstFrame {
     void* r15 = nullptr;
     void* r14 = nullptr;
-    void (*r13)(Fibre*) = nullptr;
-    Fibre* r12 = nullptr;
+    void (*r13)(TeamFibre*) = nullptr;
+    TeamFibre* r12 = nullptr;
     void* rbx = nullptr;
     void* rbp = nullptr;
     void (*first)() = nullptr;
@@ -61,24 +61,24 @@ void Fibre::begin(Entry entry, void* data) {
   here_ = frame;
 }
 
-void Fibre::enter(Fibre* fibre) {
+void TeamFibre::enter(TeamFibre* fibre) {
   fibre->entry_(fibre->data_);
   fibre->ended_ = true;
   fibre->pause();
 }
 
-bool Fibre::resume() {
+bool TeamFibre::resume() {
   mh_fibre_switch(&back_, here_);
   return ended_;
 }
 
-void Fibre::pause() { mh_fibre_switch(&here_, back_); }
+void TeamFibre::pause() { mh_fibre_switch(&here_, back_); }
 
-Fibre* Fibres::with_stacks(std::uint32_t count) {
+TeamFibre* TeamFibres::with_stacks(std::uint32_t count) {
   static std::mutex& growing = *new std::mutex;
   const std::lock_guard<std::mutex> hold(growing);
   if (count > kMost || is_address_space_limited()) return nullptr;
-  if (g_kept.all == nullptr) g_kept.all = new Fibre[kMost];
+  if (g_kept.all == nullptr) g_kept.all = new TeamFibre[kMost];
   const std::size_t bytes = stack_for_loops() & -kAlignment;
   for (; g_kept.with_stacks < count; ++g_kept.with_stacks) {
     char* const stack = make_stack(bytes);

@@ -13,13 +13,13 @@
 
 namespace mh::openmp {
 
-class Fibre {
+class TeamFibre {
  public:
   using Entry = void (*)(void*);
 
-  Fibre() = default;
-  Fibre(const Fibre&) = delete;
-  Fibre& operator=(const Fibre&) = delete;
+  TeamFibre() = default;
+  TeamFibre(const TeamFibre&) = delete;
+  TeamFibre& operator=(const TeamFibre&) = delete;
 
   // Begins anew on the fibre's stack: the next resume() calls entry(data).
   void begin(Entry entry, void* data);
@@ -33,8 +33,8 @@ class Fibre {
   void* left = nullptr;
 
  private:
-  friend class Fibres;
-  static void enter(Fibre* fibre);
+  friend class TeamFibres;
+  static void enter(TeamFibre* fibre);
 
   void* here_ = nullptr;  // stack pointers: of the paused fibre, of the thread that runs it
   void* back_ = nullptr;
@@ -45,12 +45,12 @@ class Fibre {
   bool ended_ = false;
 };
 
-class Fibres {
+class TeamFibres {
  public:
   static constexpr std::uint32_t kMost = 256;
   // The process's fibres, at least `count` with stacks; null if there is no room. Any thread; the
   // one that enters the shared region uses them.
-  static Fibre* with_stacks(std::uint32_t count);
+  static TeamFibre* with_stacks(std::uint32_t count);
 };
 
 }  // namespace mh::openmp

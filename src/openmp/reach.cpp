@@ -106,7 +106,7 @@ struct Import {
 };
 
 // A loaded object whose code is searched.
-struct LoadedObject {
+struct SearchedObject {
   mh_object known{};
   std::vector<std::span<const std::uint8_t>> code{};
   FunctionTable functions{};
@@ -115,7 +115,7 @@ struct LoadedObject {
 };
 
 void add_import(const char* name, void** slot, void* data) {
-  auto& object = *static_cast<LoadedObject*>(data);
+  auto& object = *static_cast<SearchedObject*>(data);
   Import import{.obstacle = Obstacle::none};
   if (rebind::is_of_run_time(name)) import.obstacle = rule_of(name).obstacle;
   if (object.worst == Obstacle::none) object.worst = import.obstacle;
@@ -126,7 +126,7 @@ void add_import(const char* name, void** slot, void* data) {
 
 // Adds every import; the obstacle of a function of another object is found when the code calls it.
 void add_import_of_virtual(const char* name, void** slot, void* data) {
-  auto& object = *static_cast<LoadedObject*>(data);
+  auto& object = *static_cast<SearchedObject*>(data);
   Import import{.obstacle = Obstacle::none, .name = name};
   if (rebind::is_of_run_time(name)) {
     import.obstacle = virtual_obstacle_of(name);
@@ -138,9 +138,9 @@ void add_import_of_virtual(const char* name, void** slot, void* data) {
 }
 
 // Returns the object that contains the code, or one without code if there is none.
-LoadedObject object_with(const std::uint8_t* code) {
+SearchedObject object_with(const std::uint8_t* code) {
   constexpr unsigned kCode = PF_R | PF_X;
-  LoadedObject object{.known = mh_object_at(code)};
+  SearchedObject object{.known = mh_object_at(code)};
   bool here = false;
   for (int i = 0; i < object.known.part_count; ++i) {
     const ElfW(Phdr)& part = object.known.parts[i];
@@ -150,7 +150,7 @@ LoadedObject object_with(const std::uint8_t* code) {
     object.code.emplace_back(begin, part.p_memsz);
     here = here || static_cast<std::size_t>(code - begin) < part.p_memsz;
   }
-  return here ? object : LoadedObject{};
+  return here ? object : SearchedObject{};
 }
 
 constexpr std::size_t kMost = 4U << 20U;  // bytes of code
@@ -160,7 +160,7 @@ class CodeWalk {
  public:
   // `behind`: the obstacle in a function of another object; null: these are not looked at.
   using ForeignCode = std::function<Obstacle(std::string_view name)>;
-  explicit CodeWalk(const LoadedObject& object, ForeignCode behind = nullptr)
+  explicit CodeWalk(const SearchedObject& object, ForeignCode behind = nullptr)
       : object_(object), behind_(std::move(behind)) {}
 
   [[nodiscard]] bool meets() const { return meets_; }
@@ -241,7 +241,7 @@ class CodeWalk {
     return jumps ? at + kJump : 0;
   }
 
-  const LoadedObject& object_;
+  const SearchedObject& object_;
   ForeignCode behind_;
   bool pointers_ = false;
   bool meets_ = false;
@@ -255,7 +255,7 @@ class CodeWalk {
 }  // namespace
 
 Obstacle obstacle_within_reach(const void* code) {
-  LoadedObject object = object_with(static_cast<const std::uint8_t*>(code));
+  SearchedObject object = object_with(static_cast<const std::uint8_t*>(code));
   if (stubs::is_exhausted() || object.code.empty()) return Obstacle::other_calls;
   mh_imports(&object.known, add_import, &object);
   if (object.worst == Obstacle::none) return Obstacle::none;
@@ -264,7 +264,7 @@ Obstacle obstacle_within_reach(const void* code) {
 }
 
 VirtualReach virtual_threads_within_reach(const void* code, bool thread_data_permitted) {
-  LoadedObject object = object_with(static_cast<const std::uint8_t*>(code));
+  SearchedObject object = object_with(static_cast<const std::uint8_t*>(code));
   if (stubs::is_exhausted() || object.code.empty() || object.functions.empty())
     return {.obstacle = Obstacle::unknown_code};
   if (!thread_data_permitted && has_thread_data(object.known))

@@ -55,7 +55,7 @@ struct DividedLoop {
 };
 
 template <class Wide>
-struct Part {
+struct StaticPart {
   Wide low;
   Wide high;
   Wide stride;
@@ -63,7 +63,7 @@ struct Part {
 };
 
 template <class Wide>
-Part<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride) {
+StaticPart<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride) {
   return {.low = static_cast<Wide>(loop.high + (up ? Wide{1} : static_cast<Wide>(-1))),
           .high = loop.high,
           .stride = stride,
@@ -72,7 +72,7 @@ Part<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride) {
 
 // An interval for each thread, the first ones longer by one iteration.
 template <class Wide>
-Part<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, Wide size) {
+StaticPart<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, Wide size) {
   if (loop.count < size) {
     if (number >= loop.count) return nothing_of(loop, up, loop.count);
     const Wide here = loop.low + number * loop.step;
@@ -87,8 +87,8 @@ Part<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, Wide s
 
 // Chunks in turn.
 template <class Wide>
-Part<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk, Wide number,
-                        Wide size) {
+StaticPart<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk, Wide number,
+                              Wide size) {
   if (chunk > loop.count) chunk = loop.count;
   const Wide chunks = loop.count / chunk + (loop.count % chunk != 0 ? 1 : 0);
   const Wide span = chunk * loop.step;
@@ -101,7 +101,7 @@ Part<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk, Wide
 
 // An interval for each thread, a multiple of the chunk.
 template <class Wide>
-Part<Wide> simd_part(const DividedLoop<Wide>& loop, Wide chunk, Wide number, Wide size) {
+StaticPart<Wide> simd_part(const DividedLoop<Wide>& loop, Wide chunk, Wide number, Wide size) {
   const Wide share = (loop.count + size - 1) / size;
   const Wide whole = (share + chunk - 1) & ~(chunk - 1);
   const Wide span = whole * loop.step;
@@ -135,7 +135,7 @@ StaticShare<Index> static_share(std::int32_t schedule, const StaticLoop<Index>& 
   const Wide here = number;
   const Wide team = size;
   const std::int32_t kind = without_modifiers(schedule);
-  detail::Part<Wide> mine{};
+  detail::StaticPart<Wide> mine{};
   if (kind == kStaticChunked) {
     mine = detail::chunked_part(whole, up, chunk, here, team);
   } else if (kind == kStaticSimd) {

@@ -49,7 +49,7 @@ void VirtualTeam::run(Participant& me, std::uint32_t number) {
 // ---- Barriers -----------------------------------------------------------------------------------
 
 bool VirtualTeam::run_on_fibre(std::uint32_t number) {
-  Fibre& fibre = fibres_[number];
+  TeamFibre& fibre = fibres_[number];
   if (!begun_) fibre.begin(run_body, this);
   return fibre.resume();
 }

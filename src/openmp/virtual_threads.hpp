@@ -17,8 +17,8 @@
 // (virtual_threads_within_reach() in reach.hpp). A thread that waits for another in memory cannot
 // be seen there: StuckWatch runs the other threads then, as an operating system does.
 //
-// Limits: kMost threads in a team, Fibres::kMost with barriers. A team that is not larger than the
-// rank's number of cores is the run time's.
+// Limits: kMost threads in a team, TeamFibres::kMost with barriers. A team that is not larger than
+// the rank's number of cores is the run time's.
 #pragma once
 
 #include <atomic>
@@ -41,7 +41,7 @@ class VirtualTeam {
   // `most`: what omp_get_max_threads() answers. `own_threads`: of the rank, at work on the region.
   // `fibres`: one for each thread of a team that may meet at barriers, else null.
   VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
-              Fibre* fibres)
+              TeamFibre* fibres)
       : body_(body),
         data_(data),
         size_(size),
@@ -84,7 +84,7 @@ class VirtualTeam {
   std::uint32_t size_;
   std::uint32_t own_threads_;
   int most_;
-  Fibre* fibres_;
+  TeamFibre* fibres_;
   bool begun_ = false;  // fibres: the first phase is over
   // Written by any thread of the team before it stops; all write the same.
   std::atomic<Combine> combine_{nullptr};

@@ -58,7 +58,9 @@ def _is_long_message(row: Row) -> bool:
 
 def _on_collectives(total: dict[str, Any]) -> str:
     if not total:
-        return "Without --plain, the ranks of a node move the data of blocking collectives themselves."
+        return (
+            "Without --plain, the ranks of a node move the data of blocking collectives themselves."
+        )
     if total["collectives_direct"]:
         return "The ranks themselves carry out the collectives that they can."
     return "The MPI library moves the data of collectives here."

@@ -18,8 +18,8 @@ double reduction_s(const MachineModel& machine, std::size_t ranks) {
 
 }  // namespace
 
-Iterations::Iterations(const MachineModel& machine, const Rules& rules, const Balance& balance,
-                       Balancer balancer, Seeds seeds)
+SimulatedIterations::SimulatedIterations(const MachineModel& machine, const Rules& rules,
+                                         const Balance& balance, Balancer balancer, Seeds seeds)
     : machine_(machine),
       rules_(rules),
       balance_(balance),
@@ -27,7 +27,7 @@ Iterations::Iterations(const MachineModel& machine, const Rules& rules, const Ba
       used_(first_balancer(balancer)),
       seeds_(std::move(seeds)) {}
 
-Outcome Iterations::next(const Work& work) {
+Outcome SimulatedIterations::next(const Work& work) {
   rules_.steal = may_steal(used_, measured_) && !std::exchange(is_seeded_, false);
   expected_ = work.children.empty() ? 0 : work.seconds.size();
   for (const auto& own : work.children.empty() ? seeds_ : Seeds{}) expected_ += own.size();
@@ -38,7 +38,7 @@ Outcome Iterations::next(const Work& work) {
   return outcome;
 }
 
-void Iterations::restore(Simulation& simulation, const Outcome& outcome) {
+void SimulatedIterations::restore(Simulation& simulation, const Outcome& outcome) {
   Seeds executed = simulation.take_executed();
   if (used_ == Balancer::steal) return;
   std::vector<std::vector<Timed<TaskId>>> timed(executed.size());
@@ -66,7 +66,7 @@ void Iterations::restore(Simulation& simulation, const Outcome& outcome) {
   }
 }
 
-double Iterations::growth_of(const std::vector<Timed<TaskId>>& own) {
+double SimulatedIterations::growth_of(const std::vector<Timed<TaskId>>& own) {
   double growth = 0;
   for (const auto& one : own) {
     if (one.task >= last_bins_.size()) last_bins_.resize(one.task + 1);
@@ -76,8 +76,8 @@ double Iterations::growth_of(const std::vector<Timed<TaskId>>& own) {
   return growth;
 }
 
-Balancer Iterations::choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
-                            const Outcome& outcome) {
+Balancer SimulatedIterations::choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
+                                     const Outcome& outcome) {
   const auto ranks = static_cast<double>(executed.size());
   double growth_s = 0;
   for (const auto& own : executed) growth_s = std::max(growth_s, growth_of(own));

@@ -15,11 +15,11 @@
 
 namespace mh::tasks::sim {
 
-class Iterations {
+class SimulatedIterations {
  public:
   // `machine` outlives the object. `seeds`: by rank, in the order of the program's add().
-  Iterations(const MachineModel& machine, const Rules& rules, const Balance& balance,
-             Balancer balancer, Seeds seeds);
+  SimulatedIterations(const MachineModel& machine, const Rules& rules, const Balance& balance,
+                      Balancer balancer, Seeds seeds);
 
   // Runs process(), and restore() after it. The durations of an iteration may differ from those of
   // the last.

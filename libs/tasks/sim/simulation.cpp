@@ -249,7 +249,7 @@ void Simulation::advance(std::uint32_t number) {
 bool Simulation::receive(Rank& rank) {
   if (rank.endpoint.has_near_answer()) rank.clock += machine_.look_ns;
   const bool near = rank.endpoint.has_near_answer();
-  Message message;
+  TaskMessage message;
   if (!rank.endpoint.receive(message)) return false;
   if (near) {
     const double bytes = static_cast<double>(message.count) * machine_.task_bytes;

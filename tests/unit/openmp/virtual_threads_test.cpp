@@ -64,7 +64,7 @@ class Process {
   Process& operator=(const Process&) = delete;
 
   void execute(Site& site, Work& work) {
-    Fibre* const fibres = work.phases > 1 ? Fibres::with_stacks(kSize) : nullptr;
+    TeamFibre* const fibres = work.phases > 1 ? TeamFibres::with_stacks(kSize) : nullptr;
     ASSERT_EQ(fibres != nullptr, work.phases > 1);
     VirtualTeam team(Work::body, &work, kSize, 1, kSize, fibres);
     ASSERT_TRUE(region_.enter(site, VirtualTeam::run_claimed, &team, 1));

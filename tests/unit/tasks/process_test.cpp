@@ -83,13 +83,13 @@ class World {
   static constexpr std::uint32_t last() { return kGrows ? kTasks + 1 : kTasks; }
 
   struct Parcel {
-    Message message;
+    TaskMessage message;
     std::vector<std::uint32_t> tasks;
   };
   struct End {
     World* world;
     std::uint32_t rank;
-    void send(std::uint32_t to, Message message) { world->post(rank, to, message, {}); }
+    void send(std::uint32_t to, TaskMessage message) { world->post(rank, to, message, {}); }
     void send_tasks(std::uint32_t to, Reservation taken) {
       auto& own = world->ranks_[rank].tasks();
       std::vector<std::uint32_t> tasks(taken.count);
@@ -105,7 +105,7 @@ class World {
     std::uint32_t from, to;
   };
 
-  void post(std::uint32_t from, std::uint32_t to, Message message,
+  void post(std::uint32_t from, std::uint32_t to, TaskMessage message,
             std::vector<std::uint32_t> tasks) {
     message.from = from;
     ways_[from][to].push_back({message, std::move(tasks)});
@@ -236,7 +236,7 @@ TEST(ProcessOrders, a_vote_with_a_request_under_way_ends_it_too_early) {
 }
 
 struct NoTransport {
-  void send(std::uint32_t /*to*/, Message /*message*/) {}
+  void send(std::uint32_t /*to*/, TaskMessage /*message*/) {}
 };
 
 // Retention runs the longest tasks first, so the last tasks alone would make a thief too hasty.

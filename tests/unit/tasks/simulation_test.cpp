@@ -157,10 +157,10 @@ TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
 }
 
 // The purpose of retention: fewer steals and a shorter time than in the first iteration.
-TEST(Iterations, tasks_that_are_retained_need_few_steals) {
+TEST(SimulatedIterations, tasks_that_are_retained_need_few_steals) {
   const Setting s = setting(200, true);
   const auto count = static_cast<std::uint32_t>(durations().size());
-  Iterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(count, 200));
+  SimulatedIterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(count, 200));
   const Outcome before = iterations.next({durations()});
   const Outcome after = iterations.next({durations()});
   EXPECT_LT(after.successes.mean, before.successes.mean);
@@ -205,18 +205,18 @@ TEST(Simulation, tasks_add_tasks) {
   EXPECT_EQ(sorted(simulation.take_executed()), std::vector<TaskId>{0});
 }
 
-TEST(Iterations, tasks_that_prune_themselves_run_once) {
+TEST(SimulatedIterations, tasks_that_prune_themselves_run_once) {
   const Setting s = setting(4, false);
   const std::vector<float> seconds{0.1F, -0.001F, 0.1F, -0.001F, 0.1F};
-  Iterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(5, 4));
+  SimulatedIterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(5, 4));
   EXPECT_EQ(iterations.next({seconds}).run, 5U);
   EXPECT_EQ(iterations.next({seconds}).run, 3U);
 }
 
-TEST(Iterations, a_seeded_iteration_steals_nothing_and_the_balancer_follows) {
+TEST(SimulatedIterations, a_seeded_iteration_steals_nothing_and_the_balancer_follows) {
   const Setting s = setting(50, false);
   const auto count = static_cast<std::uint32_t>(durations().size());
-  Iterations iterations(s.machine, s.rules, {}, Balancer::plb_tree, in_blocks(count, 50));
+  SimulatedIterations iterations(s.machine, s.rules, {}, Balancer::plb_tree, in_blocks(count, 50));
   iterations.only_seeded();
   EXPECT_GT(iterations.next({durations()}).attempts.mean, 0);
   EXPECT_EQ(iterations.balanced().moved, 0U);
@@ -226,10 +226,11 @@ TEST(Iterations, a_seeded_iteration_steals_nothing_and_the_balancer_follows) {
   EXPECT_GT(iterations.next({durations()}).efficiency(), seeded.efficiency());
 }
 
-TEST(Iterations, the_automatic_balancer_tries_both) {
+TEST(SimulatedIterations, the_automatic_balancer_tries_both) {
   const Setting s = setting(500, false);
   const auto count = static_cast<std::uint32_t>(durations().size());
-  Iterations iterations(s.machine, s.rules, {}, Balancer::automatic, in_blocks(count, 500));
+  SimulatedIterations iterations(s.machine, s.rules, {}, Balancer::automatic,
+                                 in_blocks(count, 500));
   std::vector<Balancer> used;
   for (int i = 0; i < 4; ++i) {
     (void)iterations.next({durations()});

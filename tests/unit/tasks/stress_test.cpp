@@ -100,13 +100,13 @@ constexpr std::uint32_t kAll = kSeeded * ((1U << kGenerations) - 1);
 class Job;
 struct Mail {
   std::mutex mutex;
-  std::deque<std::pair<std::chrono::steady_clock::time_point, Message>> queue;
+  std::deque<std::pair<std::chrono::steady_clock::time_point, TaskMessage>> queue;
   std::vector<Work> stolen;  // of the `work` under way: a rank has one request at a time
 };
 struct MailEnd {
   Job* job;
   std::uint32_t rank;
-  void send(std::uint32_t to, Message message);
+  void send(std::uint32_t to, TaskMessage message);
   void send_tasks(std::uint32_t to, Reservation tasks);
 };
 
@@ -162,7 +162,7 @@ class Job {
  private:
   friend struct MailEnd;
 
-  void post(std::uint32_t to, const Message& message) {
+  void post(std::uint32_t to, const TaskMessage& message) {
     // Each pair of ranks has its own delay. The order of the queue does not depend on delays, so
     // messages of a pair keep their order.
     const auto delay = std::chrono::microseconds((message.from * 7 + to * 3) % 50);
@@ -171,7 +171,7 @@ class Job {
   }
   void receive(std::uint32_t rank) {
     for (;;) {
-      Message message;
+      TaskMessage message;
       std::vector<Work> stolen;
       {
         const std::lock_guard lock(mail_[rank].mutex);
@@ -196,7 +196,7 @@ class Job {
 };
 
 // The thief's own thread serves its request at the victim, while the victim works.
-void MailEnd::send(std::uint32_t to, Message message) {
+void MailEnd::send(std::uint32_t to, TaskMessage message) {
   message.from = rank;
   if (message.kind == MessageKind::steal) return job->ranks_[to]->serve(message);
   job->post(to, message);
