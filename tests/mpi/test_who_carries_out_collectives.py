@@ -54,6 +54,18 @@ def test_long_ones_in_other_memory_go_by_messages_or_the_library(
     assert carried_out(mpi, with_heap(helped), 2, BYTES="65536", ON_STACK="1") == BY_PAIRS
 
 
+def test_sums_of_many_ranks_are_carried_out_once_their_order_is_known(
+    mpi: MpiBuild, helped: Arm
+) -> None:
+    """The program makes two kinds of sums with all ranks, and each is tested after 64 calls."""
+    name = "sums_of_many_ranks_have_the_bits_of_the_library"
+    program = compiled(mpi, name, [SOURCE.with_name(f"{name}.c")])
+    done = run(mpi, without_heap(helped), 3, [str(program)], {"CALLS": "90"})
+    assert done.code == 0, done.told()
+    assert done.summary is not None
+    assert done.summary["total"]["collectives_direct"] >= 3 * 2 * (90 - 65)
+
+
 def test_nothing_is_carried_out_while_switched_off(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled(mpi, SOURCE.stem, [SOURCE])
     done = run(mpi, helped, 2, [str(program)], {"MH_ENABLE": "0"})

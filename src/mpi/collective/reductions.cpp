@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "mpi/collective/direct.hpp"
+#include "mpi/collective/ordered_sums.hpp"
 #include "mpi/collective/round.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/datatype/elements.hpp"
@@ -51,11 +52,19 @@ bool has_one_result(Op op, Type type, int ranks) {
   }
 }
 
-enum class Eligible : std::uint8_t { round, library, refused };
+// True if the library's bits depend on the order alone (ordered_sums.hpp).
+bool has_a_result_by_order(Op op, Type type) {
+  return (op == Op::sum && (is_real(type) || is_complex(type))) ||
+         (op == Op::prod && is_real(type));
+}
+
+// `ordered`: a round of MPI_Allreduce if the library's order is known.
+enum class Eligible : std::uint8_t { round, ordered, library, refused };
 
 struct Reduction {
   Eligible eligible = Eligible::library;
   ReduceKernel kernel = nullptr;
+  Type type = Type::other;
   std::uint32_t terms = 0;
   std::uint64_t element_bytes = 1;
   std::uint64_t elements = 0;
@@ -77,12 +86,24 @@ Reduction reduction_of(MPI_Op handle, MPI_Datatype type, MPI_Count count, const 
   const bool basic = element.uniform && element.named;
   const ReduceKernel kernel = basic ? mh::rma::kernel_of(*op, element.type) : nullptr;
   if (kernel == nullptr) return kRefused;
-  if (element.padded || !has_one_result(*op, element.type, comm.size)) return {};
-  return {.eligible = Eligible::round,
+  const bool one_result = has_one_result(*op, element.type, comm.size);
+  if (element.padded || !(one_result || has_a_result_by_order(*op, element.type))) return {};
+  return {.eligible = one_result ? Eligible::round : Eligible::ordered,
           .kernel = kernel,
+          .type = element.type,
           .terms = static_cast<std::uint32_t>(*op) << 8U | static_cast<std::uint32_t>(element.type),
           .element_bytes = element.bytes,
           .elements = static_cast<std::uint64_t>(count)};
+}
+
+OrderedSum ordered_sum(const Reduction& reduction, MPI_Op op, MPI_Datatype type) {
+  return {.op = op,
+          .type = type,
+          .element = reduction.type,
+          .kernel = reduction.kernel,
+          .elements = reduction.elements,
+          .width = reduction.element_bytes,
+          .terms = reduction.terms};
 }
 
 // Buffers of a call that every rank gives both of.
@@ -108,6 +129,14 @@ void combine_staged(const Round& round, const Reduction& reduction, const Comm& 
   }
 }
 
+// The same in the order of recursive doubling.
+void combine_in_order(const Round& round, const Reduction& reduction, const Comm& comm, void* out) {
+  coll::DoublingOrder(static_cast<std::uint32_t>(comm.size))
+      .combine(static_cast<std::byte*>(out), reduction.elements, reduction.element_bytes,
+               reduction.kernel,
+               [&](std::uint32_t rank) { return round.staged_by(static_cast<int>(rank)); });
+}
+
 CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm& comm,
                             const void* source, void* out) {
   if (is_switched_on()) {
@@ -116,7 +145,11 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
     round.publish_library();
   }
   if (!round.all_agree(coll::Route::staged)) return std::nullopt;
-  combine_staged(round, reduction, comm, out, source);
+  if (reduction.eligible == Eligible::ordered) {
+    combine_in_order(round, reduction, comm, out);
+  } else {
+    combine_staged(round, reduction, comm, out, source);
+  }
   return MPI_SUCCESS;
 }
 
@@ -332,11 +365,13 @@ CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype ty
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
   const Reduction reduction = reduction_of(op, type, count, *comm);
-  if (reduction.eligible != Eligible::round) return reduction.no_round();
+  const bool ordered = reduction.eligible == Eligible::ordered;
+  if (!ordered && reduction.eligible != Eligible::round) return reduction.no_round();
   if (are_refused(in, out)) return CallResult::refused();
   const void* source = in == MPI_IN_PLACE ? out : in;
   const bool stages = is_staged(reduction.bytes(), *comm);
-  if (!stages && !config.heaps_mapped) return std::nullopt;
+  if (!stages && (ordered || !config.heaps_mapped)) return std::nullopt;
+  if (ordered && !has_known_order(*comm, ordered_sum(reduction, op, type))) return std::nullopt;
   Round round(*comm, RoundCall::allreduce, reduction.bytes(), reduction.terms);
   return stages ? allreduce_staged(round, reduction, *comm, source, out)
                 : allreduce_mapped(round, reduction, *comm, source, out);

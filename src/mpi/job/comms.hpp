@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "coll/board_group.hpp"
+#include "coll/sum_order.hpp"
 #include "mpi/abi.hpp"
 #include "mpi/handle_cache.hpp"
 #include "mpi/job/arrival_table.hpp"
@@ -73,6 +74,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   wait::Pace pace{};      // of its collectives: when waiting pays, see arrivals.hpp
   coll::BoardGroup
       boards;  // empty before join(), and if the ranks cannot carry out its collectives
+  coll::SumOrders sums;
 
   static constexpr std::int16_t kElsewhere = -1;
 

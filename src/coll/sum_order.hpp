@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The order in which an MPI library combines the data of many ranks, and what is known of it.
+//
+// A floating-point sum of three or more ranks depends on the order. *Doubling* is the order of
+// recursive doubling, which MPICH and Open MPI use for short data. With n the greatest power of two
+// that is at most the number of ranks, the first 2(ranks - n) ranks are combined in pairs. The n
+// results are combined as a balanced tree.
+//
+// Threads: an object belongs to the calling thread, or to a communicator's collectives. Limit:
+// kMostRanks.
+//
+// Source: Thakur, Rabenseifner and Gropp, IJHPCA 2005, section 4.5 (recursive doubling). Xie et
+// al., FPRev, 2024, reveal an order by its rounding; here one order is tested by random data.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+namespace mh::coll {
+
+// Combines elements of all ranks in the order of recursive doubling.
+class DoublingOrder {
+ public:
+  static constexpr std::uint32_t kMostRanks = 1024;
+  static constexpr std::size_t kPiece = 1024;  // bytes that are combined at a time
+
+  explicit DoublingOrder(std::uint32_t ranks)
+      : nodes_(std::bit_floor(ranks)), paired_(ranks - nodes_) {}
+
+  // `kernel(target, origin, elements)` combines `origin` into `target`. `data_of(rank)` points to a
+  // rank's elements, of `width` bytes each. `to` may be the memory of a rank's elements.
+  template <class Kernel, class DataOf>
+  void combine(std::byte* to, std::uint64_t elements, std::size_t width, Kernel&& kernel,
+               DataOf&& data_of) {
+    const std::uint64_t step = kPiece / width;
+    for (std::uint64_t at = 0; at < elements; at += step) {
+      const std::uint64_t count = std::min(step, elements - at);
+      const auto piece_of = [&](std::uint32_t rank) { return data_of(rank) + at * width; };
+      const auto add = [&](std::byte* target, const std::byte* origin) {
+        kernel(target, origin, count);
+      };
+      write(0, nodes_, 0, count * width, add, piece_of);
+      std::memcpy(to + at * width, parts_[0].data(), count * width);
+    }
+  }
+
+ private:
+  [[nodiscard]] std::uint32_t first_rank(std::uint32_t node) const {
+    return node < paired_ ? 2 * node : node + paired_;
+  }
+
+  // Combines the nodes from `first` on into the part of that depth.
+  template <class Add, class PieceOf>
+  void write(std::uint32_t first, std::uint32_t count, std::size_t depth, std::size_t bytes,
+             const Add& add, const PieceOf& piece_of) {
+    std::byte* const part = parts_[depth].data();
+    if (count == 1) {
+      std::memcpy(part, piece_of(first_rank(first)), bytes);
+      if (first < paired_) add(part, piece_of(first_rank(first) + 1));
+      return;
+    }
+    write(first, count / 2, depth, bytes, add, piece_of);
+    write(first + count / 2, count / 2, depth + 1, bytes, add, piece_of);
+    add(part, parts_[depth + 1].data());
+  }
+
+  std::uint32_t nodes_;
+  std::uint32_t paired_;  // nodes that are two ranks
+  alignas(64) std::array<std::array<std::byte, kPiece>, 11> parts_;
+};
+
+// The knowledge of a communicator about the order of its sums, the same on all ranks.
+enum class SumKnowledge : std::uint8_t {
+  none,      // too few calls so far
+  doubling,  // the library's bits are those of DoublingOrder
+  library,   // they are not, or nobody knows
+};
+
+// The sums of a communicator, by operation, type and number of elements.
+class SumOrders {
+ public:
+  struct Sum {
+    std::uint64_t elements = 0;
+    std::uint32_t terms = 0;  // operation and type
+    std::uint32_t calls = 0;
+    SumKnowledge knows = SumKnowledge::none;
+  };
+
+  // Null if the communicator has too many different sums.
+  Sum* find(std::uint32_t terms, std::uint64_t elements) {
+    for (std::uint32_t i = 0; i < count_; ++i) {
+      if (sums_[i].elements == elements && sums_[i].terms == terms) return &sums_[i];
+    }
+    if (count_ == sums_.size()) return nullptr;
+    sums_[count_] = {.elements = elements, .terms = terms};
+    return &sums_[count_++];
+  }
+
+ private:
+  std::array<Sum, 16> sums_{};
+  std::uint32_t count_ = 0;
+};
+
+}  // namespace mh::coll

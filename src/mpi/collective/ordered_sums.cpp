@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "mpi/collective/ordered_sums.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "mpi/collective/round.hpp"
+#include "mpi/next.hpp"
+
+namespace mh::mpi::direct {
+namespace {
+
+// Random numbers that a test sums. Two orders of 64 ranks that differ by one exchange of two ranks
+// give the same bits for 92 of 100 of them, so a test takes them for one order once in 10^9.
+constexpr std::uint64_t kTestedElements = 256;
+constexpr std::uint64_t kLeastTestCalls = 16;
+// Distinguishes the test's round from a round of the program's call.
+constexpr std::uint32_t kTestTerm = 1U << 31U;
+
+std::uint64_t test_calls(std::uint64_t elements) {
+  return std::max((kTestedElements + elements - 1) / elements, kLeastTestCalls);
+}
+
+// Sebastiano Vigna's splitmix64.
+std::uint64_t mixed(std::uint64_t x) {
+  x += 0x9e3779b97f4a7c15ULL;
+  x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9ULL;
+  x = (x ^ x >> 27U) * 0x94d049bb133111ebULL;
+  return x ^ x >> 31U;
+}
+
+// Numbers of either sign from 1/8 to 16: sums of few of them round, and no product overflows.
+double random_double(std::uint64_t bits) {
+  const std::uint64_t exponent = 1023 - 3 + (bits >> 52U) % 7;
+  return std::bit_cast<double>((bits & 0x800fffffffffffffULL) | exponent << 52U);
+}
+float random_float(std::uint64_t bits) {
+  const std::uint32_t exponent = 127 - 3 + static_cast<std::uint32_t>(bits >> 40U) % 7;
+  return std::bit_cast<float>((static_cast<std::uint32_t>(bits) & 0x807fffffU) | exponent << 23U);
+}
+
+bool is_single(mh::rma::Type type) {
+  return type == mh::rma::Type::float32 || type == mh::rma::Type::complex64;
+}
+
+// The buffers of a test: random data of all ranks, the library's result, and ours.
+class OrderTest {
+ public:
+  OrderTest(const Comm& comm, const OrderedSum& sum)
+      : comm_(comm),
+        sum_(sum),
+        bytes_(sum.elements * sum.width),
+        memory_(new (std::nothrow) std::byte[bytes_ * (static_cast<std::size_t>(comm.size) + 2)]) {}
+
+  [[nodiscard]] bool has_memory() const { return memory_ != nullptr; }
+
+  // Every rank makes the same calls of the library, whatever their results are.
+  [[nodiscard]] bool passes() const {
+    bool same = true;
+    for (std::uint32_t call = 0; call < test_calls(sum_.elements); ++call)
+      same = is_same(call) && same;
+    return same;
+  }
+
+ private:
+  [[nodiscard]] std::byte* data_of(std::uint32_t rank) const {
+    return memory_.get() + bytes_ * rank;
+  }
+
+  void fill(std::byte* data, std::uint64_t seed) const {
+    const std::size_t width = is_single(sum_.element) ? sizeof(float) : sizeof(double);
+    for (std::uint64_t at = 0; at < bytes_; at += width) {
+      const std::uint64_t bits = mixed(seed + at);
+      const double wide = random_double(bits);
+      const float narrow = random_float(bits);
+      std::memcpy(data + at, width == sizeof wide ? static_cast<const void*>(&wide) : &narrow,
+                  width);
+    }
+  }
+
+  [[nodiscard]] bool is_same(std::uint32_t call) const {
+    const auto ranks = static_cast<std::uint32_t>(comm_.size);
+    const auto me = static_cast<std::uint32_t>(comm_.rank);
+    std::byte* const theirs = data_of(ranks);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank)
+      fill(data_of(rank), mixed(std::uint64_t{call} << 32U | rank));
+    const int code = real.Allreduce(data_of(me), theirs, static_cast<int>(sum_.elements), sum_.type,
+                                    sum_.op, comm_.handle);
+    if (code != MPI_SUCCESS) return false;
+    std::byte* const ours = data_of(ranks + 1);
+    coll::DoublingOrder(ranks).combine(ours, sum_.elements, sum_.width, sum_.kernel,
+                                       [this](std::uint32_t rank) { return data_of(rank); });
+    return std::memcmp(ours, theirs, bytes_) == 0;
+  }
+
+  const Comm& comm_;
+  const OrderedSum& sum_;
+  std::uint64_t bytes_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
+// Collective. The same answer on all ranks: a rank whose call differs from theirs, which is an
+// error of the program, keeps all of them from the test.
+bool passes_on_all(Comm& comm, const OrderedSum& sum) {
+  const OrderTest test(comm, sum);
+  Round round(comm, RoundCall::allreduce, sum.elements * sum.width, sum.terms | kTestTerm);
+  if (is_switched_on() && test.has_memory()) {
+    round.publish_staged();  // no rank reads the data
+  } else {
+    round.publish_library();
+  }
+  if (!round.all_agree(coll::Route::staged)) return false;
+  const int own = test.passes() ? 1 : 0;
+  int all = 0;
+  const int code = real.Allreduce(&own, &all, 1, MPI_INT, MPI_MIN, comm.handle);
+  return code == MPI_SUCCESS && all == 1;
+}
+
+}  // namespace
+
+bool has_known_order(Comm& comm, const OrderedSum& sum) {
+  using coll::SumKnowledge;
+  coll::SumOrders::Sum* const known = comm.sums.find(sum.terms, sum.elements);
+  if (known == nullptr) return false;
+  if (known->knows == SumKnowledge::none && ++known->calls > 4 * test_calls(sum.elements))
+    known->knows = passes_on_all(comm, sum) ? SumKnowledge::doubling : SumKnowledge::library;
+  return known->knows == SumKnowledge::doubling;
+}
+
+}  // namespace mh::mpi::direct

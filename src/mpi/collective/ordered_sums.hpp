@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Floating-point sums and products of three or more ranks: whether the library's order is known.
+//
+// The order is the library's secret, and may differ by communicator, operation, type and length.
+// Once a communicator has made some calls of a kind, its ranks call the library with random data,
+// for a quarter of the calls so far. If every bit is that of coll::DoublingOrder, the ranks carry
+// out all further calls of this kind themselves.
+//
+// Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce of
+// staged data; sums of more kinds than coll::SumOrders has stay with the library.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "mpi/abi.hpp"
+#include "mpi/job/comms.hpp"
+#include "rma/reduce.hpp"
+
+namespace mh::mpi::direct {
+
+struct OrderedSum {
+  MPI_Op op;
+  MPI_Datatype type;
+  mh::rma::Type element;
+  mh::rma::ReduceKernel kernel;
+  std::uint64_t elements;
+  std::size_t width;    // bytes of an element
+  std::uint32_t terms;  // operation and type, equal on all ranks
+};
+
+// True if the library's bits are known to be those of coll::DoublingOrder. Counts the call.
+// Collective: every rank makes the same calls, and gets the same answers.
+bool has_known_order(Comm& comm, const OrderedSum& sum);
+
+}  // namespace mh::mpi::direct

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: BSD-3-Clause
+//
+// Floating-point sums and products of many ranks, CALLS times each. The ranks may carry them out
+// themselves after 64 calls. Every result is compared with that of PMPI_Allreduce, bit by bit, also
+// in place, on a communicator of some ranks, and from Inf, NaN and zeros of either sign.
+//
+// run: ranks 3
+// run: ranks 5 CALLS=70
+// run: ranks 7 not mpich4 CALLS=70
+#include <math.h>
+
+#include "check.h"
+
+enum { MOST = 300 };
+
+static uint64_t state = 1;
+
+static uint64_t random_bits(void) {
+  state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+  return state ^ state >> 29;
+}
+
+static double random_number(int call) {
+  static const double special[] = {0.0, -0.0, HUGE_VAL, 1e-310, 1e308};
+  if (call % 50 == 49 && random_bits() % 8 == 0) return special[random_bits() % 5];
+  const double number = (double)(int64_t)random_bits() / (double)(1LL << 40);
+  return number * (double)(1ULL << random_bits() % 40);
+}
+
+static void fill_numbers(void* data, int count, MPI_Datatype type, int call) {
+  double* doubles = data;
+  float* floats = data;
+  for (int i = 0; i < count; ++i) {
+    const double number = random_number(call);
+    if (type == MPI_FLOAT) {
+      floats[i] = (float)number;
+    } else {
+      doubles[i] = number;
+    }
+  }
+}
+
+static void compare(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int calls) {
+  double in[MOST], ours[MOST], theirs[MOST];
+  const size_t bytes = (size_t)count * (type == MPI_FLOAT ? sizeof(float) : sizeof(double));
+  for (int call = 0; call < calls; ++call) {
+    fill_numbers(in, count, type, call);
+    PMPI_Allreduce(in, theirs, count, type, op, comm);
+    const int in_place = call % 2;
+    memcpy(ours, in, bytes);
+    MPI_Allreduce(in_place ? MPI_IN_PLACE : in, ours, count, type, op, comm);
+    CHECK(memcmp(ours, theirs, bytes) == 0, "call %d of %d numbers: %g, not %g", call, count,
+          type == MPI_FLOAT ? (double)((float*)ours)[0] : ours[0],
+          type == MPI_FLOAT ? (double)((float*)theirs)[0] : theirs[0]);
+  }
+}
+
+int main(int argc, char** argv) {
+  begin(&argc, &argv);
+  const char* given = getenv("CALLS");
+  const int calls = given != NULL ? atoi(given) : 90;
+  state += (uint64_t)rank;
+  MPI_Comm but_one;
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 1, -rank, &but_one);
+  compare(MOST, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, calls);
+  compare(17, MPI_FLOAT, MPI_SUM, but_one, calls);
+  compare(16, MPI_DOUBLE, MPI_PROD, MPI_COMM_WORLD, calls);
+  MPI_Comm_free(&but_one);
+  return end();
+}
