@@ -7,11 +7,10 @@
 // run: ranks 3
 // run: ranks 5 CALLS=70
 // run: ranks 7 not mpich4 CALLS=70
+// run: ranks 4 heap CALLS=70 LONG=20003
 #include <math.h>
 
 #include "check.h"
-
-enum { MOST = 300 };
 
 static uint64_t state = 1;
 
@@ -41,7 +40,9 @@ static void fill_numbers(void* data, int count, MPI_Datatype type, int call) {
 }
 
 static void compare(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int calls) {
-  double in[MOST], ours[MOST], theirs[MOST];
+  double* in = malloc((size_t)count * sizeof(double));
+  double* ours = malloc((size_t)count * sizeof(double));
+  double* theirs = malloc((size_t)count * sizeof(double));
   const size_t bytes = (size_t)count * (type == MPI_FLOAT ? sizeof(float) : sizeof(double));
   for (int call = 0; call < calls; ++call) {
     fill_numbers(in, count, type, call);
@@ -53,6 +54,9 @@ static void compare(int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm, int 
           type == MPI_FLOAT ? (double)((float*)ours)[0] : ours[0],
           type == MPI_FLOAT ? (double)((float*)theirs)[0] : theirs[0]);
   }
+  free(in);
+  free(ours);
+  free(theirs);
 }
 
 int main(int argc, char** argv) {
@@ -62,7 +66,9 @@ int main(int argc, char** argv) {
   state += (uint64_t)rank;
   MPI_Comm but_one;
   MPI_Comm_split(MPI_COMM_WORLD, rank == 1, -rank, &but_one);
-  compare(MOST, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, calls);
+  const char* length = getenv("LONG");
+  if (length != NULL) compare(atoi(length), MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, calls);
+  compare(300, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD, calls);
   compare(17, MPI_FLOAT, MPI_SUM, but_one, calls);
   compare(16, MPI_DOUBLE, MPI_PROD, MPI_COMM_WORLD, calls);
   MPI_Comm_free(&but_one);

@@ -20,8 +20,8 @@
 // Short data are staged in the node segment. Longer data move directly between buffers that all
 // ranks map (the shared heap). Long reductions are computed in slices, one for each rank.
 // Reductions keep the library's bits. Those of integers, and floating-point sums and products of
-// two ranks, have them in any order. For short sums of more ranks in MPI_Allreduce the library's
-// order is tested first (ordered_sums.hpp).
+// two ranks, have them in any order. For sums of more ranks in MPI_Allreduce the library's order is
+// tested first (ordered_sums.hpp).
 //
 // Each function returns the call's code, or nothing if the library must get the call. Arguments
 // that the library may refuse on this rank alone make the call no round: it must not wait for the

@@ -46,16 +46,20 @@ bool is_single(mh::rma::Type type) {
   return type == mh::rma::Type::float32 || type == mh::rma::Type::complex64;
 }
 
-// The buffers of a test: random data of all ranks, the library's result, and ours.
+// The buffers of a test. The data of a rank are a block of random numbers, again and again, so that
+// all segments of a long message are tested, and our result is a block.
 class OrderTest {
  public:
   OrderTest(const Comm& comm, const OrderedSum& sum)
       : comm_(comm),
         sum_(sum),
+        block_(std::min(sum.elements, kTestedElements) * sum.width),
         bytes_(sum.elements * sum.width),
-        memory_(new (std::nothrow) std::byte[bytes_ * (static_cast<std::size_t>(comm.size) + 2)]) {}
+        blocks_(new (std::nothrow) std::byte[block_ * (static_cast<std::size_t>(comm.size) + 1)]),
+        own_(new (std::nothrow) std::byte[bytes_]),
+        result_(new (std::nothrow) std::byte[bytes_]) {}
 
-  [[nodiscard]] bool has_memory() const { return memory_ != nullptr; }
+  [[nodiscard]] bool has_memory() const { return blocks_ && own_ && result_; }
 
   // Every rank makes the same calls of the library, whatever their results are.
   [[nodiscard]] bool passes() const {
@@ -66,13 +70,13 @@ class OrderTest {
   }
 
  private:
-  [[nodiscard]] std::byte* data_of(std::uint32_t rank) const {
-    return memory_.get() + bytes_ * rank;
+  [[nodiscard]] std::byte* block_of(std::uint32_t rank) const {
+    return blocks_.get() + block_ * rank;
   }
 
   void fill(std::byte* data, std::uint64_t seed) const {
     const std::size_t width = is_single(sum_.element) ? sizeof(float) : sizeof(double);
-    for (std::uint64_t at = 0; at < bytes_; at += width) {
+    for (std::uint64_t at = 0; at < block_; at += width) {
       const std::uint64_t bits = mixed(seed + at);
       const double wide = random_double(bits);
       const float narrow = random_float(bits);
@@ -83,23 +87,40 @@ class OrderTest {
 
   [[nodiscard]] bool is_same(std::uint32_t call) const {
     const auto ranks = static_cast<std::uint32_t>(comm_.size);
-    const auto me = static_cast<std::uint32_t>(comm_.rank);
-    std::byte* const theirs = data_of(ranks);
     for (std::uint32_t rank = 0; rank < ranks; ++rank)
-      fill(data_of(rank), mixed(std::uint64_t{call} << 32U | rank));
-    const int code = real.Allreduce(data_of(me), theirs, static_cast<int>(sum_.elements), sum_.type,
-                                    sum_.op, comm_.handle);
+      fill(block_of(rank), mixed(std::uint64_t{call} << 32U | rank));
+    for_each_block([&](std::uint64_t at, std::uint64_t bytes) {
+      std::memcpy(own_.get() + at, block_of(static_cast<std::uint32_t>(comm_.rank)), bytes);
+      return true;
+    });
+    const int code =
+        by_count::Allreduce(real, own_.get(), result_.get(), static_cast<MPI_Count>(sum_.elements),
+                            sum_.type, sum_.op, comm_.handle);
     if (code != MPI_SUCCESS) return false;
-    std::byte* const ours = data_of(ranks + 1);
-    coll::DoublingOrder(ranks).combine(ours, sum_.elements, sum_.width, sum_.kernel,
-                                       [this](std::uint32_t rank) { return data_of(rank); });
-    return std::memcmp(ours, theirs, bytes_) == 0;
+    std::byte* const ours = block_of(ranks);
+    coll::DoublingOrder(ranks).combine(ours, block_ / sum_.width, sum_.width, sum_.kernel,
+                                       [this](std::uint32_t rank) { return block_of(rank); });
+    return for_each_block([&](std::uint64_t at, std::uint64_t bytes) {
+      return std::memcmp(result_.get() + at, ours, bytes) == 0;
+    });
+  }
+
+  // True if visit(at, bytes) is true for each block.
+  template <class Visit>
+  bool for_each_block(Visit&& visit) const {
+    bool all = true;
+    for (std::uint64_t at = 0; at < bytes_; at += block_)
+      all = visit(at, std::min(block_, bytes_ - at)) && all;
+    return all;
   }
 
   const Comm& comm_;
   const OrderedSum& sum_;
-  std::uint64_t bytes_;
-  std::unique_ptr<std::byte[]> memory_;
+  std::uint64_t block_;                  // bytes
+  std::uint64_t bytes_;                  // of a rank
+  std::unique_ptr<std::byte[]> blocks_;  // of all ranks, and our result
+  std::unique_ptr<std::byte[]> own_;
+  std::unique_ptr<std::byte[]> result_;  // the library's
 };
 
 // Collective. The same answer on all ranks: a rank whose call differs from theirs, which is an

@@ -6,8 +6,8 @@
 // for a quarter of the calls so far. If every bit is that of coll::DoublingOrder, the ranks carry
 // out all further calls of this kind themselves.
 //
-// Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce of
-// staged data; sums of more kinds than coll::SumOrders has stay with the library.
+// Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
+// of more kinds than coll::SumOrders has stay with the library.
 #pragma once
 
 #include <cstddef>

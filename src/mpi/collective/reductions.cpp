@@ -187,14 +187,37 @@ class PieceReduction {
  private:
   static constexpr std::uint64_t kPiece = coll::kStagedBytes / 2;
 
-  // Combines the elements of all ranks, in the order of the ranks from this one on.
+  // The elements of a rank, valid until the next call. Null: they cannot be read.
+  const std::byte* find(int rank, std::uint64_t offset, std::uint64_t bytes) {
+    return round_.find(rank, round_.source_address(rank) + offset, bytes,
+                       round_.scratch() + kPiece);
+  }
+
   Status reduce(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
+    return reduction_.eligible == Eligible::ordered ? reduce_in_order(to, offset, elements)
+                                                    : reduce_from_own(to, offset, elements);
+  }
+
+  // Combines the elements of all ranks in the order of recursive doubling.
+  Status reduce_in_order(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
     const std::uint64_t bytes = elements * reduction_.element_bytes;
-    std::byte* const scratch = round_.scratch() + kPiece;
+    bool readable = true;
+    coll::DoublingOrder(static_cast<std::uint32_t>(comm_.size))
+        .combine(to, elements, reduction_.element_bytes, reduction_.kernel,
+                 [&](std::uint32_t rank) -> const std::byte* {
+                   const std::byte* from = find(static_cast<int>(rank), offset, bytes);
+                   readable = readable && from != nullptr;
+                   return from != nullptr ? from : round_.scratch();
+                 });
+    return readable ? Status{} : Status{Code::fault, 0};
+  }
+
+  // The same in the order of the ranks from this one on.
+  Status reduce_from_own(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
+    const std::uint64_t bytes = elements * reduction_.element_bytes;
     for (int i = 0; i < comm_.size; ++i) {
       const int rank = (comm_.rank + i) % comm_.size;
-      const std::byte* from =
-          round_.find(rank, round_.source_address(rank) + offset, bytes, scratch);
+      const std::byte* from = find(rank, offset, bytes);
       if (from == nullptr) return {Code::fault, 0};
       if (i != 0) {
         reduction_.kernel(to, from, elements);
@@ -370,7 +393,7 @@ CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype ty
   if (are_refused(in, out)) return CallResult::refused();
   const void* source = in == MPI_IN_PLACE ? out : in;
   const bool stages = is_staged(reduction.bytes(), *comm);
-  if (!stages && (ordered || !config.heaps_mapped)) return std::nullopt;
+  if (!stages && !config.heaps_mapped) return std::nullopt;
   if (ordered && !has_known_order(*comm, ordered_sum(reduction, op, type))) return std::nullopt;
   Round round(*comm, RoundCall::allreduce, reduction.bytes(), reduction.terms);
   return stages ? allreduce_staged(round, reduction, *comm, source, out)
