@@ -66,13 +66,17 @@ def test_long_ones_in_other_memory_go_by_messages_or_the_library(
 def test_sums_of_many_ranks_are_carried_out_once_their_order_is_known(
     mpi: MpiBuild, helped: Arm
 ) -> None:
-    """The program makes two kinds of sums with all ranks, and each is tested after 64 calls."""
-    assert sums_carried_out(mpi, without_heap(helped), 3) >= 3 * 2 * (90 - 65)
+    """The program makes two kinds of sums with all ranks, and each is tested after 64 calls.
+
+    Two of the ranks make a third kind, 180 times, which needs no test.
+    """
+    known = sums_carried_out(mpi, without_heap(helped), 3) - 2 * 180
+    assert known == 3 * 2 * (90 - 64)
 
 
 def test_long_sums_of_many_ranks_move_from_heap_to_heap(mpi: MpiBuild, helped: Arm) -> None:
     """A third kind of sums is long. Three of the ranks make one kind by themselves."""
-    assert sums_carried_out(mpi, with_heap(helped), 4, LONG="20003") == (4 * 3 + 3) * (90 - 65)
+    assert sums_carried_out(mpi, with_heap(helped), 4, LONG="20003") == (4 * 3 + 3) * (90 - 64)
 
 
 def test_nothing_is_carried_out_while_switched_off(mpi: MpiBuild, helped: Arm) -> None:
