@@ -38,8 +38,8 @@ void Synchronizer::wait() noexcept {
   }
 }
 
-// After the exchange the owner may destroy a synchronizer without a waiter. A waiter stays until
-// wake().
+// If no thread waits, the owner may destroy the synchronizer once the exchange below has run:
+// nothing may touch the object after the exchange. A waiting thread keeps the object until wake().
 void Synchronizer::complete(const detail::Event& event) noexcept {
   event_ = event;
   const std::uintptr_t was = state_.exchange(kDone, std::memory_order_acq_rel);

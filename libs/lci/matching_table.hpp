@@ -286,8 +286,8 @@ class MatchingTable {
 
   // --- growth -------------------------------------------------------------------------------
 
-  // Doubles the buckets `old`, unless few of them are chained, another thread is growing the table,
-  // or no memory is free.
+  // Replaces the bucket array `old` by an array twice as large. Does nothing if few buckets have
+  // overflow lines, if another thread is growing the table, or if memory is short.
   void grow(Buckets old) {
     const std::size_t count = 2 * old.count();
     if (count > most_buckets_ || spare_.in_use() < old.count() / kChainedOf) return;

@@ -17,8 +17,8 @@
 namespace mh::lci::detail {
 namespace {
 
-// Polls with events from the node between two polls of the network, which are system calls with
-// most providers.
+// While polls of the node return events, the network is polled after so many of them only: with
+// most providers a poll of the network is a system call.
 constexpr unsigned kPollsBetween = 8;
 
 constexpr std::size_t kNobody = ~std::size_t{0};

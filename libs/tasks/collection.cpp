@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The entry points of the library. They check their arguments, and turn std::bad_alloc into `full`.
+// The public functions of the library of task collections. They check their arguments, and turn
+// std::bad_alloc into Code::full.
 #include "manyhands/tasks/collection.hpp"
 
 #include <algorithm>

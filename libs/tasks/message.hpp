@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages of ranks that process tasks, and the interface of their transport.
+// The messages that ranks exchange while they process tasks, and the interface of the transport
+// that carries them.
 #pragma once
 
 #include <concepts>

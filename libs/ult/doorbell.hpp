@@ -49,8 +49,9 @@ struct alignas(kCacheLine) Watch {
   Count sleepers{0};  // bells that are `asleep`, or about to be
   Count seekers{0};   // workers that look for work
 
-  // Call after publishing a task that a thief may take. True: the caller must ring a sleeper.
-  // relaxed: the light fence here pairs with the heavy fence in Doorbell::rest().
+  // Call after publishing a task that another worker may steal. If true, the caller must wake a
+  // sleeping worker (ring()). relaxed: the compiler's fence here pairs with the membarrier in
+  // Doorbell::rest().
   [[nodiscard]] bool wants_thief() const {
     A::light_fence();
     return sleepers.load(std::memory_order_relaxed) != 0 &&

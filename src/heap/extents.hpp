@@ -53,8 +53,8 @@ class Extents {
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
   // Makes a used extent kept.
   void give(Page first);
-  // Whether a used extent begins at this page, which has a tag. A thread that owns a used extent
-  // may call this function, pages_of() and note() without the caller's lock.
+  // True if a used extent begins at this page. The page must have a tag. The thread that owns the
+  // extent may call this function, pages_of() and note() without the heap's lock.
   [[nodiscard]] bool begins_used(Page first) const {
     return tags_[first].first != 0 && tags_[first].state == ExtentState::used;
   }

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
 //
-// A request that the heap does not serve gets nullptr. The heap may be off. The block may be small,
-// or larger than Options::largest or than the budget allows. There may be no memory, or a limit of
-// the process. This thread may hold the lock. The caller then asks the next allocator, so the
-// program gets the answer that it would get without the heap.
+// The functions return nullptr for a request that the heap cannot serve. The heap is off, the block
+// is small, or larger than Options::largest or the budget. Or memory or a limit of the process is
+// exhausted, or this thread holds the lock. The caller then uses the next allocator, as it would
+// without the heap.
 //
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of
 //            two would begin alike modulo 4096, and share cache sets.
 //   cached   the last freed blocks of up to 64 KB (block_cache.hpp). They count as used.
 //   kept     memory of freed blocks, reused for later ones, up to a bound. Beyond the bound, and
-//            when memory is short, it is returned to the system. First touches are the dearest part
-//            of shared memory.
+//            when memory is short, it is returned to the system. The first touch of a shared page
+//            costs more than any other use.
 //
-// One lock, which cached blocks do without. Apart from growth (once in 64 MB), it is not held
-// during system calls that take or return memory. A thread that calls while it holds the lock
-// itself (in a signal handler or a handler of fork()) does not wait. Its allocation is not served,
-// and its release takes effect at the next call. No thread-local data, no C++ run time, no
-// destructor: calls may come before constructors, from threads that end, and after exit().
+// There is one lock, and cached blocks do without. Apart from growth (once in 64 MB), it is not
+// held during system calls that take or return memory. A thread may enter the heap while it holds
+// the lock itself, in a signal handler or a handler of fork(), and does not wait then. An
+// allocation is not served, and a release is carried out by the next call that takes the lock. No
+// thread-local data, no C++ run time, no destructor: calls may come before constructors, from
+// threads that end, and after exit().
 #pragma once
 
 #include <atomic>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Reads the mappings of this process from /proc/self/maps, one after the other.
 //
-// Mappings may change meanwhile: the kernel goes on at the address where it stopped. Not
-// thread-safe: all readers share one buffer in static memory, because stacks may be small.
+// The mappings may change while they are read. Each read continues at the address where the last
+// read stopped, so the result may mix old and new mappings, but repeats none. Not thread-safe: all
+// readers share a buffer in static memory, because stacks may be small.
 #pragma once
 
 #include <cstddef>

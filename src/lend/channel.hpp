@@ -63,8 +63,9 @@ struct alignas(kCacheLine) Channel {
   // Thread id of the helper; 0: there is none. Written once, by the owner. release: the helper
   // waits at this channel; pairs with the acquire of a lender.
   std::atomic<std::int32_t> thread{0};
-  // The CPU that the helper is bound to; -1: the owner's. Written by the thread that moved it.
-  // relaxed: a wrong value costs a system call, or a unit on the wrong core.
+  // The CPU to which the helper is bound; -1: the helper has its owner's CPUs. Written by the
+  // thread that last moved the helper. relaxed: a stale value costs a system call, or a unit on the
+  // wrong core.
   std::atomic<std::int32_t> cpu{-1};
   // Ticks that a unit may last. Written by the lender before lent, which publishes it.
   std::atomic<std::uint64_t> unit{0};

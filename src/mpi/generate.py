@@ -59,7 +59,7 @@ class Call:
     round: str = ""  # tried before all else
     condition: str = ""  # of `does`
     does: str = ""
-    unhelped: bool = False  # the library's call may wait for ranks that are not waited for
+    unhelped: bool = False  # the MPI library may wait in the call, which has no arrival barrier
     sometimes: bool = False  # new in MPI 4: a supported library may lack it
 
     @property
@@ -313,14 +313,14 @@ def given_body(call: Call) -> str:
     if call.round and not (call.before.startswith("arrivals::") and not call.after):
         raise TableError(f"{call.name}: a round needs an arrival barrier before, and nothing after")
     if call.before.startswith("arrivals::") and "(comm," in call.before and not call.after:
-        return quick_gate_body(call)
+        return quick_barrier_body(call)
     return plain_body(call, f"int {call.name}")
 
 
-def quick_gate_body(call: Call) -> str:
-    """With a way past the gate that saves no registers."""
+def quick_barrier_body(call: Call) -> str:
+    """With a way past the arrival barrier that saves no registers."""
     p = call.prototype
-    slow = plain_body(call, f"[[gnu::noinline]] static int gated_{p.name}")
+    slow = plain_body(call, f"[[gnu::noinline]] static int after_barrier_{p.name}")
     tried = f"""
   const CallResult done = {call.round};
   if (done) return direct::counted(*done);
@@ -329,7 +329,7 @@ def quick_gate_body(call: Call) -> str:
 
 int {p.name}({p.declared}) {{{tried if call.round else ""}
   if (arrivals::passes_tight_loop(comm)) return next.{p.name}({p.arguments});
-  return gated_{p.name}({p.arguments});
+  return after_barrier_{p.name}({p.arguments});
 }}"""
 
 
@@ -358,10 +358,10 @@ def plain_body(call: Call, head: str) -> str:
 
 def leaving(call: Call) -> tuple[str, str]:
     """Returns the code around a call with an arrival barrier, which gets the call's result."""
-    gate = re.search(r"\barrivals::(\w+)\((\w+)", call.before)
-    if gate is None:
+    barrier = re.search(r"\barrivals::(\w+)\((\w+)", call.before)
+    if barrier is None:
         return "", ""
-    return f"arrivals::left{'_window' if gate[1] == 'window' else ''}({gate[2]}, ", ")"
+    return f"arrivals::left{'_window' if barrier[1] == 'window' else ''}({barrier[2]}, ", ")"
 
 
 def object_of(p: Prototype) -> tuple[str, str]:

@@ -34,7 +34,7 @@ struct alignas(kCacheLine) RankRecord {
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;  // inode of the namespace that pid belongs to; 0: not known
   std::int32_t cpu = -1;            // the CPU this rank is bound to, or ran on at start
-  // The NUMA node of that CPU, and from then on of the CPU on which the rank last began to help
+  // The NUMA node of `cpu` at the start, and later of the CPU on which the rank last began to help
   // (Node::follow_core). relaxed: a stale value only shifts the choice of victims.
   std::atomic<std::uint16_t> numa{0};
 

@@ -16,8 +16,8 @@ struct CallRow {
   Effect effect = Effect::none;
 };
 
-// The first row that matches counts. GCC's names are those of libgomp.map up to GCC 15, LLVM's
-// those of dllexports up to LLVM 19.
+// The first matching row applies. The names come from GCC's libgomp.map (up to GCC 15) and LLVM's
+// dllexports (up to LLVM 19).
 constexpr CallRow kRows[] = {
     // Nested regions. The first four calls are of GCC before 4.9.
     {"GOMP_parallel_start", Obstacle::nested, Effect::begins_region},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The OpenMP run time of the process: the functions that the program would call without us.
+// Pointers to the functions of the OpenMP run time that the program would call without Manyhands.
 //
-// Signatures are those of GCC's libgomp, whose ABI is stable since GCC 4.2; LLVM's libomp
-// has the same names. Written once by rebind_all(), before any of our functions can be called. A
-// function that the run time lacks is null, and is never called.
+// They have the signatures of GCC's libgomp, whose ABI is stable since GCC 4.2. LLVM's libomp
+// exports the same functions. rebind_all() fills the table once, before any replacement can run. A
+// pointer is null, and never called, if the run time lacks the function.
 #pragma once
 
 #include <cstddef>

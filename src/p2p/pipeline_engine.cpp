@@ -121,18 +121,18 @@ void PipelineEngine::announce(std::uint32_t slot, const End& from) {
 void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); }
 
 // The pipeline that carries the message of that slot, if there is one.
-std::optional<OnPipeline> PipelineEngine::claimed(std::uint32_t slot) const {
+std::optional<OnPipeline> PipelineEngine::moving_on(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
-  // acquire: pairs with the receiver's claimed; `job` is of this rendezvous send or a later one,
-  // and a claim for what it names decides.
-  if (send.state() != SlotState::claimed) return std::nullopt;
+  // acquire: pairs with the receiver's change to moving; `job` is of this rendezvous send or a
+  // later one, and a claim for what it names decides.
+  if (send.state() != SlotState::moving) return std::nullopt;
   const std::uint64_t job = send.job.load(std::memory_order_relaxed);
   if (!OnPipeline::is(job)) return std::nullopt;
   return OnPipeline::of(job);
 }
 
 bool PipelineEngine::fill(std::uint32_t slot) {
-  const auto on = claimed(slot);
+  const auto on = moving_on(slot);
   PipelineChunk chunk{};
   if (!on || !pipeline_of(*on).claim_fill(on->use, chunk)) return false;
   const std::uint64_t begin = ticks();
@@ -165,9 +165,9 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
     invite(node_.me(), alone);
   }
   uses_[index].store(on.word(), std::memory_order_release);
-  // Relaxed, then release: the sender's acquire of `claimed` sees where its message is.
+  // Relaxed, then release: the sender's acquire of `moving` sees where its message is.
   send.job.store(on.word(), std::memory_order_relaxed);
-  send.change(SlotState::claimed);
+  send.change(SlotState::moving);
   return index;
 }
 
@@ -230,7 +230,7 @@ std::optional<std::uint32_t> PipelineEngine::late_sender(std::uint32_t least) co
 std::optional<std::uint32_t> PipelineEngine::late_receiver(std::uint32_t least) const {
   std::optional<std::uint32_t> late;
   announced_.find([&](std::uint32_t slot) {
-    const auto on = claimed(slot);
+    const auto on = moving_on(slot);
     if (on && pipeline_of(*on).drains_are_worth_lending(on->use, least)) late = on->receiver;
     return late.has_value();
   });

@@ -78,7 +78,7 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Receiver
 
-  // Puts the message of a send in state taken on a pipeline, which makes its state claimed. Nothing
+  // Puts the message of a send in state taken on a pipeline, which makes its state moving. Nothing
   // if no pipeline is free. The caller waits for over() and calls finish(); `to` lives until then.
   // The chunks go in the order of `order`, from the low end where each side could keep to its own.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
@@ -115,7 +115,7 @@ class PipelineEngine final : public lend::LendableWork {
   [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& chunk) const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   [[nodiscard]] layout::CacheLevel cache_level_of(std::uint64_t bytes) const;
-  [[nodiscard]] std::optional<OnPipeline> claimed(std::uint32_t slot) const;
+  [[nodiscard]] std::optional<OnPipeline> moving_on(std::uint32_t slot) const;
   [[nodiscard]] std::optional<std::uint32_t> late_sender(std::uint32_t least) const;
   [[nodiscard]] std::optional<std::uint32_t> late_receiver(std::uint32_t least) const;
   std::uint64_t note_moved(std::uint64_t begin);

@@ -4,7 +4,7 @@
 // The sender owns the send table. An RTS header names a slot, the slot says where the bytes are,
 // and sender and receiver change the slot's state:
 //
-//   free ─sender─▶ posted ─either─▶ taken ─receiver─▶ claimed ─receiver─▶ done ─sender─▶ free
+//   free ─sender─▶ posted ─either─▶ taken ─receiver─▶ moving ─receiver─▶ done ─sender─▶ free
 //                    │                │ │                └───receiver──▶ resend ─receiver─▶ done
 //                    │                │ └──either──▶ done
 //                    └──sender──▶ free└──sender──▶ posted
@@ -12,7 +12,7 @@
 // posted ▶ taken is a compare-and-swap by the receiver, which has the header, or by the sender,
 // which has found the header in the receive buffer and pushes the message (posted_receives.hpp).
 // Only the winner moves the data.
-// In claimed, a job of the receiver copies the message and the sender may help, or a pipeline
+// In moving, a job of the receiver copies the message and the sender may help, or a pipeline
 // carries the message and the sender has to help.
 // posted ▶ free: the header was cancelled before a receive matched it.
 // taken ▶ posted: the push failed.
@@ -33,7 +33,7 @@
 
 namespace mh::p2p {
 
-// The pipeline of the receiver that carries a claimed message, and the pipeline's use. One word, so
+// The pipeline of the receiver that carries a moving message, and the pipeline's use. One word, so
 // that a reader never combines the pipeline of one send with the use of another.
 struct OnPipeline {
   std::uint32_t receiver;
@@ -52,7 +52,7 @@ struct OnPipeline {
   }
 };
 
-enum class SlotState : std::uint32_t { free, posted, taken, claimed, resend, done };
+enum class SlotState : std::uint32_t { free, posted, taken, moving, resend, done };
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
@@ -70,7 +70,7 @@ struct PostedFields {
 };
 
 struct alignas(kCacheLine) SendSlot {
-  // Written by the sender while the slot is free. Read by the rank that has claimed the send, or
+  // Written by the sender while the slot is free. Read by the rank that has taken the send, or
   // that names the generation of a send that is not over (ordered by `word`). Others read a copy:
   // posted().
   memory::View from;
@@ -87,10 +87,10 @@ struct alignas(kCacheLine) SendSlot {
   // The state, and above it the generation, which counts the uses of this slot. Written by sender
   // and receiver as in the picture above. One word, so that a delayed rank cannot mistake a later
   // send for the send that it has seen. Each change is a release and each read an acquire: posted
-  // publishes the fields above to the receiver, claimed publishes `job` to the sender, done returns
+  // publishes the fields above to the receiver, moving publishes `job` to the sender, done returns
   // the buffer and the slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
-  std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from claimed on
+  std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from moving on
   // Written by the sender while the slot is free, as the fields above.
   std::uint64_t posted_at;    // ticks
   std::uint32_t synchronous;  // 1: the send must not complete before its receive is started
@@ -153,7 +153,7 @@ struct SharedSendTable {
   alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
   SendSlot slots[kSlots];
   // The shapes of slots that are `shaped`. Written by the sender before it posts the send, read by
-  // the receiver that has claimed it.
+  // the receiver that has taken it.
   layout::Compact shapes[kSlots];
 };
 

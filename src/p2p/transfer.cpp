@@ -16,9 +16,9 @@ Transfer::Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper,
       job_(work.bytes == 0 ? nullptr : keeper.open(work, shapes, audience)) {
   if (job_ == nullptr || shown == nullptr) return;
   emulated::match();
-  // Relaxed, then release: the sender's acquire of `claimed` sees which job it is.
+  // Relaxed, then release: the sender's acquire of `moving` sees which job it is.
   shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);
-  shown->change(SlotState::claimed);
+  shown->change(SlotState::moving);
 }
 
 bool Transfer::step(steal::Thief& thief) {

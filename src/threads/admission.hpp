@@ -77,9 +77,9 @@ class WaitAdmission {
     changed_ = now;
   }
 
-  // True if a thread that is out may want the server's core, or if nothing has happened for long.
-  // Otherwise the server keeps the core: two ranks that each give up their core to a third job
-  // whenever they wait never run at the same time.
+  // True if a thread whose wait has ended, and which has not come back, may want the server's core;
+  // or if no thread has come or gone for long. Otherwise the server keeps the core. If two ranks
+  // yielded to unrelated processes whenever they wait, they would never run at the same time.
   [[nodiscard]] bool should_yield(std::uint64_t now) const {
     return out_ != 0 || now - changed_ >= limits_.patience;
   }

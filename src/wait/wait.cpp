@@ -27,8 +27,8 @@ struct RankWaits {
   WaitRules rules;
   // Counts install_actions(). What a thread has learned holds for a single set of rules.
   int installations = 0;
-  // Held by the thread of this rank that helps: the thief's scratch and victim state are the
-  // rank's. acquire/release: the next holder sees the state that the last holder left.
+  // Held by the one thread of this rank that helps. acquire/release: the next holder sees the state
+  // that the actions keep between two steps.
   std::atomic_flag help_lock = ATOMIC_FLAG_INIT;
 
   // Threads that wait together.

@@ -75,7 +75,7 @@ template int start_send(SendMode, const void*, MPI_Count, MPI_Datatype, int, int
 
 int wait_for(SendRequest& send) {
   if (send.slot) {
-    rndv::await_fin(*send.slot);
+    rndv::await_done(*send.slot);
   } else if (send.internode_id) {
     internode::await_send(*send.internode_id);
   } else {

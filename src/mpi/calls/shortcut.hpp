@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The condition under which a rank waits in the library's blocking call instead of the wait loop.
+// The condition under which a rank waits in the MPI library's blocking call instead of the wait
+// loop.
 //
-// A start and a test cost up to 100 ns more than the blocking call, depending on the library. Only
-// a tight loop of short messages notices that, so only there a blocking call goes straight to the
-// library. A rank in such a call helps no other rank and serves no operation of its own. Therefore
-// no operation of this rank may need its wait loop.
+// A start and a test cost up to 100 ns more than the blocking call, depending on the MPI library.
+// Only a tight loop of short messages notices that, so only there a blocking call goes straight to
+// the MPI library. A rank in such a call helps nobody and advances no operation of its own. The
+// shortcut is therefore taken only while no operation of this rank needs the wait loop.
 #pragma once
 
 #include "base/clock.hpp"

@@ -17,7 +17,7 @@ bool is_same(const TypedBlocks& a, const TypedBlocks& b) {
   return a.address == b.address && a.count == b.count && a.type == b.type;
 }
 
-bool is_mapped(const TypedBlocks& block) {
+bool moves_mapped(const TypedBlocks& block) {
   return config.heaps_mapped && block.contiguous && block.bytes <= kMostPacked &&
          heaps::contain(block.address, block.bytes);
 }
@@ -78,7 +78,7 @@ class PairwiseRound {
     own.place = stage(block);
     if (own.place != 0) {
       own.route = coll::Route::staged;
-    } else if (is_mapped(block)) {
+    } else if (moves_mapped(block)) {
       own.route = coll::Route::mapped;
       own.place = reinterpret_cast<std::uint64_t>(block.address);
     }

@@ -12,7 +12,7 @@
 namespace mh::mpi::direct {
 namespace {
 
-bool is_mapped(const void* buffer, std::uint64_t bytes) {
+bool is_absent_or_mapped(const void* buffer, std::uint64_t bytes) {
   return buffer == nullptr || heaps::contain(buffer, bytes);
 }
 
@@ -29,7 +29,8 @@ Round::Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t term
 
 bool Round::publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                            std::uint64_t target_bytes) {
-  if (!is_switched_on() || !is_mapped(source, source_bytes) || !is_mapped(target, target_bytes)) {
+  if (!is_switched_on() || !is_absent_or_mapped(source, source_bytes) ||
+      !is_absent_or_mapped(target, target_bytes)) {
     publish_library();
     return false;
   }

@@ -14,11 +14,11 @@
 
 namespace mh::mpi {
 
-// Bytes. A lower MH_THRESHOLD is raised to this: a message hardly longer than its RTS header gains
-// nothing.
+// In bytes. A lower MH_THRESHOLD is raised to this value: a rendezvous does not pay for shorter
+// messages.
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
-struct JobConfig {
+struct ProcessConfig {
   // Messages on this node may go by rendezvous: one of the next three is true.
   bool rendezvous = false;
   bool single_copy = false;   // the kernel copies between any two ranks of the node
@@ -26,9 +26,9 @@ struct JobConfig {
   bool pipelines = false;     // p2p/pipeline.hpp
   // Messages to other nodes may go by internode pipelines (internode/internode.hpp).
   bool internode = false;
-  bool internode_windows = false;  // the library serves windows over several nodes (rma/remote.hpp)
+  bool internode_windows = false;  // Manyhands serves windows over nodes (rma/remote.hpp)
   bool helps_messages = false;     // ranks of this node may help with messages
-  bool windows = false;            // the library serves windows of this node
+  bool windows = false;            // Manyhands serves windows of this node
   bool multiple = false;           // the MPI library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;      // this rank exposes its loops
 
@@ -38,10 +38,10 @@ struct JobConfig {
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
 
   // Sizes in bytes from which messages go by rendezvous.
-  std::uint64_t threshold = 0;           // the least of the next three
+  std::uint64_t threshold = 0;           // the least of the next two on any rank of the job
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
-  std::uint64_t unmapped_threshold = 0;  // all others, but for:
-  std::uint64_t exchange_threshold = 0;  // contiguous messages of an exchange
+  std::uint64_t unmapped_threshold = 0;  // all others: MH_THRESHOLD
+  std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange
   // Sizes in bytes from which third ranks help.
   std::uint64_t help_threshold = 0;         // by the kernel
   std::uint64_t mapped_help_threshold = 0;  // where all ranks map both ends
@@ -54,9 +54,9 @@ struct JobConfig {
 };
 
 namespace detail {
-[[gnu::visibility("hidden")]] extern JobConfig config;  // for the writers
+[[gnu::visibility("hidden")]] extern ProcessConfig config;  // for the writers
 }
-inline constexpr const JobConfig& config = detail::config;
+inline constexpr const ProcessConfig& config = detail::config;
 
 // True if third ranks help with a message of that length which the kernel copies.
 inline bool is_for_third_ranks(std::uint64_t bytes) {

@@ -16,7 +16,7 @@ namespace mh::mpi::heaps {
 bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
 // True if the peers can reach all of these bytes of this rank. Some nanoseconds; only while
-// JobConfig::heaps_mapped.
+// ProcessConfig::heaps_mapped.
 bool contain(const void* address, std::uint64_t bytes);
 
 // The statistics of the heap. Nothing without a shared heap.

@@ -11,7 +11,7 @@
 
 namespace mh::mpi {
 
-JobConfig detail::config;
+ProcessConfig detail::config;
 Switches switches;
 Services services;
 

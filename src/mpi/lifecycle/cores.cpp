@@ -92,12 +92,12 @@ void share_cores() {
     services.workers.emplace(*services.node, offsetof(RankArea, lendings), policy, admitted, cpus);
   }
   if (config.pipelines) {
-    constexpr std::size_t kSendQueue = offsetof(RankArea, send_table);
+    constexpr std::size_t kSendTable = offsetof(RankArea, send_table);
     constexpr std::size_t kPipelines = offsetof(RankArea, pipelines);
     services.pipeline_engine.emplace(
         *services.node,
         p2p::PipelineEngine::Offsets{
-            .send_table = kSendQueue, .pipelines = kPipelines, .cells = node_setup::cells_offset()},
+            .send_table = kSendTable, .pipelines = kPipelines, .cells = node_setup::cells_offset()},
         services.counters(), *services.helpers, *services.memory);
   }
   detail::config.sharing_loops = loops;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interposer's side of base/light_tasks.h: finds the light tasks of this process at the start.
+// The interposer's side of base/light_tasks.h: looks for the library of light tasks at the start.
 //
-// Tasks park at MPI_THREAD_MULTIPLE only, because each may continue on another thread. They do not
-// park where a call keeps state of its thread while it waits: in the profile (MH_PROFILE), and in
-// loops that are shared (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
+// A task *parks* where its worker runs other tasks while the task waits in MPI. Tasks park at
+// MPI_THREAD_MULTIPLE only, because each may continue on another thread. They do not park where a
+// call keeps state of its thread while it waits: in the profile (MH_PROFILE), and in loops that are
+// shared (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
 #include "base/light_tasks.h"
 
 #include <dlfcn.h>

@@ -60,11 +60,11 @@ void buffer_send(const PostedSend& send) {
                         .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   p2p::SendSlot& slot = send.table_slot();
   if (buffered.data == nullptr || !slot.take(send.says.generation)) return;
-  static_cast<void>(copy_claimed({.sender = send.sender,
-                                  .slot = send.slot,
-                                  .to = end_at(buffered.data.get()),
-                                  .bytes = bytes,
-                                  .order = config.order}));
+  static_cast<void>(copy_taken({.sender = send.sender,
+                                .slot = send.slot,
+                                .to = end_at(buffered.data.get()),
+                                .bytes = bytes,
+                                .order = config.order}));
   {
     const std::lock_guard<std::mutex> hold(g_buffered.mutex);
     g_buffered.sends.push_back(std::move(buffered));

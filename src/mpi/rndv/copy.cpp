@@ -59,7 +59,7 @@ class PieceBuffer {
 
 // Receives the message through the library after a failed copy. The sender's wait loop sends the
 // whole message, even if the receive is shorter. Returns the library's code.
-int receive_by_library(const ClaimedMessage& message) {
+int receive_by_library(const TakenMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send();
   send.change(p2p::SlotState::resend);
@@ -94,7 +94,7 @@ bool is_readable(const p2p::SendSlot& send) {
 }
 
 // All ranks of the node have mapped these bytes.
-bool is_mapped(const memory::View& view, std::uint64_t bytes) {
+bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
   if (!config.heaps_mapped) return false;
   return view.rank == config.me ? heaps::contain(reinterpret_cast<const void*>(view.address), bytes)
                                 : services.memory->here(view, bytes) != nullptr;
@@ -126,13 +126,13 @@ steal::CopySpec work_of(const memory::View& to, const memory::View& from, std::u
           .order = order};
 }
 
-bool is_mapped(const memory::View& view, const layout::Compact& shape) {
-  return is_mapped(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
+bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
+  return all_ranks_map(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
 }
 
 // Copies scattered data straight from buffer to buffer, with the help of other ranks. False if a
 // shape is not known or not mapped by all, or if the copy failed.
-bool copy_by_shapes(const ClaimedMessage& message) {
+bool copy_by_shapes(const TakenMessage& message) {
   p2p::SendSlot& send = message.send();
   const p2p::End& to = message.to;
   if (!config.heaps_mapped || (send.contiguous == 0 && send.shaped == 0)) return false;
@@ -144,7 +144,7 @@ bool copy_by_shapes(const ClaimedMessage& message) {
       .from = send.contiguous != 0 ? layout::compact_of_bytes(send.bytes)
                                    : services.area(message.sender).send_table.shapes[message.slot]};
   const memory::View there = view_of(to.base, config.me);
-  if (!is_mapped(there, shapes.to) || !is_mapped(send.from, shapes.from)) return false;
+  if (!all_ranks_map(there, shapes.to) || !all_ranks_map(send.from, shapes.from)) return false;
   steal::CopySpec work = work_of(there, send.from, message.bytes, message.order);
   work.shaped = true;
   return copy_as_job(work, true, &shapes, &send);
@@ -152,7 +152,7 @@ bool copy_by_shapes(const ClaimedMessage& message) {
 
 // Copies through a pipeline: threads of each process work at their own end. Waits for a free
 // pipeline, if other threads use them all.
-bool copy_by_pipeline(const ClaimedMessage& message) {
+bool copy_by_pipeline(const TakenMessage& message) {
   p2p::PipelineEngine& engine = *services.pipeline_engine;
   p2p::SendSlot& send = message.send();
   static_cast<void>(engine.let_helpers_in());  // this rank waits, in a call that helps
@@ -170,7 +170,7 @@ bool copy_by_pipeline(const ClaimedMessage& message) {
 }
 
 // Copies to a buffer with gaps through memory of this process, if there are no pipelines.
-bool copy_in_pieces(const ClaimedMessage& message) {
+bool copy_in_pieces(const TakenMessage& message) {
   const PieceBuffer buffer;
   const memory::View room = view_of(buffer.data(), config.me);
   const std::uint64_t pieces = (message.bytes + kPiece - 1) / kPiece;
@@ -178,14 +178,14 @@ bool copy_in_pieces(const ClaimedMessage& message) {
     const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send().from.at(offset);
-    if (!copy_shared(room, from, piece, message.order, nullptr)) return false;
+    if (!copy_with_helpers(room, from, piece, message.order, nullptr)) return false;
     p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
   }
   return true;
 }
 
 // The path by which the message was copied; nothing if the copy failed.
-std::optional<MessagePath> copy_scattered(const ClaimedMessage& message, bool readable) {
+std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool readable) {
   if (copy_by_shapes(message)) return MessagePath::mapped;
   const bool in_pieces = readable && !config.pipelines;
   if (in_pieces && copy_in_pieces(message)) return MessagePath::kernel;
@@ -193,20 +193,20 @@ std::optional<MessagePath> copy_scattered(const ClaimedMessage& message, bool re
   return std::nullopt;
 }
 
-std::optional<MessagePath> copy_contiguous(const ClaimedMessage& message) {
+std::optional<MessagePath> copy_contiguous(const TakenMessage& message) {
   p2p::SendSlot& send = message.send();
   const memory::View to = view_of(message.to.base, config.me);
-  if (!copy_shared(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
-  const bool mapped = is_mapped(to, message.bytes) && is_mapped(send.from, message.bytes);
+  if (!copy_with_helpers(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
+  const bool mapped = all_ranks_map(to, message.bytes) && all_ranks_map(send.from, message.bytes);
   return mapped ? MessagePath::mapped : MessagePath::kernel;
 }
 
 }  // namespace
 
-bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                 steal::CopyOrder order, p2p::SendSlot* send) {
+bool copy_with_helpers(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                       steal::CopyOrder order, p2p::SendSlot* send) {
   steal::CopySpec work = work_of(to, from, bytes, order);
-  const bool mapped = is_mapped(to, bytes) && is_mapped(from, bytes);
+  const bool mapped = all_ranks_map(to, bytes) && all_ranks_map(from, bytes);
   if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
   if (mapped || config.single_copy) return copy_as_job(work, mapped, nullptr, send);
   return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
@@ -219,7 +219,7 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
 
-int copy_claimed(const ClaimedMessage& message) {
+int copy_taken(const TakenMessage& message) {
   const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
   const bool readable = is_readable(message.send());
   const auto path = readable && message.to.layout == nullptr ? copy_contiguous(message)

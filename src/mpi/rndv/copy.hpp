@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The copy of a rendezvous message once the receiver has claimed the send: a job of several ranks,
+// The copy of a rendezvous message once the receiver has taken the send: a job of several ranks,
 // a pipeline, or a message of the library if memory could not be read.
 //
 // Any thread. A call returns when its bytes are copied.
@@ -19,13 +19,14 @@ namespace mh::mpi::rndv {
 
 inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
 
-// Copies as a job of this rank, which idle ranks help with. The sender of `send`, unless null,
-// claims chunks too. False if memory could not be read or written.
-bool copy_shared(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                 steal::CopyOrder order, p2p::SendSlot* send);
+// Copies contiguous bytes: as a job that the sender of `send` (unless null) and idle ranks help
+// with, or by this rank alone where the kernel does not copy between processes. False if memory
+// could not be read or written.
+bool copy_with_helpers(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                       steal::CopyOrder order, p2p::SendSlot* send);
 
-// A message whose send this rank has claimed, and the destination of its first `bytes`.
-struct ClaimedMessage {
+// A message whose send this rank has taken, and the destination of its first `bytes`.
+struct TakenMessage {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;    // of the sender's send table
   p2p::End to;
@@ -36,7 +37,7 @@ struct ClaimedMessage {
 };
 // Copies the message. The sender is not released yet. Returns MPI_SUCCESS, or the library's code if
 // neither a copy nor a resend has worked.
-int copy_claimed(const ClaimedMessage& message);
+int copy_taken(const TakenMessage& message);
 
 // Records a message that was copied from `begin` until now, by its receiver or, with `pushed`, by
 // its sender; `other` is the rank of the node at the other end. `begin` 0: records nothing.

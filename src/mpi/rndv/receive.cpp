@@ -117,17 +117,17 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
   return mover;
 }
 
-// Copies the message of a send that this rank has claimed, and releases the sender.
-Delivery receive_claimed(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
+// Copies the message of a send that this rank has taken, and releases the sender.
+Delivery receive_taken(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
   const Delivery delivery = delivery_of(header.bytes, buffer);
   const CopyTarget target(buffer, delivery.bytes);
   int code = MPI_SUCCESS;
   if (!target.lacks_memory()) {
-    code = copy_claimed({.sender = header.sender,
-                         .slot = header.slot,
-                         .to = target.end(),
-                         .bytes = delivery.bytes,
-                         .order = buffer.comm->order});
+    code = copy_taken({.sender = header.sender,
+                       .slot = header.slot,
+                       .to = target.end(),
+                       .bytes = delivery.bytes,
+                       .order = buffer.comm->order});
   }
   release_sender(slot_of(header), header.sender);
   target.unpack();
@@ -193,12 +193,12 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   }
   comms::end_rendezvous();
   if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
-  return receive_claimed({.key = {},
-                          .sender = sender,
-                          .slot = send->slot,
-                          .bytes = send->says.bytes,
-                          .generation = send->says.generation},
-                         buffer);
+  return receive_taken({.key = {},
+                        .sender = sender,
+                        .slot = send->slot,
+                        .bytes = send->says.bytes,
+                        .generation = send->says.generation},
+                       buffer);
 }
 
 // The rest of a message from another node that has begun to arrive.
@@ -228,7 +228,7 @@ std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status*
     p2p::SendSlot* send = is_open ? &slot_of(*header) : nullptr;
     switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
       case p2p::Mover::receiver:
-        return receive_claimed(*header, buffer);
+        return receive_taken(*header, buffer);
       case p2p::Mover::sender:
         if (await_push(*request.posted))
           return delivery_of(request.posted->bytes.load(std::memory_order_relaxed), buffer);

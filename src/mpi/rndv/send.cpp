@@ -140,7 +140,8 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
-  if (!copy_shared(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr)) return false;
+  if (!copy_with_helpers(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
+    return false;
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
 
@@ -204,9 +205,9 @@ bool is_exchanged(SendPattern pattern) {
          (pattern == SendPattern::unknown && receives.any_long_from_this_node());
 }
 
-// The receiver copies the message alone, by loads and stores. This is faster than a copy by the
-// kernel and than two copies, however busy both ranks are.
-bool is_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
+// True if the receiver can copy the message alone, by loads and stores. This is faster than a copy
+// by the kernel and than two copies, however busy both ranks are.
+bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
   return config.heaps_mapped && info.contiguous && message.bytes >= config.mapped_threshold &&
          heaps::contain(message.buffer, message.bytes);
 }
@@ -291,7 +292,7 @@ void trace_sent(std::uint64_t bytes, std::uint32_t to) {
 bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
   if (message.bytes < config.threshold) return false;
   if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses it
-  const bool mapped = is_mapped(message, info);
+  const bool mapped = may_go_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelines && !(info.contiguous && config.single_copy)) return false;
   if (!comms::allow_rendezvous()) return false;
@@ -369,7 +370,7 @@ int receive_fin(Slot slot, MPI_Request* request) {
   return code;
 }
 
-void await_fin(Slot slot) {
+void await_done(Slot slot) {
   constexpr int kKickEvery = 4;  // looks at the flag between two kicks at the library
   p2p::SendSlot& send = services.send_table.slot(slot);
   int polls = 0;
@@ -404,7 +405,7 @@ bool cancel_send(MPI_Request request) {
     if (started.is_blocking || sent.completion != request) return false;
     // The request of a send that is over may be complete; its handle may belong to another request.
     if (send.state_of(started.generation) == p2p::SlotState::free) return false;
-    if (!send.take(started.generation)) return true;  // the receiver has claimed it
+    if (!send.take(started.generation)) return true;  // the receiver has taken it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
@@ -444,7 +445,7 @@ bool push_sends() {
     // which is valid too.
     const p2p::SlotState state = send.state();
     if (state == p2p::SlotState::posted) return try_to_push(slot, send, now);
-    if (state != p2p::SlotState::claimed) return false;
+    if (state != p2p::SlotState::moving) return false;
     g_sends.copying_at[send.to] = now;
     const std::uint64_t job = send.job.load(std::memory_order_relaxed);
     if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine moves it

@@ -43,7 +43,7 @@ int send_rts(Slot slot, const OutgoingMessage& message);
 int receive_fin(Slot slot, MPI_Request* request);
 
 // Waits until the receiver has the message, helps meanwhile, and frees the slot.
-void await_fin(Slot slot);
+void await_done(Slot slot);
 
 // Frees the slots of sends that are over.
 void free_finished_sends();

@@ -59,7 +59,7 @@ TEST_F(TransferTest, the_receiver_alone_brings_every_byte) {
 TEST_F(TransferTest, the_sender_finds_the_job_through_its_slot_and_shares_the_work) {
   steal::SlotKeeper keeper = ranks_.keeper(0);
   Transfer message = transfer(keeper);
-  ASSERT_EQ(slot_.state(), SlotState::claimed);
+  ASSERT_EQ(slot_.state(), SlotState::moving);
   steal::Job& job = ranks_.area(0).slots().jobs[slot_.job.load()];
   int by_sender = 0;
   for (bool done = false; !done; done = message.step(receiver_)) {
