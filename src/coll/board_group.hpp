@@ -45,6 +45,9 @@ enum class Route : std::uint8_t {
   mapped,   // the member's own buffers, which all peers map
 };
 
+// A stamp is a round's number times this, plus the route.
+inline constexpr std::uint64_t kRouteValues = 4;
+
 // Addresses in the member's process. 0: not used in this collective.
 struct MappedBuffers {
   std::uint64_t source = 0;
@@ -141,10 +144,9 @@ class BoardGroup {
   }
 
  private:
-  static constexpr std::uint64_t kRouteBits = 2;
-  static constexpr std::uint64_t kRouteMask = (1U << kRouteBits) - 1;
+  static constexpr std::uint64_t kRouteMask = kRouteValues - 1;
 
-  static std::uint64_t number_in(std::uint64_t stamp) { return stamp >> kRouteBits; }
+  static std::uint64_t number_in(std::uint64_t stamp) { return stamp / kRouteValues; }
   [[nodiscard]] std::uint32_t slot() const { return slot_of(number_); }
   static std::uint32_t slot_of(std::uint64_t round) {
     return static_cast<std::uint32_t>(round % kSlots);
@@ -154,7 +156,7 @@ class BoardGroup {
 
   void publish(Route route, std::uint64_t terms) {
     record().terms = terms;
-    record().stamp.store(number_ << kRouteBits | static_cast<std::uint64_t>(route),
+    record().stamp.store(number_ * kRouteValues | static_cast<std::uint64_t>(route),
                          std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t stamp_of(std::uint32_t member, std::uint64_t round) const {

@@ -69,6 +69,9 @@ struct alignas(kCacheLine) Channel {
   std::atomic<std::int32_t> cpu{-1};
   // Ticks that a unit may last. Written by the lender before lent, which publishes it.
   std::atomic<std::uint64_t> unit{0};
+  // Units that lenders have begun here, for `mh top`. Written by the lender before lent. relaxed: a
+  // count publishes nothing.
+  std::atomic<std::uint64_t> units{0};
 };
 
 // The kinds of work that helpers do, in the order in which a helper looks. An owner exposes at most

@@ -185,6 +185,7 @@ LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_
   whole_at_ = lent_at_ + unit;
   emulated::hand_over();
   channel.unit.store(unit, std::memory_order_relaxed);
+  channel.units.store(channel.units.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   // release: pairs with the acquire of the helper in Pool::live().
   channel.word.store(word(ChannelState::lent), std::memory_order_release);
   futex_wake(channel.word);

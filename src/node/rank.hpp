@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kMaxRanks = 1024;  // of a node; a larger node ru
 // CPUs in the NUMA map; higher ones count as NUMA node 0.
 inline constexpr std::uint32_t kMaxCpus = 2048;
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 7;
+inline constexpr std::uint32_t kLayout = 8;
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, constant afterwards.
@@ -42,6 +42,9 @@ struct alignas(kCacheLine) RankRecord {
   // to 1 while the rank waits inside MPI and does nothing for others. relaxed: a stale value only
   // shifts a heuristic.
   alignas(kCacheLine) std::atomic<std::uint32_t> idle{0};
+  // The begin, in ticks, of the wait in which a thread of the rank is; 0: none, or a wait that has
+  // not lasted longer than its spin. Written by the rank, read by `mh top`. relaxed: a number.
+  std::atomic<std::uint64_t> waiting_since{0};
   // A word for each thread of this rank that may hold a chunk (ClaimIntent): the node-local rank
   // that owns the chunk, plus one; 0: no chunk. An owner that waits long for a chunk uses these
   // words to tell a slow thief from a dead thief.

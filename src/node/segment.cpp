@@ -74,6 +74,17 @@ Status check_shape(int fd, std::size_t bytes) {
   return {};
 }
 
+// The lowest number of a published descriptor. It is high, but no higher than needed, because the
+// kernel's table of descriptors is as long as the highest number. -1: RLIMIT_NOFILE is so low that
+// the program may need each number.
+int high_number() {
+  constexpr rlim_t kHigh = 1024;
+  constexpr rlim_t kRoom = 64;
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 4 * kRoom) return -1;
+  return static_cast<int>(std::min(limit.rlim_cur - kRoom, kHigh));
+}
+
 // The time left until `deadline` in poll()'s milliseconds, rounded up.
 int poll_timeout(SteadyClock::time_point deadline) {
   const auto left =
@@ -244,6 +255,20 @@ Result<Segment> Segment::create(std::size_t bytes) {
 Result<Segment> Segment::attach(Fd fd, std::size_t bytes) {
   if (const Status shape = check_shape(fd.get(), bytes); !shape) return shape;
   return map(std::move(fd), bytes);
+}
+
+void Publication::open(int fd) {
+  const int from = high_number();
+  struct stat status {};
+  if (from < 0 || ::fstat(fd, &status) != 0) return;
+  file_ = status.st_ino;
+  fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, from);
+}
+
+void Publication::withdraw() {
+  const int fd = std::exchange(fd_, -1);
+  struct stat status {};
+  if (fd >= 0 && ::fstat(fd, &status) == 0 && status.st_ino == file_) ::close(fd);
 }
 
 Result<Door> Door::open() {

@@ -56,6 +56,22 @@ class Segment {
   std::span<std::byte> bytes_;
 };
 
+// A descriptor of the segment by which `mh top` finds and maps the segment of a running job. It has
+// a high number, so that the program's own descriptors get the numbers that they would have had. A
+// program that closes it, or puts another file in its place, only hides its job from `mh top`.
+// Without a free high number there is none. Not thread-safe.
+class Publication {
+ public:
+  // Duplicates `fd`.
+  void open(int fd);
+  void withdraw();
+  [[nodiscard]] int fd() const { return fd_; }
+
+ private:
+  int fd_ = -1;
+  std::uint64_t file_ = 0;  // inode
+};
+
 // Plain data, so that it can be broadcast. Not a secret: the door checks the user of each process.
 using DoorName = std::array<char, 48>;
 

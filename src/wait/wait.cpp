@@ -92,9 +92,11 @@ class WaitScope {
   bool step(bool helps = true) {
     const HelpLock lock;
     if (!lock) return t_has_help_lock && g_waits.actions->copy_own_chunk_nested();
+    const bool spun = !spins();
+    if (spun && !std::exchange(lasts_, true)) g_waits.actions->set_waiting(begin_ + in_tasks_);
     if (do_own_duties() || g_waits.actions->lend_to_partner()) return true;
     // With more ranks than cores, the core belongs to a rank that has work of its own.
-    if (!helps || g_waits.rules.oversubscribed || spins()) return false;
+    if (!helps || g_waits.rules.oversubscribed || !spun) return false;
     if (!idle_) {
       idle_ = true;
       g_waits.actions->set_idle(true);
@@ -145,6 +147,7 @@ class WaitScope {
 
  private:
   void stop_idling() {
+    if (std::exchange(lasts_, false)) g_waits.actions->set_waiting(0);
     if (std::exchange(idle_, false)) g_waits.actions->set_idle(false);
     // The current holder of the help lock, if any, ends it as well.
     if (const HelpLock lock; lock) g_waits.actions->end();
@@ -158,6 +161,7 @@ class WaitScope {
   std::uint64_t spin_ends_;
   std::uint64_t in_tasks_ = 0;  // work of the program, not part of the wait
   bool spins_ = true;
+  bool lasts_ = false;  // set_waiting() has been told
   bool helped_ = false;
   bool idle_ = false;
 };

@@ -54,6 +54,8 @@ class WaitActions {
   virtual void end() = 0;
   // Sets whether the rank is idle: it waits and holds no chunk. Thieves count active ranks by it.
   virtual void set_idle(bool now) = 0;
+  // Says that the wait which began at `since` (ticks) goes on after its spin; 0: it is over.
+  virtual void set_waiting(std::uint64_t since) = 0;
   // A wait has ended after `waited` ticks, copying included.
   virtual void count_wait(std::uint64_t waited) = 0;
   // Before each further poll of a wait: threads that take turns let others have theirs.

@@ -96,6 +96,7 @@ void stop_helping() {
   // Waits for the ranks of this node, and helps them: after the barrier none of them needs this
   // rank.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
+  node_setup::withdraw_node();
   rma::remote::stop_internode();
   internode::stop([] { return rndv::receives.any(); });
   openmp::stop_sharing();

@@ -41,8 +41,9 @@ struct NodeConstruction {
   std::optional<node::Segment> segment;
   std::optional<node::Door> door;  // the root's
   node::DoorName door_name{};
-  std::string why_not;           // the agreed reason to stop; empty: none
-  std::uint64_t probe_word = 0;  // peers try to read this word
+  node::Publication publication;  // the root's
+  std::string why_not;            // the agreed reason to stop; empty: none
+  std::uint64_t probe_word = 0;   // peers try to read this word
 };
 NodeConstruction g_node;
 
@@ -239,8 +240,10 @@ void build_steps() {
   if (stops_at(check_network(infos)) || stops_at(enter_segment()) || stops_at(join_node())) return;
   agreement::barrier(config.node_comm);
   services.node->settle();
+  const bool stops = stops_at(disabled);
+  if (config.me == 0 && !stops) g_node.publication.open(g_node.segment->fd());
   g_node.segment->close_fd();
-  if (stops_at(disabled)) return;
+  if (stops) return;
   apply_settings();
   services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
   switches.active = true;
@@ -324,6 +327,8 @@ void build_node() {
   build_steps();
   g_node.door.reset();
 }
+
+void withdraw_node() { g_node.publication.withdraw(); }
 
 const std::string& why_not() { return g_node.why_not; }
 

@@ -21,6 +21,9 @@ void make_communicators();
 // Builds the node. The results are in `config`; switches.active is set once the segment exists.
 void build_node();
 
+// From now on `mh top` does not see this job.
+void withdraw_node();
+
 // Sets config.threshold to the size of the shortest message that any rank of the job sends by
 // rendezvous. Shorter receives need not expect an RTS header.
 void agree_on_threshold();

@@ -69,6 +69,10 @@ class NodeWork final : public wait::WaitActions {
     if (!now && services.workers) services.workers->stop();
   }
 
+  void set_waiting(std::uint64_t since) override {
+    services.node->mine().waiting_since.store(since, std::memory_order_relaxed);
+  }
+
   void end() override {
     if (services.lender) services.lender->take_back();
   }

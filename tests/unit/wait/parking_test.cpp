@@ -64,6 +64,7 @@ class Nothing : public WaitActions {
   }
   void end() override {}
   void set_idle(bool now) override { idle = now; }
+  void set_waiting(std::uint64_t /*since*/) override {}
   void count_wait(std::uint64_t /*waited*/) override {}
   void between_polls() override {}
   bool is_guest() override { return false; }

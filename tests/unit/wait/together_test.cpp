@@ -30,6 +30,7 @@ class Nothing : public WaitActions {
   }
   void end() override {}
   void set_idle(bool /*now*/) override {}
+  void set_waiting(std::uint64_t /*since*/) override {}
   void count_wait(std::uint64_t /*waited*/) override { accounted.fetch_add(1); }
   void between_polls() override { polls.fetch_add(1); }
   bool is_guest() override { return guest; }

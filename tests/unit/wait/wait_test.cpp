@@ -44,6 +44,7 @@ class Recorder : public WaitActions {
     return worked;
   }
   void set_idle(bool now) override { now ? ++became_idle : ++became_active; }
+  void set_waiting(std::uint64_t since) override { waits_told.push_back(since); }
   void count_wait(std::uint64_t ticks) override {
     ++accounted;
     waited += ticks;
@@ -54,6 +55,7 @@ class Recorder : public WaitActions {
   void return_core() override { ++went_home; }
 
   std::function<void()> within;  // called by copy_own_chunk()
+  std::vector<std::uint64_t> waits_told;
   std::atomic<int> own_chunks{0};
   std::atomic<int> loans{0};
   std::atomic<int> help_chunks{0};
@@ -166,6 +168,25 @@ TEST_F(Wait, with_more_ranks_than_cores_nobody_else_is_helped) {
   until(After{1000});
   EXPECT_EQ(work_.own_chunks, 0);
   EXPECT_EQ(work_.help_chunks, 1);
+}
+
+TEST_F(Wait, a_wait_that_lasts_is_told_once_with_its_begin_and_its_end) {
+  for (const bool oversubscribed : {false, true}) {
+    start({.least_spin = 0, .most_spin = 0, .oversubscribed = oversubscribed});
+    work_.waits_told.clear();
+    const std::uint64_t before = ticks();
+    until(After{100});
+    ASSERT_EQ(work_.waits_told.size(), 2U);
+    EXPECT_GE(work_.waits_told[0], before);
+    EXPECT_LE(work_.waits_told[0], ticks());
+    EXPECT_EQ(work_.waits_told[1], 0U);
+  }
+}
+
+TEST_F(Wait, a_wait_that_ends_within_its_spin_is_not_told) {
+  start(kNever);
+  until(After{1000});
+  EXPECT_TRUE(work_.waits_told.empty());
 }
 
 TEST_F(Wait, a_wait_keeps_its_core_unless_another_rank_may_need_it) {
