@@ -23,7 +23,7 @@ CONFIGURE = cmake -S . -B build -DCMAKE_BUILD_TYPE=$(BUILD_TYPE)
 
 help:
 	@echo "make build    the library (build/lib/libmanyhands.so) and the command .venv/bin/mh"
-	@echo "make install  into PREFIX ($(PREFIX)): the library, bin/mh, bin/mh-tune; nothing stays tied to here"
+	@echo "make install  into PREFIX ($(PREFIX)): the library, bin/mh, bin/mh-tune, bin/mh-top; nothing stays tied to here"
 	@echo "make wheel    dist/manyhands-*.whl for pip: the library, mh and its compilers; needs no MPI and no compiler"
 	@echo "make demo     a 3-D stencil, plain and helped, side by side (three minutes, with the build)"
 	@echo "make test     lint, unit tests, tests under every MPI, sanitizers; its last line says how long it took"

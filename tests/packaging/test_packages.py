@@ -52,7 +52,7 @@ def test_the_package_depends_on_what_its_libraries_load(package: Path) -> None:
 
 
 def test_the_package_has_all_parts(unpacked: Path) -> None:
-    wanted = [f"usr/bin/{name}" for name in ("mh", "mhcc", "mhc++", "mhfort", "mh-tune")]
+    wanted = [f"usr/bin/{name}" for name in ("mh", "mhcc", "mhc++", "mhfort", "mh-tune", "mh-top")]
     wanted += [f"usr/lib/libmanyhands{name}.so" for name in ("", "-heap", "-mpich", "-openmpi")]
     wanted += ["usr/lib/libmanyhands-ult.so.0.1", "usr/lib/pkgconfig/manyhands-lci.pc"]
     wanted += ["usr/include/manyhands/tasks.hpp", "usr/share/man/man1/mh-run.1.gz"]

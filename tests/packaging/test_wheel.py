@@ -108,7 +108,7 @@ def test_mh_finds_the_files_of_the_wheel(machine: Machine) -> None:
     assert "MH_THRESHOLD" in machine.run("mh", "config").stdout
     simulated = machine.run("mh", "simulate", "--help")
     assert simulated.returncode == 0, simulated.stderr
-    for name in ("mh-tune", "mh-simulate"):
+    for name in ("mh-tune", "mh-simulate", "mh-top"):
         program = library.parents[1] / "bin" / name
         assert done([program, "--help"]).returncode in (0, 2)  # it starts: there is no 127
     assert (machine.folder / "venv" / "share" / "man" / "man1" / "mh-run.1.gz").exists()

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The ranks of a node over an interval: the state in which each rank was most of the time, shares
+// of time, and rates.
+//
+// States are looked at a few times in the interval, and numbers at its two ends. A state that lasts
+// less than the time between two looks may be missed; numbers miss nothing.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "top/reading.hpp"
+
+namespace mh::top {
+
+// A rank of the node that occurred in a part of the looks.
+struct Seen {
+  std::uint32_t rank = 0;
+  std::uint32_t looks = 0;
+};
+
+struct RankInterval {
+  std::array<std::uint32_t, kStates> looks{};  // by state
+  State state = State::computes;               // the state of most looks
+  std::vector<Seen> helps;                     // ranks for which this rank copied, or lent its core
+  std::vector<Seen> helped_by;
+  WaitsAt at = WaitsAt::unknown;    // of the last look that found the rank waiting
+  std::vector<std::uint32_t> late;  // likewise
+  double waiting = 0;               // parts of the interval, between 0 and 1
+  double helping = 0;
+  RankNumbers numbers;  // within the interval
+};
+
+struct Interval {
+  double seconds = 0;
+  std::uint32_t looks = 0;
+  std::vector<RankInterval> ranks;
+  observe::Totals so_far;  // since the start of the job
+};
+
+// Watches a job for `length`. Nothing: the job has ended meanwhile.
+std::optional<Interval> watch(const SegmentView& view, const Place& place,
+                              std::chrono::milliseconds length);
+
+// The job still runs: its first rank is in MPI's service, and a process of it is alive.
+bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
+
+}  // namespace mh::top

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The lines of JSON that mh-top prints. docs/top.md explains the fields.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "top/interval.hpp"
+
+namespace mh::top {
+
+// A job that was found: the descriptor by which it can be watched.
+std::string line_of_job(const SegmentView& view, const Place& place);
+// `heap_bytes`: memory in the shared heaps of the ranks; nothing if there is none.
+std::string line_of_interval(const SegmentView& view, const Interval& interval,
+                             std::optional<std::uint64_t> heap_bytes);
+std::string line_of_end(const std::string& why);
+
+}  // namespace mh::top

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The node segment of a running job, as a process outside of the job sees it.
+//
+// The first rank of a node keeps a descriptor of the segment (node::Publication). A process of the
+// same user opens it again by /proc, read-only, and maps it without permission to write. The view
+// writes nothing, takes no lock, and leaves nothing in the job. The job's memory stays allocated
+// until the last view is gone.
+//
+// A segment of another layout is refused. Only `magic` and `layout` are read before this is known;
+// they are the first members of the header in every version.
+//
+// Not thread-safe.
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "mpi/job/area.hpp"
+#include "node/rank.hpp"
+#include "observe/counters.hpp"
+
+namespace mh::top {
+
+// A descriptor of a process.
+struct Place {
+  pid_t pid = 0;
+  int fd = -1;
+  [[nodiscard]] std::string path() const;
+  // The inode behind it; 0: the descriptor or the process is gone, or out of reach.
+  [[nodiscard]] std::uint64_t file() const;
+};
+
+// The descriptors of files that memfd_create() made with this name, in one process.
+std::vector<Place> descriptors_of(pid_t pid, const std::string& name);
+
+struct Search {
+  std::vector<Place> segments;   // candidates; several processes may hold the same file
+  std::uint32_t unreadable = 0;  // processes of this user whose descriptors the kernel hides
+};
+Search find_segments(uid_t user);
+
+class SegmentView {
+ public:
+  SegmentView() = default;
+  // Check is_open(): on failure, why() says the reason to a person.
+  explicit SegmentView(const Place& place);
+  SegmentView(SegmentView&& other) noexcept { *this = std::move(other); }
+  SegmentView& operator=(SegmentView&& other) noexcept;
+  SegmentView(const SegmentView&) = delete;
+  SegmentView& operator=(const SegmentView&) = delete;
+  ~SegmentView();
+
+  [[nodiscard]] bool is_open() const { return fits_; }
+  // The file is a segment of this or another version.
+  [[nodiscard]] bool is_segment() const { return is_segment_; }
+  [[nodiscard]] const std::string& why() const { return why_; }
+
+  // The functions below need is_open().
+  [[nodiscard]] std::uint32_t ranks() const { return header().ranks; }
+  [[nodiscard]] const node::SegmentHeader& header() const {
+    return *reinterpret_cast<const node::SegmentHeader*>(memory_);
+  }
+  [[nodiscard]] const node::RankRecord& record(std::uint32_t rank) const {
+    return *reinterpret_cast<const node::RankRecord*>(memory_ + sizeof(node::SegmentHeader) +
+                                                      rank * header().stride);
+  }
+  [[nodiscard]] const mpi::RankArea& area(std::uint32_t rank) const {
+    return *reinterpret_cast<const mpi::RankArea*>(
+        reinterpret_cast<const std::byte*>(&record(rank)) + sizeof(node::RankRecord));
+  }
+  // helped[victim]: bytes that the rank has copied for that rank.
+  [[nodiscard]] const observe::Counter* helped(std::uint32_t rank) const {
+    return reinterpret_cast<const observe::Counter*>(&area(rank) + 1);
+  }
+
+ private:
+  void map(const Place& place);
+  void check();
+
+  const std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+  bool is_segment_ = false;
+  bool fits_ = false;
+  std::string why_;
+};
+
+}  // namespace mh::top
