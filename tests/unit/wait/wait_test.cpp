@@ -8,6 +8,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -44,7 +45,10 @@ class Recorder : public WaitActions {
     return worked;
   }
   void set_idle(bool now) override { now ? ++became_idle : ++became_active; }
-  void set_waiting(std::uint64_t since) override { waits_told.push_back(since); }
+  void set_waiting(std::uint64_t since) override {
+    const std::lock_guard<std::mutex> hold(mutex);
+    waits_told.push_back(since);
+  }
   void count_wait(std::uint64_t ticks) override {
     ++accounted;
     waited += ticks;
@@ -55,6 +59,7 @@ class Recorder : public WaitActions {
   void return_core() override { ++went_home; }
 
   std::function<void()> within;  // called by copy_own_chunk()
+  std::mutex mutex;              // several threads wait in some tests
   std::vector<std::uint64_t> waits_told;
   std::atomic<int> own_chunks{0};
   std::atomic<int> loans{0};
