@@ -40,7 +40,7 @@ def test_a_round_is_tried_before_the_arrival_barrier(generate: ModuleType) -> No
         "  if (done) return direct::counted(*done);",
         f"  if (done.is_refused()) return next.Scan({arguments});",
         f"  if (arrivals::passes_tight_loop(comm)) return next.Scan({arguments});",
-        f"  return gated_Scan({arguments});",
+        f"  return after_barrier_Scan({arguments});",
         "}",
     ]
 
