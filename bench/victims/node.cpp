@@ -37,7 +37,7 @@ SimulatedNode::SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, Victi
                       .numa = i * numa_nodes / ranks,
                       .end = costs[i].size(),
                       .rate = costs[i].empty() ? 0 : costs[i].front(),
-                      .choice = lend::VictimPicker(policy, seed * ranks + i),
+                      .choice = lend::CoreVictimPicker(policy, seed * ranks + i),
                       .unit = lend::UnitLength(kUnits)});
     at(0, i);
   }

@@ -45,7 +45,7 @@ class SimulatedNode {
     std::uint32_t most_helpers = lend::kHelpersAtOnce;
     bool all_at_work = false;  // a lender has found no free helper
     bool done = false;
-    lend::VictimPicker choice;
+    lend::CoreVictimPicker choice;
     lend::UnitLength unit;
     // The lender's state.
     std::uint32_t victim = kNobody;

@@ -250,8 +250,8 @@ namespace {
 bool tell_credits(DeviceState& device, Deferred& step) {
   auto& peer = static_cast<Peer&>(step);
   if (device.unposted[peer.is_near].load(std::memory_order_relaxed) != 0) return false;
-  // seq_cst, as in consume(): either consume() reads `telling` as false, or this call reads the
-  // `owed` of consume().
+  // seq_cst, as in consume(). If a concurrent consume() still sees `telling` set and so queues
+  // nothing, the exchange below picks up the credit which that call has added to `owed`.
   peer.telling.store(false, std::memory_order_seq_cst);
   const std::uint32_t owed = peer.owed.exchange(0, std::memory_order_seq_cst);
   const auto rank = static_cast<int>(&peer - device.peers.data());

@@ -37,9 +37,9 @@ TaskRecord* Worker::find() {
   }
 }
 
-// Looks at parked tasks until this worker has a ready task. nullptr: no task is parked any more, or
-// another worker looks and this worker has dozed. If the looking worker then runs a long task, the
-// others go on after a doze.
+// Polls the waits of parked tasks until this worker has a task to run. Returns nullptr if no task
+// is parked any more, or if another worker polls; this worker has slept for a moment (doze) then.
+// If the polling worker begins a long task, another worker takes over after its doze.
 TaskRecord* Worker::look_at_parked() {
   const mh_parked_waits& waits = *parked_waits();
   TaskRecord* record = nullptr;

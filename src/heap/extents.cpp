@@ -154,8 +154,8 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   return {start, zero, zero ? pages : 0};
 }
 
-// Joins a kept extent of at least half of the wanted length with the empty extent behind it: most
-// of a large freed block may have been returned to the system.
+// Joins a kept extent of more than half the wanted length with the empty extent behind it. Such a
+// pair is left where part of a large freed block was returned to the system.
 Taken Extents::take_joined(Page pages, Page alignment, Page origin) {
   const unsigned least = bin_of(pages / 2 + 1);
   for (unsigned bin = bin_of(pages); bin + 1 > least; --bin) {

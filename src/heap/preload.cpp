@@ -184,8 +184,8 @@ constexpr mh_heap_door kDoor = {
 
 MH_EXPORT const mh_heap_door* mh_heap_open_door() { return &kDoor; }
 
-// Called by a program that has opened this library only to ask. The objects behind the library in
-// that process say nothing about programs that will be run.
+// For a tool that has opened this library (dlopen) only to learn whether a heap would work. The
+// objects that are loaded in that process say nothing about programs that will be run.
 MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
   const Verdict found = mh::heap::judge(mh::heap::mode_of(mode), mh::heap::gather());
   *why = mh::heap::explain(found);

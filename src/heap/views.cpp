@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Maps each rank's heap into a slot of the address space (system.hpp): 32 GB for 1024 ranks, more
-// for fewer. A view begins in the first quarter of its slot and may grow to half of the slot, so
-// that the views of two ranks stay apart. Anything that does not fit is not viewed. Static spans
-// lie in the first half of the last quarter.
+// Maps the heap of each other rank into that rank's slot of the address space (system.hpp). A slot
+// has 32 GB with 1024 ranks, and more with fewer. A view begins in the first quarter of its slot
+// and ends before the middle at the latest, so that views never overlap; what would not fit is not
+// mapped. Static data are mapped in the first half of the last quarter.
 #include "heap/views.hpp"
 
 #include <fcntl.h>

@@ -78,7 +78,7 @@ class Lender {
 
   const node::Node& node_;
   std::size_t offset_;
-  VictimPicker choice_;
+  CoreVictimPicker choice_;
   LendFilter admitted_;
   std::vector<bool> barred_;     // ranks whose helpers cannot run here, or whose process is dead
   std::vector<SeenOffer> seen_;  // the last offer of each rank

@@ -13,10 +13,10 @@ namespace mh::lend {
 
 using mh::VictimPolicy;
 
-class VictimPicker {
+class CoreVictimPicker {
  public:
   // Lenders with different seeds get different random numbers.
-  VictimPicker(VictimPolicy policy, std::uint64_t seed)
+  CoreVictimPicker(VictimPolicy policy, std::uint64_t seed)
       : policy_(policy), dice_(0x9e3779b97f4a7c15ULL * (seed + 1)) {}
 
   // Above 0; the higher, the better. `left`: how long the offer goes on, in any unit. `near`: the

@@ -86,8 +86,8 @@ class ClaimIntent {
   std::atomic<std::uint32_t>* word_ = nullptr;
 };
 
-// True if a thread of the record's rank may hold a chunk of a job of `owner`. Misses no claim
-// that the caller has seen in the job.
+// True if a thread of the record's rank may hold a chunk of a job of `owner`. A claim that the
+// caller has seen in the job is seen here, too, until its copy is done.
 inline bool may_hold_chunk_of(const RankRecord& by, std::uint32_t owner) {
   std::atomic_thread_fence(std::memory_order_acquire);
   for (const std::atomic<std::uint32_t>& word : by.claiming) {

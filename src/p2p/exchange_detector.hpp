@@ -2,9 +2,10 @@
 // Predicts whether a message that a rank starts to send is part of an exchange: whether the rank
 // receives a long message before it completes a request.
 //
-// If the receive is started first, the caller knows. A program may also send to all neighbours and
-// then receive from all: the detector expects a receive behind a send if the previous sends were
-// followed by receives. It uses this rank's own starts and completions only.
+// A receive that is started first is in the table of receive requests, which the caller asks. But a
+// program may send to all neighbours and then receive from all. The detector therefore expects a
+// receive after a send if receives followed the previous sends. It uses this rank's own starts and
+// completions only.
 //
 // Any thread. A wrong prediction costs the time of the slower way for that message.
 #pragma once

@@ -42,8 +42,8 @@ struct Load {
 //       next use. offered_ is (use, chunks offered), written by the owner. Therefore a successful
 //       claim is of the use that the thread has read, and of an offered chunk.
 //   R2  The owner writes a cell after it has collected the cell's previous chunk and before it offers
-//       the next one. It writes end_ and task_ while the pack pipeline is empty. Therefore they
-//       belong to the claimed chunk from its claim to its finish.
+//       the next one. It writes end_ and task_ while the pack pipeline is empty. A thread
+//       reads all three without a lock from its claim of a chunk to the chunk's finish.
 class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;

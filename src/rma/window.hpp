@@ -150,7 +150,7 @@ class Window {
   std::vector<std::unique_ptr<DeferredList>>
       deferred_;                                  // by target; null until an operation is deferred
   std::atomic<std::uint32_t> deferred_lists_{0};  // number of lists that are not empty
-  steal::CopyVictims victims_;                    // of help()
+  steal::CopyVictimPicker victims_;               // of help()
 };
 
 // An operation under way. Belongs to the owner's thread that began it.

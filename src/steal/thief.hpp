@@ -81,7 +81,7 @@ class Thief {
   std::uint64_t saturate_ranks_;
   observe::RankCounters* counters_;
   observe::HelpedRow helped_;
-  CopyVictims choice_;
+  CopyVictimPicker choice_;
   const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
   layout::LastLayout to_;    // layouts of the last scattered chunk,

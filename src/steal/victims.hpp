@@ -17,10 +17,10 @@ namespace mh::steal {
 
 inline constexpr std::uint32_t kNobody = UINT32_MAX;
 
-class CopyVictims {
+class CopyVictimPicker {
  public:
   // Ranks with different seeds draw different numbers.
-  explicit CopyVictims(std::uint32_t seed) : dice_(seed * 2654435761U + 1) {}
+  explicit CopyVictimPicker(std::uint32_t seed) : dice_(seed * 2654435761U + 1) {}
 
   // Draws one of the first `ranks` ranks of the board for which counts(rank) is true; kNobody if
   // there is none. Without any work on the board the cost is a load for each 64 ranks.

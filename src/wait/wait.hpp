@@ -39,7 +39,7 @@ class WaitActions {
   virtual ~WaitActions() = default;
   // Progress of our own protocol. Never blocks.
   virtual void progress() = 0;
-  // Copies at most one chunk of a job of this rank that another rank waits for. True: a chunk was
+  // Copies at most one chunk of a message that this rank receives or sends. True: a chunk was
   // moved.
   virtual bool copy_own_chunk() = 0;
   // Lends the core, for a unit, to a rank whose process is late with a message to or from this

@@ -96,8 +96,8 @@ int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) 
 }  // namespace
 
 template <class Count>
-int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                  BlockingReceive& receive) {
+int start_blocking_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                           MPI_Comm comm, BlockingReceive& receive) {
   receive.comm = comm;
   if (source == MPI_PROC_NULL) return MPI_SUCCESS;
   ReceiveRequest& request =
@@ -106,8 +106,9 @@ int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int 
   return enter_blocking(code, request, receive);
 }
 
-template int start_receive(void*, int, MPI_Datatype, int, int, MPI_Comm, BlockingReceive&);
-template int start_receive(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm, BlockingReceive&);
+template int start_blocking_receive(void*, int, MPI_Datatype, int, int, MPI_Comm, BlockingReceive&);
+template int start_blocking_receive(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm,
+                                    BlockingReceive&);
 
 int wait_for(BlockingReceive& receive, MPI_Status* users) {
   // From MPI_PROC_NULL: the library's blocking call writes the standard's status.
@@ -153,7 +154,7 @@ template <class Count>
   if (is_short(message_bytes(count, datatypes::info(type))) && may_wait_in_library())
     return receive_short(buffer, count, type, source, tag, comm, status);
   BlockingReceive receive;
-  const int code = start_receive(buffer, count, type, source, tag, comm, receive);
+  const int code = start_blocking_receive(buffer, count, type, source, tag, comm, receive);
   return code == MPI_SUCCESS ? wait_for(receive, status) : code;
 }
 

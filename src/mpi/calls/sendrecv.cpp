@@ -51,8 +51,8 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
                                   receive_tag, comm, seen.get());
   }
   BlockingReceive receive;
-  int code = start_receive(receive_buffer, receive_count, receive_type, source, receive_tag, comm,
-                           receive);
+  int code = start_blocking_receive(receive_buffer, receive_count, receive_type, source,
+                                    receive_tag, comm, receive);
   if (code != MPI_SUCCESS) return code;
   SendRequest send;
   if (receive.claim && rndv::may_receive_rendezvous(receive.claim->buffer))

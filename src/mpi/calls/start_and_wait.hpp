@@ -35,8 +35,8 @@ struct BlockingReceive {
 };
 
 template <class Count>
-int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-                  BlockingReceive& receive);
+int start_blocking_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                           MPI_Comm comm, BlockingReceive& receive);
 int wait_for(BlockingReceive& receive, MPI_Status* status);
 
 // Completes a receive shorter than any rendezvous message, for which the library's blocking call

@@ -102,7 +102,8 @@ void wait_for_senders(Comm& comm, const CountType* counts) {
 
 // From now on no message goes by rendezvous.
 void announce_end_of_rendezvous() {
-  // Makes every running thread of the machine pass a fence, so that post() needs none; takes about
+  // Makes every running thread of the machine pass a fence, so that post_in_table() needs
+  // none; takes about
   // 20 ms. Where membarrier is refused, the polls in drain_rendezvous() take longer than a store
   // needs to become visible.
   if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);

@@ -106,7 +106,8 @@ OrderedSum ordered_sum(const Reduction& reduction, MPI_Op op, MPI_Datatype type)
           .terms = reduction.terms};
 }
 
-// Buffers of a call that every rank gives both of.
+// True if the library may reject the buffers, on this rank alone. For calls in which every rank has
+// a buffer for its result.
 bool are_refused(const void* in, const void* out) {
   return in == nullptr || out == nullptr || out == MPI_IN_PLACE || in == out;
 }

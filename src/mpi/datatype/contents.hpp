@@ -37,8 +37,8 @@ class Contents {
   // True for a type of the library: it must not be freed and has no component types.
   [[nodiscard]] bool is_predefined() const;
 
-  // The i-th argument that is a count, a length or a displacement in elements. A large-count
-  // constructor has displacements in bytes behind them, in the same array.
+  // The i-th integer argument of the constructor: a count, a length or a displacement in elements.
+  // In a large-count constructor the displacements in bytes follow in the same array.
   [[nodiscard]] std::int64_t number(std::size_t i) const {
     return is_large_ ? counts_[i] : integers_[i];
   }

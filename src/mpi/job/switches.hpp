@@ -15,9 +15,9 @@ struct Switches {
   // unchanged. Written by start() and stop().
   bool active = false;
   bool started = false;  // true between start() and stop(), which write it
-  // A call of ours may begin before another has ended: the library has granted
-  // MPI_THREAD_MULTIPLE, or tasks run in waits, or helpers take turns. Written by start() and
-  // calls/in_loop.cpp.
+  // A call of ours may begin before another call has ended: the MPI library has granted
+  // MPI_THREAD_MULTIPLE, or tasks run while another task waits, or helpers call MPI in turns.
+  // Written by start() and calls/in_loop.cpp.
   bool threads = false;
   // Calls that fail do not return: no communicator has had an error handler but
   // MPI_ERRORS_ARE_FATAL. Written by start() and MPI_Comm_set_errhandler.

@@ -27,7 +27,7 @@ namespace {
 class NodeWork final : public wait::WaitActions {
  public:
   void progress() override {
-    rndv::resend_requested();
+    rndv::serve_resends();
     rndv::fetch_landed_messages();
     rndv::complete_orphans();
     rndv::progress_persistent_sends();
@@ -38,7 +38,7 @@ class NodeWork final : public wait::WaitActions {
   }
 
   bool copy_own_chunk() override {
-    return receive_chunk() || rndv::push_sends() ||
+    return receive_chunk() || rndv::move_own_sends() ||
            (services.pipeline_engine && services.pipeline_engine->move_one());
   }
 
@@ -49,7 +49,7 @@ class NodeWork final : public wait::WaitActions {
   }
 
   bool copy_own_chunk_nested() override {
-    rndv::resend_requested();
+    rndv::serve_resends();
     return (services.pipeline_engine && services.pipeline_engine->move_one()) || lend_to_partner();
   }
 

@@ -279,8 +279,8 @@ struct LibraryReduction {
   }
 };
 
-// True if the library computes a reduction outside of the standard's table, which may be the
-// library's extension. If it is not, the library reports the error.
+// True if there is no kernel for this operation and type. The MPI library may support the pair as
+// an extension, so MPI_Reduce_local computes it, or reports the error.
 bool is_computed_by_library(Op op, const elements::Element& element) {
   if (op == Op::replace || op == Op::no_op) return false;
   return mh::rma::kernel_of(op, element.type) == nullptr;

@@ -80,7 +80,7 @@ bool is_overdue(const PostedSend& send, std::uint64_t now) {
 
 }  // namespace
 
-void note_truncation() {
+void end_rendezvous_after_truncation() {
   if (!config.rendezvous) return;
   comms::end_rendezvous();
   for (const PostedSend& send : posted_sends()) buffer_send(send);

@@ -28,7 +28,7 @@ inline constexpr std::uint64_t kMostBuffered = 256U << 20U;
 
 // Ends rendezvous on the node after a receive has failed with MPI_ERR_TRUNCATE, and buffers every
 // send that is posted to this rank.
-void note_truncation();
+void end_rendezvous_after_truncation();
 
 // Buffers the sends that have been posted for too long, if errors return or the search has started.
 // Part of the wait loop.

@@ -29,16 +29,16 @@ void correct(MPI_Status* status, const ReceiveRequest& request) {
   if (request.delivery) set_bytes(status, request.delivery->bytes);
 }
 
-// Whether a look into the buffer of a started receive is worth its cost: if only the library can
-// read the type, a look costs a message to this rank itself. MPI_Test is no alternative, because
-// the handle may already be free.
+// Whether a look into the buffer of a started receive is worth its cost. If only the library can
+// read the type, a look costs a message to this rank itself, and only the rare `patient` looks pay
+// for that. MPI_Test is no alternative, because the handle may already be free.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }
 
 // True if a header of this node is in the buffer; the request stays pinned then.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
-  // The program may have given back the buffer of an orphan.
+  // The program may have freed the buffer of an orphan whose message has come.
   if (!request.buffer || request.blocking || request.orphaned) return false;
   if (!may_look_into(request, patient)) return false;
   if (!request.pin()) return false;
@@ -72,7 +72,7 @@ void end_request(ReceiveClaim& claim) {
 
 // Completes a request that has failed in the library, without a message.
 int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
-  if (is_truncation(code)) note_truncation();
+  if (is_truncation(code)) end_rendezvous_after_truncation();
   if (!claim || !claim->started) return code;
   ReceiveRequest& request = *claim;
   await_pin(request);
@@ -86,7 +86,6 @@ int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
 
 // Raises an error of a rendezvous message for its communicator.
 int raise_on(const std::shared_ptr<Comm>& comm, int code) {
-  if (code == MPI_ERR_TRUNCATE) note_truncation();
   return raise(comm != nullptr ? comms::for_errors(*comm) : MPI_COMM_WORLD, code);
 }
 
@@ -107,6 +106,7 @@ int complete(ReceiveClaim claim, int code, MPI_Status* status) {
   const auto comm = comms::share(request.buffer.comm);
   const bool is_awaited = !request.orphaned;
   end_request(claim);
+  if (code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
   return is_awaited ? raise_on(comm, code) : code;
 }
 
@@ -119,8 +119,9 @@ int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelo
   const auto delivery = fetch_message(request, status);
   if (!delivery) return MPI_SUCCESS;
   set_bytes(status, delivery->bytes);
-  return delivery->code == MPI_SUCCESS ? MPI_SUCCESS
-                                       : raise_on(comms::share(buffer.comm), delivery->code);
+  if (delivery->code == MPI_SUCCESS) return MPI_SUCCESS;
+  if (delivery->code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
+  return raise_on(comms::share(buffer.comm), delivery->code);
 }
 
 void correct_status(MPI_Request handle, MPI_Status* status) {

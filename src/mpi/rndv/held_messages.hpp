@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Probed messages: the library reports an RTS header as a message of kRtsBytes, and the size of the
-// message is looked up in the sender's send table.
+// Probed messages whose size the sender's send table does not tell (unmatched_sends.hpp).
 //
-// The size does not tell a header from an ordinary message of that size, and another thread may
-// receive the message meanwhile. Such an ambiguous message is taken out of the library and *held*,
-// with all older messages from its source, so that messages keep their order. A held message of a
-// header's size is read and *renewed*: this rank sends its content to itself on a private
-// communicator, so that there is a message which a receive can match. Receives and probes
-// look at held messages first.
+// The library reports an RTS header as a message of kRtsBytes. An ordinary message may have that
+// size, too, and another thread may receive the message meanwhile. Such an ambiguous message is
+// taken out of the library and *held*, with all older messages from its source, so that messages
+// keep their order. A held message of a header's size is read and *renewed*: this rank sends the
+// content to itself on a private communicator, so that there is a message which a receive can
+// match. Receives and probes look at held messages first.
 //
 // Any thread. Limit: a persistent receive and MPI_Isendrecv do not find a held message.
 #pragma once

@@ -270,7 +270,8 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
     trace_left(message.bytes, LeftBecause::no_slot);
     return std::nullopt;
   }
-  // The light half of a fence, pairs with the heavy half in drain_rendezvous() (arrivals.cpp):
+  // The light half of a fence, pairs with the heavy half in
+  // announce_end_of_rendezvous() (arrivals.cpp):
   // either this rank sees that rendezvous has ended, or the receiver sees the slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
@@ -436,7 +437,7 @@ std::optional<int> fin_tag_of(MPI_Request request) {
   return found;
 }
 
-bool push_sends() {
+bool move_own_sends() {
   if (services.send_table.empty()) return false;
   const std::uint64_t now = ticks();
   return services.send_table.any_of([&](Slot slot, p2p::SendSlot& send) {
@@ -454,7 +455,7 @@ bool push_sends() {
   });
 }
 
-void resend_requested() {
+void serve_resends() {
   if (!services.send_table.resends_wanted()) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
     // acquire: pairs with the receiver's release in receive_by_library().

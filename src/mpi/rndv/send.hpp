@@ -63,10 +63,10 @@ void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_
 }
 
 // Sends messages through the library whose receivers could not read them. Part of the wait loop.
-void resend_requested();
+void serve_resends();
 
 // The wait loop's step for messages that this rank sends: copies a chunk of a message whose
 // receiver is copying, or pushes a message whose receiver is outside MPI. True if data was moved.
-bool push_sends();
+bool move_own_sends();
 
 }  // namespace mh::mpi::rndv

@@ -688,24 +688,24 @@ TEST(Lend, owner_and_lenders_as_threads) {
   for (std::thread& lender : lenders) lender.join();
 }
 
-TEST(VictimPicker, each_policy_has_its_own_order) {
+TEST(CoreVictimPicker, each_policy_has_its_own_order) {
   const auto asked = [] {
     ADD_FAILURE() << "only fewest-lenders has to count helpers";
     return 0U;
   };
-  VictimPicker most(VictimPolicy::most_work, 0);
+  CoreVictimPicker most(VictimPolicy::most_work, 0);
   EXPECT_GT(most.value(20, false, asked), most.value(10, true, asked));
-  VictimPicker nearest(VictimPolicy::nearest, 0);
+  CoreVictimPicker nearest(VictimPolicy::nearest, 0);
   EXPECT_GT(nearest.value(10, true, asked), nearest.value(20, false, asked));
   EXPECT_GT(nearest.value(20, true, asked), nearest.value(10, true, asked));
-  VictimPicker fewest(VictimPolicy::fewest_lenders, 0);
+  CoreVictimPicker fewest(VictimPolicy::fewest_lenders, 0);
   const auto count = [](std::uint32_t helpers) { return [helpers] { return helpers; }; };
   EXPECT_GT(fewest.value(10, false, count(0)), fewest.value(20, true, count(1)));
   EXPECT_GT(fewest.value(10, false, count(kHelpers)), 0U);
 }
 
-TEST(VictimPicker, at_random_every_offer_is_taken_now_and_then) {
-  VictimPicker random(VictimPolicy::random, 3);
+TEST(CoreVictimPicker, at_random_every_offer_is_taken_now_and_then) {
+  CoreVictimPicker random(VictimPolicy::random, 3);
   constexpr int kOffers = 4;
   constexpr int kTurns = 4000;
   int taken[kOffers] = {};
