@@ -6,7 +6,6 @@
 // the ranks, and from Inf, NaN and zeros of either sign.
 //
 // run: ranks 3
-// run: ranks 5 CALLS=70
 // run: ranks 7 not mpich4 CALLS=70
 // run: ranks 4 heap CALLS=70 LONG=20003
 #include <math.h>
