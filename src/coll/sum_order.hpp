@@ -25,21 +25,24 @@ namespace mh::coll {
 // Combines elements of all ranks in the order of recursive doubling.
 class DoublingOrder {
  public:
-  static constexpr std::uint32_t kMostRanks = 1024;
-  static constexpr std::size_t kPiece = 1024;  // bytes that are combined at a time
+  static constexpr std::uint32_t kMostRanks = 1024;  // node::kMaxRanks
+  static constexpr std::size_t kPiece = 1024;        // bytes that are combined at a time
 
   explicit DoublingOrder(std::uint32_t ranks)
       : nodes_(std::bit_floor(ranks)), paired_(ranks - nodes_) {}
 
-  // `kernel(target, origin, elements)` combines `origin` into `target`. `data_of(rank)` points to a
-  // rank's elements, of `width` bytes each. `to` may be the memory of a rank's elements.
-  template <class Kernel, class DataOf>
+  // `kernel(target, origin, elements)` combines `origin` into `target`. `bytes_of(rank, at, bytes)`
+  // points to bytes of a rank's elements, until the next call; an element has `width` bytes. `to`
+  // may be the memory of a rank's elements.
+  template <class Kernel, class BytesOf>
   void combine(std::byte* to, std::uint64_t elements, std::size_t width, Kernel&& kernel,
-               DataOf&& data_of) {
+               BytesOf&& bytes_of) {
     const std::uint64_t step = kPiece / width;
     for (std::uint64_t at = 0; at < elements; at += step) {
       const std::uint64_t count = std::min(step, elements - at);
-      const auto piece_of = [&](std::uint32_t rank) { return data_of(rank) + at * width; };
+      const auto piece_of = [&](std::uint32_t rank) {
+        return bytes_of(rank, at * width, count * width);
+      };
       const auto add = [&](std::byte* target, const std::byte* origin) {
         kernel(target, origin, count);
       };
@@ -70,7 +73,8 @@ class DoublingOrder {
 
   std::uint32_t nodes_;
   std::uint32_t paired_;  // nodes that are two ranks
-  alignas(64) std::array<std::array<std::byte, kPiece>, 11> parts_;
+  // By depth in the tree. Not initialized: each part is written before it is read.
+  alignas(64) std::array<std::array<std::byte, kPiece>, std::bit_width(kMostRanks)> parts_;
 };
 
 // The knowledge of a communicator about the order of its sums, the same on all ranks.

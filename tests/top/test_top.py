@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 from harness.launch import Arm, compiled, run
 from manyhands.commands import top as command
-from manyhands.live import screen
+from manyhands.live import processes, screen
 from manyhands.live.jobs import Job, Search
 from manyhands_bench.mpis import MpiBuild
 from rich.console import Console
@@ -64,11 +64,7 @@ def found_jobs() -> list[dict[str, Any]]:
 def parents(pid: int) -> list[int]:
     found = [pid]
     while found[-1] > 1:
-        with contextlib.suppress(OSError):
-            stat = Path(f"/proc/{found[-1]}/stat").read_text()
-            found.append(int(stat.rpartition(")")[2].split()[1]))
-            continue
-        break
+        found.append(processes.parent(found[-1]))
     return found
 
 

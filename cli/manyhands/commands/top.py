@@ -14,9 +14,9 @@ from manyhands import installation, say
 from manyhands.live import jobs
 from manyhands.live.jobs import Job, Search
 from manyhands.live.reader import Ended, once
+from manyhands.units import time_text
 
 PROGRAM = "mh-top"
-COLUMNS = 80
 
 
 def _installed() -> Path:
@@ -37,7 +37,7 @@ def _none_found(search: Search) -> NoReturn:
 
 
 def _print_list(found: list[Job]) -> None:
-    from manyhands.live.table import time_text
+    from manyhands.live.table import COLUMNS
 
     for job in found:
         launcher = f"{job.launcher_name} {job.launcher}" if job.launcher else "no launcher"
@@ -75,7 +75,7 @@ def _print_once(reader: Path, job: Job, interval: float, as_json: bool) -> None:
 
     from manyhands.live import table
 
-    Console(width=COLUMNS, highlight=False).print(table.whole(job, read))
+    Console(width=table.COLUMNS, highlight=False).print(table.whole(job, read))
 
 
 def top(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The live view: the table in the terminal's second screen, and keys that scroll and leave.
 
-The terminal is put back by any end, also by a signal. Ctrl-Z is ignored, because a stopped view
-would leave the terminal as it is.
+The terminal is put back by any end. Ctrl-C is a key that leaves, and Ctrl-Z a key without effect:
+signals would come in the middle of writing to the terminal.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import signal
 import sys
 import termios
 import tty
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
@@ -27,6 +25,7 @@ from manyhands.live.jobs import Job
 from manyhands.live.reader import Ended, Interval, parse, watching
 
 OTHER_LINES = 7  # above and below the ranks
+LOCAL_MODES = 3  # in what tcgetattr() returns
 LEAVE = (b"q", b"Q", b"\x03", b"\x04")
 STEPS = {b"j": 1, b"\x1b[B": 1, b"k": -1, b"\x1b[A": -1}
 PAGES = {b" ": 1, b"\x1b[6~": 1, b"b": -1, b"\x1b[5~": -1}
@@ -42,6 +41,9 @@ class Keys:
         if self.descriptor is not None:
             self.before = termios.tcgetattr(self.descriptor)
             tty.setcbreak(self.descriptor)
+            modes = termios.tcgetattr(self.descriptor)
+            modes[LOCAL_MODES] &= ~termios.ISIG  # Ctrl-C and Ctrl-Z are keys, too
+            termios.tcsetattr(self.descriptor, termios.TCSADRAIN, modes)
         return self
 
     def __exit__(
@@ -90,15 +92,6 @@ class View:
         )
 
 
-@contextlib.contextmanager
-def _not_stopped() -> Iterator[None]:
-    before = signal.signal(signal.SIGTSTP, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTSTP, before)
-
-
 class Lines:
     """Whole lines from a descriptor, without waiting."""
 
@@ -139,7 +132,6 @@ def show(reader: Path, job: Job, interval_s: float) -> str | None:
     view = View(job, console)
     with (
         contextlib.suppress(KeyboardInterrupt),
-        _not_stopped(),
         Keys() as keys,
         watching(reader, job, interval_s) as stream,
         Live(view.drawn(), console=console, screen=True, auto_refresh=False) as live,

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from manyhands.live.jobs import Job
 from manyhands.live.reader import Interval
+from manyhands.units import size_text, time_text
 
 COLUMNS = 80
 Rank = dict[str, Any]
@@ -51,24 +52,6 @@ def short(value: float) -> str:
             return f"{value:.0f}{suffix}" if value >= 9.95 or not suffix else f"{value:.1f}{suffix}"
         value /= 1000
     return f"{value:.0f}P"
-
-
-def size_text(count: float) -> str:
-    """1234567 -> '1.23 MB', decimal as in the summary."""
-    for unit in ("B", "KB", "MB", "GB"):
-        if count < 999.5:
-            return f"{count:.3g} {unit}"
-        count /= 1000
-    return f"{count:.3g} TB"
-
-
-def time_text(seconds: float) -> str:
-    whole = int(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
 def share(value: float) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from manyhands.profiling import advice as profiled
 from manyhands.profiling.advice import percent
 from manyhands.trace.run import Run
+from manyhands.units import size_text
 
 # The counts of the summary that say why work was left to the MPI library.
 REFUSALS = (
@@ -22,14 +23,6 @@ LEFT = {  # the same reasons, as the events of a trace name them
     "no_slot": REFUSALS[1][1],
     "ended": REFUSALS[2][1],
 }
-
-
-def size_text(size: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:.3g} TB"
 
 
 def _plural(count: int, word: str) -> str:

@@ -16,9 +16,9 @@ from typing import Any
 
 from manyhands.profiling.advice import percent
 from manyhands.trace import findings
-from manyhands.trace.findings import size_text
 from manyhands.trace.run import Rank, Run
 from manyhands.trace.timeline import Segment
+from manyhands.units import size_text
 
 MOST_CALLS = 20
 MOST_MATRIX = 64  # ranks; a larger matrix becomes a list of pairs

@@ -99,7 +99,9 @@ class OrderTest {
     if (code != MPI_SUCCESS) return false;
     std::byte* const ours = block_of(ranks);
     coll::DoublingOrder(ranks).combine(ours, block_ / sum_.width, sum_.width, sum_.kernel,
-                                       [this](std::uint32_t rank) { return block_of(rank); });
+                                       [this](std::uint32_t rank, std::uint64_t at, std::uint64_t) {
+                                         return block_of(rank) + at;
+                                       });
     return for_each_block([&](std::uint64_t at, std::uint64_t bytes) {
       return std::memcmp(result_.get() + at, ours, bytes) == 0;
     });
@@ -144,6 +146,7 @@ bool passes_on_all(Comm& comm, const OrderedSum& sum) {
 
 bool has_known_order(Comm& comm, const OrderedSum& sum) {
   using coll::SumKnowledge;
+  static_assert(coll::DoublingOrder::kMostRanks >= node::kMaxRanks);
   coll::SumOrders::Sum* const known = comm.sums.find(sum.terms, sum.elements);
   if (known == nullptr) return false;
   if (known->knows == SumKnowledge::none && ++known->calls > 4 * test_calls(sum.elements))

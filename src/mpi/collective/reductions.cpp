@@ -134,8 +134,9 @@ void combine_staged(const Round& round, const Reduction& reduction, const Comm& 
 void combine_in_order(const Round& round, const Reduction& reduction, const Comm& comm, void* out) {
   coll::DoublingOrder(static_cast<std::uint32_t>(comm.size))
       .combine(static_cast<std::byte*>(out), reduction.elements, reduction.element_bytes,
-               reduction.kernel,
-               [&](std::uint32_t rank) { return round.staged_by(static_cast<int>(rank)); });
+               reduction.kernel, [&](std::uint32_t rank, std::uint64_t at, std::uint64_t) {
+                 return round.staged_by(static_cast<int>(rank)) + at;
+               });
 }
 
 CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm& comm,
@@ -201,12 +202,11 @@ class PieceReduction {
 
   // Combines the elements of all ranks in the order of recursive doubling.
   Status reduce_in_order(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
-    const std::uint64_t bytes = elements * reduction_.element_bytes;
     bool readable = true;
     coll::DoublingOrder(static_cast<std::uint32_t>(comm_.size))
         .combine(to, elements, reduction_.element_bytes, reduction_.kernel,
-                 [&](std::uint32_t rank) -> const std::byte* {
-                   const std::byte* from = find(static_cast<int>(rank), offset, bytes);
+                 [&](std::uint32_t rank, std::uint64_t at, std::uint64_t bytes) {
+                   const std::byte* from = find(static_cast<int>(rank), offset + at, bytes);
                    readable = readable && from != nullptr;
                    return from != nullptr ? from : round_.scratch();
                  });

@@ -73,8 +73,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   bool unhelped = false;  // it entered though members were late
   wait::Pace pace{};      // of its collectives: when waiting pays, see arrivals.hpp
   coll::BoardGroup
-      boards;  // empty before join(), and if the ranks cannot carry out its collectives
-  coll::SumOrders sums;
+      boards;            // empty before join(), and if the ranks cannot carry out its collectives
+  coll::SumOrders sums;  // what is known of the order of its floating-point sums
 
   static constexpr std::int16_t kElsewhere = -1;
 

@@ -84,8 +84,11 @@ int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   return code;
 }
 
-// Raises an error of a rendezvous message for its communicator.
-int raise_on(const std::shared_ptr<Comm>& comm, int code) {
+// The error of a rendezvous message. Raised for its communicator, if a call of the program awaits
+// the message.
+int fail_on(const std::shared_ptr<Comm>& comm, int code, bool is_awaited) {
+  if (code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
+  if (!is_awaited) return code;
   return raise(comm != nullptr ? comms::for_errors(*comm) : MPI_COMM_WORLD, code);
 }
 
@@ -106,8 +109,7 @@ int complete(ReceiveClaim claim, int code, MPI_Status* status) {
   const auto comm = comms::share(request.buffer.comm);
   const bool is_awaited = !request.orphaned;
   end_request(claim);
-  if (code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
-  return is_awaited ? raise_on(comm, code) : code;
+  return fail_on(comm, code, is_awaited);
 }
 
 int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelope,
@@ -119,9 +121,8 @@ int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelo
   const auto delivery = fetch_message(request, status);
   if (!delivery) return MPI_SUCCESS;
   set_bytes(status, delivery->bytes);
-  if (delivery->code == MPI_SUCCESS) return MPI_SUCCESS;
-  if (delivery->code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
-  return raise_on(comms::share(buffer.comm), delivery->code);
+  return delivery->code == MPI_SUCCESS ? MPI_SUCCESS
+                                       : fail_on(comms::share(buffer.comm), delivery->code, true);
 }
 
 void correct_status(MPI_Request handle, MPI_Status* status) {

@@ -35,9 +35,10 @@ std::vector<Data> data_of_ranks(std::uint32_t ranks, std::size_t elements) {
 Data combined(const std::vector<Data>& all) {
   Data to(all[0].size());
   DoublingOrder order(static_cast<std::uint32_t>(all.size()));
-  order.combine(
-      reinterpret_cast<std::byte*>(to.data()), to.size(), sizeof to[0], kernel,
-      [&](std::uint32_t rank) { return reinterpret_cast<const std::byte*>(all[rank].data()); });
+  order.combine(reinterpret_cast<std::byte*>(to.data()), to.size(), sizeof to[0], kernel,
+                [&](std::uint32_t rank, std::uint64_t at, std::uint64_t) {
+                  return reinterpret_cast<const std::byte*>(all[rank].data()) + at;
+                });
   return to;
 }
 
@@ -84,9 +85,10 @@ TEST(SumOrder, any_number_of_ranks_and_elements_is_combined_as_by_recursive_doub
 TEST(SumOrder, the_result_may_replace_the_data_of_a_rank) {
   auto all = data_of_ranks(5, 300);
   const Data expected = combined(all);
-  DoublingOrder(5).combine(
-      reinterpret_cast<std::byte*>(all[3].data()), 300, sizeof all[3][0], kernel,
-      [&](std::uint32_t rank) { return reinterpret_cast<const std::byte*>(all[rank].data()); });
+  DoublingOrder(5).combine(reinterpret_cast<std::byte*>(all[3].data()), 300, sizeof all[3][0],
+                           kernel, [&](std::uint32_t rank, std::uint64_t at, std::uint64_t) {
+                             return reinterpret_cast<const std::byte*>(all[rank].data()) + at;
+                           });
   EXPECT_EQ(all[3], expected);
 }
 
