@@ -86,8 +86,8 @@ Status open_others(Neighbours& near, const std::vector<std::string>& places, std
   return {};
 }
 
-// Collective. True if all ranks have succeeded; if not, the first rank with a reason of its own
-// prints the reason.
+// Collective. True if all ranks have succeeded. Otherwise the first rank that failed with an errno
+// prints the error; ranks without an errno failed because a peer did.
 Result<bool> all_succeed(Job& job, Status mine) {
   const std::string reason = mine ? "" : mine.sys_errno == 0 ? "-" : std::strerror(mine.sys_errno);
   const auto reasons = job.allgather(reason);

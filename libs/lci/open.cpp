@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public Device: opened over a job, closed by all ranks together.
+// The public Device: opened for the processes of a Job, closed by all of them together.
 #include <sched.h>
 
 #include <algorithm>

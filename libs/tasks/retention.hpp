@@ -29,8 +29,9 @@ inline bool may_steal(Balancer used, bool measured) {
   return used != Balancer::none && !(moves_tasks(used) && measured);
 }
 
-// Sorts the tasks in the order in which restore() adds them. The deque returns the newest task
-// first. With `steal` the tasks are those that were added here, in that order already.
+// Puts the tasks in the order in which restore() adds them; the deque returns the newest first.
+// `none`: reversed, so that they run in the order of before. `steal`: unchanged. All others: the
+// longest last, so that the longest runs first.
 template <class Task>
 void order_restored(Balancer used, std::vector<Timed<Task>>& tasks) {
   if (used == Balancer::none) {

@@ -106,8 +106,16 @@ inline constexpr double kUnitLookNs = 3.3e3;
 // A wait that is over within this time after the end of a unit was over when the unit ended. A
 // later end means that a chunk of a message came in between.
 inline constexpr double kAtOnceNs = 20e3;
-// A lender's sleep. It ends early only if something is wrong or a unit is long. Short futex sleeps
-// are slow in virtual machines, which program a timer for each.
+// A rank only polls, and helps as in a wait (wait/polling.hpp), once polls at most this far apart
+// have failed for this long. After polls with work between them it is asked again after the pause.
+// The program's own loop around a poll takes at most kAroundPollNs beside half a poll.
+inline constexpr double kLongestPollNs = 1e3;
+inline constexpr double kPollingLastsNs = 50e3;
+inline constexpr double kPollingPauseNs = 1e6;
+inline constexpr double kAroundPollNs = 10;
+// The longest sleep of a lender. Normally the helper wakes the lender much sooner; the sleep lasts
+// only if a unit is long or something is wrong. Virtual machines program a timer for each short
+// sleep, which is slow.
 inline constexpr std::int64_t kLenderSleepNs = 5'000'000;
 // A helper that keeps the core's owner waiting this long is moved.
 inline constexpr double kReclaimAfterNs = 60e3;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The last freed small blocks, taken again without the heap's lock.
 //
-// A cached block stays a used extent. A slot holds the first page of one block. Threads hash to
+// A cached block counts as allocated. A slot holds the first page of one block. Threads hash to
 // rows of slots, block lengths to the slots of a row, so that a loop which allocates and frees
 // blocks of a few sizes meets only its own. At most kRows * kSlots blocks are cached, 17 MB.
 //
-// Thread-safe and safe in signal handlers: each operation is one exchange. A block's contents and
-// tags go from the thread that frees the block to the thread that takes it.
+// Thread-safe and safe in signal handlers: each operation is one exchange. The exchange makes
+// what the freeing thread wrote to the block and to its boundary tags visible to the thread that
+// takes the block.
 #pragma once
 
 #include <pthread.h>

@@ -49,9 +49,9 @@ namespace detail {
 
 inline std::byte* pointer_to(Address at) { return reinterpret_cast<std::byte*>(at); }
 
-// Blocks at a stride in memory and a stride in the stream, as the loops over blocks take them. The
-// stride in the stream is a block's size in a row of a grid, and a record's size in a column of
-// records.
+// A row of equal blocks, in the form that the copy loops take: the distance from block to block in
+// memory and in the packed stream. In the stream this is the size of a block if the blocks are
+// adjacent there, and the size of a record if each block is a field of a record.
 struct BlockRow {
   Address at;
   std::int64_t stride;

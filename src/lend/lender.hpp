@@ -21,7 +21,7 @@
 
 namespace mh::lend {
 
-// Tells whether this rank may help that rank with work of that kind.
+// Tells whether this rank may help `rank` with work of that kind. Not asked for loops.
 using LendFilter = std::function<bool(std::uint32_t rank, WorkKind kind)>;
 
 enum class LendResult : std::uint8_t {

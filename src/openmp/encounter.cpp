@@ -49,7 +49,8 @@ bool is_static(const Participant& watched) {
   return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
 }
 
-// Runs the body on a thread of the watched team. Only the watched thread has a part.
+// Runs the body on a thread of the team. `current` is set on the watched thread only; the others
+// just run the body.
 void run_under_watch(void* encounter) {
   const Encounter& met = *static_cast<const Encounter*>(encounter);
   if (current != nullptr) current->threads = static_cast<std::uint32_t>(real.num_threads());

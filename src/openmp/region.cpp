@@ -207,7 +207,8 @@ void SharedRegion::trace_offer() const {
       {.begin = offered_at_, .extent = ticks() - offered_at_, .kind = observe::EventKind::loop});
 }
 
-// Releases a helper that waits for the team at a barrier which this execution does not reach.
+// Waits until all helpers have left. Releases a helper that waits at a barrier which this execution
+// does not reach.
 void SharedRegion::await_helpers() {
   iterations_.refuse();
   leaving_.store(true, std::memory_order_relaxed);

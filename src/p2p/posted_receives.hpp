@@ -82,8 +82,8 @@ struct PostedReceiveTable {
 static_assert(std::is_standard_layout_v<PostedReceiveTable>);
 static_assert(sizeof(PostedReceive) == kCacheLine);
 
-// The rank that moves the message of a receive. Either side may be delayed between any two steps
-// for as long as the other side needs for the whole message.
+// The rank that moves the message of a receive. Between any two steps of a rank, the other rank may
+// move the whole message.
 enum class Mover {
   receiver,   // the receiver has taken the send
   sender,     // the sender pushes, or has pushed: the posted receive's state tells when it is done

@@ -52,7 +52,7 @@ std::optional<PostedFields> SendSlot::says(std::uint64_t generation) const {
 }
 
 std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
-  const std::uint32_t index = taken_.take();
+  const std::uint32_t index = in_use_.take();
   if (index == kNone) return kNone;
   SendSlot& slot = shared_->slots[index];
   const std::uint64_t generation = slot.generation() + 1;
@@ -78,7 +78,7 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
 
 void SendTable::release(std::uint32_t index) {
   shared_->slots[index].change(SlotState::free);
-  taken_.give_back(index);
+  in_use_.give_back(index);
 }
 
 }  // namespace mh::p2p

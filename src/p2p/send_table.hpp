@@ -18,7 +18,7 @@
 // taken ▶ posted: the push failed.
 //
 // Lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the library sends
-// further messages eagerly or by its own rendezvous.
+// further messages by its own protocols.
 #pragma once
 
 #include <atomic>
@@ -88,7 +88,7 @@ struct alignas(kCacheLine) SendSlot {
   // and receiver as in the picture above. One word, so that a delayed rank cannot mistake a later
   // send for the send that it has seen. Each change is a release and each read an acquire: posted
   // publishes the fields above to the receiver, moving publishes `job` to the sender, done returns
-  // the buffer and the slot.
+  // the buffer, and the sender may then free the slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from moving on
   // Written by the sender while the slot is free, as the fields above.
@@ -186,12 +186,12 @@ class SendTable {
   void release(std::uint32_t index);
 
   [[nodiscard]] SendSlot& slot(std::uint32_t index) { return shared_->slots[index]; }
-  [[nodiscard]] bool empty() const { return !taken_.any(); }  // a hint
+  [[nodiscard]] bool empty() const { return !in_use_.any(); }  // a hint
 
   // Calls visit(index, slot) for every slot in use.
   template <class Visit>
   void for_each(Visit&& visit) {
-    taken_.find([&](std::uint32_t index) {
+    in_use_.find([&](std::uint32_t index) {
       visit(index, shared_->slots[index]);
       return false;
     });
@@ -199,7 +199,7 @@ class SendTable {
   // True as soon as visit(index, slot) is true for a slot in use.
   template <class Visit>
   bool any_of(Visit&& visit) {
-    return taken_.find([&](std::uint32_t index) { return visit(index, shared_->slots[index]); }) !=
+    return in_use_.find([&](std::uint32_t index) { return visit(index, shared_->slots[index]); }) !=
            kNone;
   }
 
@@ -211,7 +211,7 @@ class SendTable {
 
  private:
   SharedSendTable* shared_ = nullptr;
-  SlotSet<SharedSendTable::kSlots> taken_;  // by threads of this rank
+  SlotSet<SharedSendTable::kSlots> in_use_;  // by threads of this rank
   std::atomic<std::uint32_t> resends_seen_{0};
   std::atomic<std::uint64_t> sequence_{0};
 };

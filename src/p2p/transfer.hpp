@@ -2,7 +2,7 @@
 // The receiver's copy of a rendezvous message, as a job for several ranks.
 //
 // A Transfer lives from the claim of the send until the sender is released. It belongs to one
-// thread of the receiver; sender and helpers use the job only. It makes no MPI call: the caller
+// thread of the receiver; the sender and thieves use only the job. It makes no MPI call: the caller
 // resends a message that cannot be read, and sends the FIN.
 #pragma once
 

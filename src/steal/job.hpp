@@ -2,8 +2,8 @@
 // A job: a transfer, cut into chunks that any rank of the node may claim.
 //
 // The *owner* exposes a job in a slot of its own and is the only rank that reuses the slot. A
-// *claimer* is a thread that claims a chunk, of the owner or of a thief. A job is a single entry,
-// however many chunks it has, and a claim is a single fetch_sub. (CAB-MPI queues an entry per chunk
+// *thief* is a thread that claims a chunk, the owner's own threads included. A job is a single
+// entry, however many chunks it has, and a claim is a single fetch_sub. (CAB-MPI queues an entry per chunk
 // under a lock, section III-B.) Lies in the node segment: no pointers, no process-private state.
 // Limit: 2^31-1 chunks a job.
 #pragma once

@@ -59,9 +59,9 @@ class SlotBits {
   SlotSet<32> used_;
 };
 
-// The ranks that may find a job: all that read the work board, or only those that the owner
-// notifies.
-enum class Audience : std::uint8_t { node, told };
+// The ranks that may find a job: all that read the work board, or only the sender of the message,
+// which reads the job's number in its send slot.
+enum class Audience : std::uint8_t { node, sender };
 
 class SlotKeeper {
  public:

@@ -14,6 +14,7 @@
 #include "threads/admission.hpp"
 #include "threads/election.hpp"
 #include "wait/idleness.hpp"
+#include "wait/polling.hpp"
 
 namespace mh::wait {
 namespace {
@@ -86,7 +87,8 @@ bool do_own_duties() {
 // A wait: its beginning, and the time that went elsewhere.
 class WaitScope {
  public:
-  explicit WaitScope(std::uint64_t now) : begin_(now), spin_ends_(now + thread_idleness().spin()) {}
+  explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_idleness().spin()) {}
+  WaitScope(std::uint64_t now, std::uint64_t spin) : begin_(now), spin_ends_(now + spin) {}
 
   // A step of the loop. True if a chunk was moved. Without `helps` the rank works for itself only.
   bool step(bool helps = true) {
@@ -139,7 +141,7 @@ class WaitScope {
     stop_idling();
     if (helped_) {
       thread_idleness().helped();
-    } else {
+    } else if (spin_ends_ != begin_) {
       thread_idleness().ended_alone(length);
     }
     g_waits.actions->count_wait(length);
@@ -302,6 +304,36 @@ void until_shared_by_threads(detail::Predicate done) {
 // A wait that its caller writes itself (help_once()).
 constinit thread_local std::optional<WaitScope> t_spelled_out;
 
+// --- Polling ---
+
+PollingStretch& thread_stretch() {
+  thread_local PollingStretch stretch({.longest_period = ticks_from_ns(tuning::kLongestPollNs),
+                                       .lasts = ticks_from_ns(tuning::kPollingLastsNs),
+                                       .pause = ticks_from_ns(tuning::kPollingPauseNs),
+                                       .slack = ticks_from_ns(tuning::kAroundPollNs)});
+  return stretch;
+}
+
+// The ticks of the fastest of a few polls; 0 if something came.
+std::uint64_t measure_poll(detail::Predicate poll) {
+  constexpr int kTries = 4;
+  std::uint64_t fastest = UINT64_MAX;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t begin = ticks();
+    if (poll()) return 0;
+    fastest = std::min(fastest, ticks() - begin);
+  }
+  return fastest;
+}
+
+// One step of a wait without a spin: the rank has polled for a while. True if something came.
+bool help_between_polls(detail::Predicate poll) {
+  WaitScope scope(ticks(), 0);
+  const bool came = scope.step() && poll();
+  scope.end();
+  return came;
+}
+
 // --- Light tasks ---
 
 void until_in_task(detail::Predicate done) {
@@ -379,6 +411,22 @@ void until_slow(Predicate done, OfferedTasks tasks) {
     scope.back_off();
   }
   scope.end();
+}
+
+bool help_if_polling(Predicate poll) {
+  using Verdict = PollingStretch::Verdict;
+  if (g_waits.actions == nullptr || t_has_help_lock || parking::is_in_task()) return false;
+  if (g_waits.actions->is_guest()) return false;
+  PollingStretch& stretch = thread_stretch();
+  Verdict verdict = stretch.look(ticks());
+  if (verdict == Verdict::unknown) {
+    const std::uint64_t alone = measure_poll(poll);
+    if (alone == 0) return true;
+    verdict = stretch.is_pure(alone, ticks()) ? Verdict::only_polls : Verdict::works;
+  }
+  const bool came = verdict == Verdict::only_polls && help_between_polls(poll);
+  stretch.leave(ticks());
+  return came;
 }
 
 void until_shared_slow(Predicate done) {

@@ -100,6 +100,7 @@ namespace detail {
 
 void until_slow(Predicate done, OfferedTasks tasks);
 void until_shared_slow(Predicate done);
+bool help_if_polling(Predicate poll);
 
 }  // namespace detail
 
@@ -139,6 +140,15 @@ void share_no_waits();
 // and copies at most one chunk of the rank's own jobs, so a program that polls is not slower than a
 // program that waits.
 void note_failed_poll();
+
+// After a failed poll, PollingStretch::kPolls failed polls after the last call. If the program has
+// done nothing but poll for a while, the rank helps others with one step, as in a wait. `poll`
+// polls once more, and is true if something came. Returns true if poll() has been true; it is not
+// called again then. For programs in which one thread calls MPI.
+template <class Poll>
+inline bool help_if_polling(Poll&& poll) {
+  return detail::help_if_polling(detail::Predicate(poll));
+}
 
 // A step of a wait that the caller writes itself, for a thread without a task: as in until(), after
 // the same spin. True if a step was done. The first call begins the wait, end_help() ends it.

@@ -15,9 +15,17 @@ NAMES = ["./-prog", "./--help", "./-n", "sub/-prog", "./a=b", "./a b", "./ldd"]
 LAUNCHER = '#!/bin/sh\n[ "$1" = --version ] && echo hydra && exit\necho started "$@"\n'
 
 
-@pytest.mark.parametrize("name", NAMES)
+# The first build meets every name; each further build meets two.
+NAMED = [
+    pytest.param(build, name, id=f"{build.name}-{name}")
+    for number, build in enumerate(BUILDS)
+    for name in (NAMES if number == 0 else [NAMES[number], NAMES[(number + 3) % len(NAMES)]])
+]
+
+
+@pytest.mark.parametrize(("build", "name"), NAMED)
 def test_a_program_of_any_name_gets_its_own_launcher(
-    mh: Mh, library: Path, compiled: Compiled, build: Build, tmp_path: Path, name: str
+    mh: Mh, library: Path, compiled: Compiled, tmp_path: Path, build: Build, name: str
 ) -> None:
     program = compiled(build)
     (tmp_path / "sub").mkdir()

@@ -106,12 +106,11 @@ def test_output_that_cannot_be_written_is_said_in_a_sentence(
 
 @pytest.mark.parametrize("words", PRINTING)
 def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(folder: Path, words: str) -> None:
-    told = shell(folder, f"mh {words}").stderr
+    usual = shell(folder, f"mh {words}")
     result = shell(folder, f"mh {words} 2>err | true; echo ${{PIPESTATUS[0]}}; cat err >&2")
-    usual = shell(folder, f"mh {words}").returncode
     # The command may have written all before the reader ended.
-    assert int(result.stdout) in (SIGPIPE_STATUS, usual)
-    assert result.stderr in (told, "")
+    assert int(result.stdout) in (SIGPIPE_STATUS, usual.returncode)
+    assert result.stderr in (usual.stderr, "")
 
 
 @pytest.mark.parametrize("words", ["config --json", "doctor --json", "preload"])
@@ -133,13 +132,13 @@ def test_a_closed_pipe_is_reported_as_by_sigpipe(folder: Path, words: str) -> No
     assert (done.returncode, done.stderr) == (SIGPIPE_STATUS, "")
 
 
-@pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full", "<&-", "<&- 2>&-"])
 @pytest.mark.parametrize("words", PRINTING)
-def test_the_other_streams_do_not_matter(folder: Path, words: str, redirection: str) -> None:
+def test_the_other_streams_do_not_matter(folder: Path, words: str) -> None:
     usual = shell(folder, f"mh {words}")
-    result = shell(folder, f"mh {words} {redirection}")
-    assert result.returncode == usual.returncode
-    assert without_numbers(result.stdout) == without_numbers(usual.stdout)
+    for redirection in ("2>&-", "2>/dev/full", "<&-", "<&- 2>&-"):
+        result = shell(folder, f"mh {words} {redirection}")
+        assert result.returncode == usual.returncode
+        assert without_numbers(result.stdout) == without_numbers(usual.stdout)
 
 
 def without_numbers(text: str) -> str:

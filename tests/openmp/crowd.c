@@ -2,8 +2,9 @@
 /* A loop that several helpers join at once: iterations sleep, so that two cores suffice for all.
  * Rank 0 runs the loop until as many helpers, and as many threads of its own team, have done
  * iterations as the first two arguments say; the other ranks wait in a barrier. The third argument
- * may change that: `all` ranks run the loop, or the others wait in MPI_`finalize`. test_helpers.py
- * also makes a program with a marked loop from this source.
+ * may change that: `all` ranks run the loop, or the others wait in MPI_`finalize`, or they poll by
+ * MPI_`Test`, `Testany`, `Testall` or `Iprobe`. test_helpers.py also makes a program with a marked
+ * loop from this source.
  *
  * Prints `case crowd ok|WRONG joined|alone` for all ranks that run the loop, and the numbers of
  * that with the fewest. */
@@ -53,6 +54,25 @@ static long loop(void) {
   return sum;
 }
 
+/* Returns once every rank has been here. Rank 0 comes last. */
+static void poll(int rank, const char* how) {
+  int flag = 0, index, ranks;
+  MPI_Request request;
+  MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+  for (int to = 1; rank == 0 && to < ranks; ++to)
+    MPI_Send(NULL, 0, MPI_INT, to, 0, MPI_COMM_WORLD);
+  if (rank == 0) return;
+  while (strcmp(how, "Iprobe") == 0 && !flag)
+    MPI_Iprobe(0, 0, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+  MPI_Irecv(NULL, 0, MPI_INT, 0, 0, MPI_COMM_WORLD, &request);
+  flag = 0;
+  while (strcmp(how, "Testany") == 0 && !flag)
+    MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE);
+  while (strcmp(how, "Testall") == 0 && !flag)
+    MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE);
+  while (!flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+}
+
 int main(int argc, char** argv) {
   int rank, times = 0, right = 1;
   MPI_Init(&argc, &argv);
@@ -64,6 +84,7 @@ int main(int argc, char** argv) {
     if (loop() != (long)N * (N - 1) / 2) right = 0;
   }
   for (int i = 0; i < N; ++i) right = right && seen[i] == times;
+  if (strstr(how, "Test") != NULL || strcmp(how, "Iprobe") == 0) poll(rank, how);
   int all[3] = {right, works ? helpers.count : THREADS, works ? team.count : THREADS};
   if (strcmp(how, "finalize") != 0) {
     int mine[3];

@@ -56,6 +56,18 @@ def test_a_rank_that_is_through_helps_in_mpi_finalize(mpi: MpiBuild, helped: Arm
     assert done.summary is not None and done.summary["total"]["loops"]["units_by_others"] > 0
 
 
+@pytest.mark.under("mpich4", "openmpi4")
+@pytest.mark.parametrize("how", ["Test", "Testany", "Testall", "Iprobe"])
+def test_a_rank_that_does_nothing_but_poll_lends_its_core(
+    mpi: MpiBuild, helped: Arm, how: str
+) -> None:
+    program = compiled_openmp(mpi, "gcc", "-O2", HERE / "crowd.c")
+    env = {"MH_OPENMP": "1", "MH_CORES": "2", "OMP_NUM_THREADS": "1"}
+    done = run(mpi, helped, 2, [str(program), "1", "1", how], env, 60)
+    assert ends(done) == {"crowd": ("ok", "joined")}, done.told()
+    assert done.summary is not None and done.summary["total"]["loops"]["units_by_others"] > 0
+
+
 def numbers(done: Run) -> tuple[int, int]:
     """Returns how many helpers and threads of its own the rank with the fewest had."""
     words = next(line for line in done.out.splitlines() if line.startswith("helpers ")).split()

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Wait, MPI_Waitany, MPI_Waitsome, MPI_Test* and MPI_Cancel.
 //
-// A wait is a loop over the corresponding test of the library. If a receive is started that an RTS
-// header may land in, the call records the handles before the library clears them, and passes every
+// A wait is a loop over the corresponding test of the library. If any started receive
+// may get an RTS header, the call records the handles before the library clears them, and passes every
 // completed request to rndv::complete().
 #include "mpi/calls/completion.hpp"
 #include "mpi/calls/shortcut.hpp"
@@ -34,6 +34,16 @@ int wait_one(MPI_Request* request, MPI_Status* status) {
   return wait_helping(request, status);
 }
 
+// After failed tests: the rank may help others, and tests once more. True if the test found
+// something or failed; `code` is set then.
+template <class Test>
+[[gnu::noinline]] bool found_while_helping(const int* flag, int* code, Test test) {
+  return wait::help_if_polling([&] {
+    *code = test();
+    return *code != MPI_SUCCESS || *flag != 0;
+  });
+}
+
 // The claim precedes the test: another thread may reuse the handle once the request is complete.
 [[gnu::noinline]] int test_one_claimed(MPI_Request* request, int* flag, MPI_Status* users) {
   ReceiveClaim claim = receives.claim(*request);
@@ -48,11 +58,14 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   if (switches.threads) return test_one_claimed(request, flag, users);
   const MPI_Request handle = *request;
   StatusOrOwn status(users);
-  const int code = next.Test(request, flag, status.get());
-  if (code != MPI_SUCCESS || *flag != 0) [[unlikely]]
-    return rndv::complete(receives.claim(handle), code, status.get());
-  note_failed_test();
-  return code;
+  int code = next.Test(request, flag, status.get());
+  if (code == MPI_SUCCESS && *flag == 0) [[likely]] {
+    if (!note_failed_test()) [[likely]]
+      return code;
+    const auto test = [=, at = status.get()] { return next.Test(request, flag, at); };
+    if (!found_while_helping(flag, &code, test)) return code;
+  }
+  return rndv::complete(receives.claim(handle), code, status.get());
 }
 
 // The test of `count` requests has completed one. A failing call may leave `index` unchanged.
@@ -80,10 +93,14 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
   const bool needed = receives.any();
   if (needed) std::copy_n(requests, length(count), handles.data());
   StatusOrOwn status(users);
-  const int code = next.Testany(count, requests, index, flag, status.get());
+  int code = next.Testany(count, requests, index, flag, status.get());
   if (code == MPI_SUCCESS && *flag == 0) [[likely]] {
-    note_failed_test();
-    return code;
+    if (!note_failed_test()) [[likely]]
+      return code;
+    const auto test = [=, at = status.get()] {
+      return next.Testany(count, requests, index, flag, at);
+    };
+    if (!found_while_helping(flag, &code, test)) return code;
   }
   ReceiveClaim claim;
   if (needed && has_found(code, *flag, *index, count))

@@ -18,6 +18,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/rndv/completion.hpp"
 #include "mpi/rndv/receive_requests.hpp"
+#include "wait/polling.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
@@ -95,13 +96,15 @@ inline bool may_complete_ours() {
 
 // Called after a test that found nothing. A program may test once per element that it computes.
 // Therefore, while this rank has no send under way, only each kPolls-th failed test helps others.
-inline void note_failed_test() {
+// True: the caller shall call wait::help_if_polling().
+inline bool note_failed_test() {
   constexpr std::uint32_t kPolls = 16;
   static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: an approximate count
   const std::uint32_t before = polled.load(std::memory_order_relaxed);
   polled.store(before + 1, std::memory_order_relaxed);
-  if (before % kPolls != 0 && services.send_table.empty()) return;
+  if (before % kPolls != 0 && services.send_table.empty()) return false;
   wait::note_failed_poll();
+  return before % wait::PollingStretch::kPolls == 0 && !switches.threads;
 }
 
 // A call tests once, or until the test finds something.
@@ -117,8 +120,8 @@ int poll_requests(Polls polls, const int* found, Test&& test) {
   };
   if (polls == Polls::until_found) {
     wait::until_shared(is_over);
-  } else if (!is_over()) {
-    note_failed_test();
+  } else if (!is_over() && note_failed_test()) {
+    wait::help_if_polling(is_over);
   }
   return code;
 }

@@ -83,10 +83,18 @@ bool complete(Probe& probe) {
   return probe.flag != 0;
 }
 
+// True if there is a message, or an error.
+bool look_and_complete(Probe& probe) {
+  while (look_once(probe)) {
+    if (complete(probe)) return true;
+  }
+  return false;
+}
+
 int probe_once(Probe&& probe, int* flag) {
-  while (look_once(probe) && !complete(probe)) continue;
+  if (!look_and_complete(probe) && note_failed_test())
+    wait::help_if_polling([&] { return look_and_complete(probe); });
   *flag = probe.flag;
-  if (probe.code == MPI_SUCCESS && probe.flag == 0) note_failed_test();
   return probe.code;
 }
 

@@ -2,8 +2,8 @@
 // Floating-point sums and products of three or more ranks: whether the library's order is known.
 //
 // The order is the library's secret, and may differ by communicator, operation, type and length.
-// Once a communicator has made some calls of a kind, its ranks call the library with random data,
-// for a quarter of the calls so far. If every bit is that of coll::DoublingOrder, the ranks carry
+// After enough calls of a kind on a communicator, its ranks make a quarter as many test calls of
+// the library, with random data of their own. If every bit is that of coll::DoublingOrder, the ranks carry
 // out all further calls of this kind themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums

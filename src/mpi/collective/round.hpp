@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A round of a communicator (coll/board_group.hpp): its records, its waits, and the memory of its
-// peers.
+// A collective that the ranks carry out themselves (coll/board_group.hpp): publishes the record of
+// this rank, waits for those of its peers, and reaches their memory.
 //
 // Threads: one thread at a time in the collectives of a communicator, as MPI has it.
 #pragma once
@@ -52,7 +52,8 @@ inline bool is_rank(const Comm& comm, int rank) { return rank >= 0 && rank < com
 // MPI_Pcontrol may have switched off this rank alone, so the ranks agree upon it in each round.
 inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
 
-// True if all ranks read at most kMostStagedReads bytes of staged data in a round.
+// True if the data of a rank fits its board, and no rank has to read more than kMostStagedReads
+// bytes of staged data.
 inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
   constexpr std::uint64_t kMostStagedReads = 8 * coll::kStagedBytes;
   return bytes <= coll::kStagedBytes &&

@@ -8,9 +8,8 @@
 
 namespace mh::mpi {
 
-// The work of a waiting rank: the wait loop's view of this process (progress.cpp). wait.hpp has the
-// order of the steps; each step is one line of services. One thread of the rank at a time is in a
-// step, except where wait.hpp says otherwise.
+// The actions of a waiting rank, which the wait loop calls (NodeWork in progress.cpp; wait.hpp has
+// their order). One thread of the rank runs them at a time, except where wait.hpp says otherwise.
 wait::WaitActions& node_work();
 
 // The summary at the end (report.cpp): gathers the counters of all ranks at rank 0 of

@@ -104,7 +104,7 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
 bool copy_as_job(const steal::CopySpec& work, bool mapped, const steal::Shapes* shapes,
                  p2p::SendSlot* send) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
-  const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::told;
+  const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::sender;
   p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send, shapes,
                          audience);
   ThiefWatch watch;
@@ -178,7 +178,7 @@ bool copy_in_pieces(const TakenMessage& message) {
     const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send().from.at(offset);
-    if (!copy_with_helpers(room, from, piece, message.order, nullptr)) return false;
+    if (!copy_with_thieves(room, from, piece, message.order, nullptr)) return false;
     p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
   }
   return true;
@@ -196,14 +196,14 @@ std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool read
 std::optional<MessagePath> copy_contiguous(const TakenMessage& message) {
   p2p::SendSlot& send = message.send();
   const memory::View to = view_of(message.to.base, config.me);
-  if (!copy_with_helpers(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
+  if (!copy_with_thieves(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
   const bool mapped = all_ranks_map(to, message.bytes) && all_ranks_map(send.from, message.bytes);
   return mapped ? MessagePath::mapped : MessagePath::kernel;
 }
 
 }  // namespace
 
-bool copy_with_helpers(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+bool copy_with_thieves(const memory::View& to, const memory::View& from, std::uint64_t bytes,
                        steal::CopyOrder order, p2p::SendSlot* send) {
   steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = all_ranks_map(to, bytes) && all_ranks_map(from, bytes);
@@ -214,7 +214,7 @@ bool copy_with_helpers(const memory::View& to, const memory::View& from, std::ui
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
-  // release: this rank and its helpers have read the buffer before the sender writes there.
+  // release: this rank and its thieves have read the buffer before the sender writes there.
   slot.change(p2p::SlotState::done);
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }

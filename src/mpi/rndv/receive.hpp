@@ -21,7 +21,7 @@ namespace mh::mpi::rndv {
 // of a header's size with that communicator and tag. Such a receive completes as the header does,
 // and the wait loop buffers the send (buffered_sends.hpp).
 std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status);
-// An RTS header lies in the buffer of a started receive.
+// True if an RTS header lies in the buffer of a started receive.
 bool has_landed(const ReceiveRequest& request);
 
 // Begins to receive the message of a header from another node that lies in the buffer of a started

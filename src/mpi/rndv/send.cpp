@@ -140,7 +140,7 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
-  if (!copy_with_helpers(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
+  if (!copy_with_thieves(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
     return false;
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
@@ -213,8 +213,8 @@ bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) 
 }
 
 // A contiguous message of an exchange is left to the library: both cores are busy, and overlap does
-// not repay the cost of a rendezvous (docs/decisions/rendezvous). Unless a third rank can help the
-// kernel's copy.
+// not repay the cost of a rendezvous (docs/decisions/rendezvous). An exception is a message that an
+// idle third rank can help the kernel to copy.
 bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))

@@ -13,9 +13,9 @@
 namespace mh::p2p {
 namespace {
 
-class OutboxTest : public testing::Test {
+class SendTableTest : public testing::Test {
  protected:
-  OutboxTest() { send_queue_.attach(shared_.get()); }
+  SendTableTest() { send_queue_.attach(shared_.get()); }
   static NewSend send(std::int32_t tag) {
     return {.from = {}, .bytes = 1000, .communicator = 7, .tag = tag, .to = 3};
   }
@@ -23,7 +23,7 @@ class OutboxTest : public testing::Test {
   SendTable send_queue_;
 };
 
-TEST_F(OutboxTest, a_posted_letter_says_what_the_receiver_has_to_know) {
+TEST_F(SendTableTest, a_posted_send_says_what_the_receiver_has_to_know) {
   const std::uint32_t index = send_queue_.post(send(5), kNoFin);
   const SendSlot& slot = send_queue_.slot(index);
   EXPECT_EQ(slot.state(), SlotState::posted);
@@ -34,7 +34,7 @@ TEST_F(OutboxTest, a_posted_letter_says_what_the_receiver_has_to_know) {
   EXPECT_EQ(slot.fin_tag, kNoFin);
 }
 
-TEST_F(OutboxTest, own_tags_differ_between_letters_and_between_uses_of_a_slot) {
+TEST_F(SendTableTest, own_tags_differ_between_sends_and_between_uses_of_a_slot) {
   std::set<std::uint32_t> tags;
   for (std::uint32_t use = 0; use < SendSlot::kFinUses; ++use) {
     const std::uint32_t first = send_queue_.post(send(0), SendTable::kOwnTag);
@@ -48,7 +48,7 @@ TEST_F(OutboxTest, own_tags_differ_between_letters_and_between_uses_of_a_slot) {
   EXPECT_EQ(tags.size(), 2 * SendSlot::kFinUses);
 }
 
-TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
+TEST_F(SendTableTest, a_look_sees_posted_sends_alone) {
   const std::uint32_t index = send_queue_.post(send(5), kNoFin);
   const auto says = send_queue_.slot(index).posted();
   ASSERT_TRUE(says);
@@ -59,7 +59,7 @@ TEST_F(OutboxTest, who_only_looks_sees_posted_letters_alone) {
 }
 
 // A rendezvous send to another rank may end at any moment, and another send may take its slot.
-TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
+TEST_F(SendTableTest, a_look_never_sees_parts_of_two_sends) {
   const auto all = [](std::uint32_t value) {
     return NewSend{.from = {},
                    .bytes = value,
@@ -77,7 +77,7 @@ TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
   });
   int seen = 0;
   int mixed = 0;
-  for (std::uint32_t last = 0; seen < 2000;) {
+  for (std::uint32_t last = 0; seen < 1000;) {
     const auto says = send_queue_.slot(first).posted();
     if (!says || says->to == last) continue;
     last = says->to;
@@ -91,7 +91,7 @@ TEST_F(OutboxTest, who_only_looks_never_sees_parts_of_two_letters) {
   EXPECT_EQ(mixed, 0);
 }
 
-TEST_F(OutboxTest, a_full_outbox_refuses_and_takes_again_after_a_release) {
+TEST_F(SendTableTest, a_full_table_refuses_and_takes_again_after_a_release) {
   std::set<std::uint32_t> taken;
   for (std::uint32_t i = 0; i < SharedSendTable::kSlots; ++i)
     taken.insert(send_queue_.post(send(1), kNoFin));
@@ -102,7 +102,7 @@ TEST_F(OutboxTest, a_full_outbox_refuses_and_takes_again_after_a_release) {
   EXPECT_EQ(send_queue_.post(send(1), kNoFin), 77U);
 }
 
-TEST_F(OutboxTest, a_reused_slot_has_another_generation_and_a_later_sequence) {
+TEST_F(SendTableTest, a_reused_slot_has_another_generation_and_a_later_sequence) {
   const std::uint32_t first = send_queue_.post(send(1), kNoFin);
   const std::uint64_t generation = send_queue_.slot(first).generation();
   const std::uint64_t sequence = send_queue_.slot(first).sequence;
@@ -112,7 +112,7 @@ TEST_F(OutboxTest, a_reused_slot_has_another_generation_and_a_later_sequence) {
   EXPECT_GT(send_queue_.slot(first).sequence, sequence);
 }
 
-TEST_F(OutboxTest, only_letters_in_use_are_visited) {
+TEST_F(SendTableTest, only_slots_in_use_are_visited) {
   EXPECT_TRUE(send_queue_.empty());
   const std::uint32_t first = send_queue_.post(send(1), kNoFin);
   const std::uint32_t second = send_queue_.post(send(2), kNoFin);
@@ -123,14 +123,14 @@ TEST_F(OutboxTest, only_letters_in_use_are_visited) {
   EXPECT_FALSE(send_queue_.empty());
 }
 
-TEST_F(OutboxTest, a_batch_of_resend_requests_is_reported_once) {
+TEST_F(SendTableTest, a_batch_of_resend_requests_is_reported_once) {
   EXPECT_FALSE(send_queue_.resends_wanted());
   shared_->resends.fetch_add(2);
   EXPECT_TRUE(send_queue_.resends_wanted());
   EXPECT_FALSE(send_queue_.resends_wanted());
 }
 
-TEST_F(OutboxTest, a_letter_is_taken_once) {
+TEST_F(SendTableTest, a_send_is_taken_once) {
   SendSlot& slot = send_queue_.slot(send_queue_.post(send(1), kNoFin));
   EXPECT_TRUE(slot.take(slot.generation()));
   EXPECT_FALSE(slot.take(slot.generation()));
@@ -139,7 +139,7 @@ TEST_F(OutboxTest, a_letter_is_taken_once) {
 }
 
 // A receiver may be delayed between its look at the RTS header and the take.
-TEST_F(OutboxTest, a_later_letter_is_never_taken_for_one_that_is_over) {
+TEST_F(SendTableTest, a_later_send_is_never_taken_for_an_earlier_one) {
   const std::uint32_t index = send_queue_.post(send(1), kNoFin);
   SendSlot& slot = send_queue_.slot(index);
   const std::uint64_t first = slot.generation();
@@ -154,7 +154,7 @@ TEST_F(OutboxTest, a_later_letter_is_never_taken_for_one_that_is_over) {
   EXPECT_EQ(slot.state(), SlotState::posted);
 }
 
-TEST_F(OutboxTest, threads_never_share_a_slot) {
+TEST_F(SendTableTest, threads_never_share_a_slot) {
   constexpr int kRounds = 3000;
   std::atomic<int> owner[SharedSendTable::kSlots] = {};
   std::atomic<int> clashes{0};

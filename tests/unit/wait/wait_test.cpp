@@ -13,6 +13,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/atomics.hpp"
+#include "wait/polling.hpp"
+
 namespace {
 std::atomic<int> g_yields{0};
 }
@@ -222,6 +225,47 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   work_.help_chunks = 1;
   note_failed_poll();
   EXPECT_EQ(work_.own_chunks, 1);
+  EXPECT_EQ(work_.help_chunks, 1);
+}
+
+// Polls that find nothing until a step of help was made, for a second at most. Returns whether the
+// poll within help_if_polling() found something.
+bool poll_until_helped(const Recorder& work) {
+  const int before = work.help_chunks;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  bool came = false;
+  while (work.help_chunks == before && std::chrono::steady_clock::now() < end) {
+    // The clock of the test counts as work of the program: many looks for each of its readings.
+    for (int i = 0; i < 100 && work.help_chunks == before; ++i) {
+      for (std::uint32_t poll = 0; poll < PollingStretch::kPolls; ++poll) spin_pause();
+      came = help_if_polling([&] {
+        spin_pause();
+        return work.help_chunks != before;
+      });
+    }
+  }
+  return came;
+}
+
+TEST_F(Wait, a_rank_that_does_nothing_but_poll_helps_with_a_step_and_polls_again) {
+  start(kNever);  // the spin of a wait does not hold for polls
+  work_.help_chunks = 1;
+  EXPECT_TRUE(poll_until_helped(work_));
+  EXPECT_EQ(work_.help_chunks, 0);
+  EXPECT_EQ(work_.became_idle, work_.became_active);
+  EXPECT_EQ(work_.waits_told.size() % 2, 0U);
+}
+
+TEST_F(Wait, a_rank_that_works_between_its_polls_helps_nobody) {
+  start(kAtOnce);
+  work_.help_chunks = 1;
+  for (int look = 0; look < 2000; ++look) {
+    for (std::uint32_t poll = 0; poll < 20 * PollingStretch::kPolls; ++poll) spin_pause();
+    EXPECT_FALSE(help_if_polling([] {
+      spin_pause();
+      return false;
+    }));
+  }
   EXPECT_EQ(work_.help_chunks, 1);
 }
 

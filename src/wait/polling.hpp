@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// Tells a rank that does nothing but poll from a rank that computes between its polls.
+//
+// A rank that only polls waits, and can help others as in a wait. A rank that computes between two
+// polls needs its core. The clock is read once in kPolls failed polls. The polls of a *stretch*
+// follow each other without a pause. Once a stretch has lasted, the caller measures how long a poll
+// takes by itself: in a pure stretch the period of the polls is about that time. Threads: pure
+// arithmetic on ticks; an instance per thread, not thread-safe.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+namespace mh::wait {
+
+class PollingStretch {
+ public:
+  static constexpr std::uint32_t kPolls = 64;  // from one look to the next
+
+  struct Limits {
+    std::uint64_t longest_period;  // of the polls of a stretch
+    std::uint64_t lasts;           // length of a stretch before it counts
+    std::uint64_t pause;           // after a stretch that was not pure
+    std::uint64_t slack;           // a pure loop around a poll takes no longer
+  };
+  enum class Verdict : std::uint8_t { works, unknown, only_polls };
+
+  explicit PollingStretch(const Limits& limits) : limits_(limits) {}
+
+  // After a failed poll, kPolls failed polls after the last one. `unknown`: the caller shall
+  // measure a poll.
+  Verdict look(std::uint64_t now) {
+    period_ = (now - left_) / kPolls;
+    if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
+    if (now < counts_from_) return Verdict::works;
+    return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
+  }
+
+  // After `unknown`: a poll by itself took `ticks`. True if the rank only polls.
+  bool is_pure(std::uint64_t ticks, std::uint64_t now) {
+    const std::uint64_t longest = ticks + ticks / 2 + limits_.slack;
+    if (period_ <= longest) {
+      pure_period_ = longest;
+      return true;
+    }
+    counts_from_ = now + limits_.pause;
+    return false;
+  }
+
+  // The caller returns to the program.
+  void leave(std::uint64_t now) { left_ = now; }
+
+ private:
+  void restart(std::uint64_t now) {
+    counts_from_ = std::max(counts_from_, now + limits_.lasts);
+    pure_period_ = 0;
+  }
+
+  Limits limits_;
+  std::uint64_t left_ = 0;
+  std::uint64_t counts_from_ = 0;
+  std::uint64_t period_ = 0;       // ticks from poll to poll, in the last kPolls
+  std::uint64_t pure_period_ = 0;  // the longest period of a pure stretch; 0: not known
+};
+
+}  // namespace mh::wait

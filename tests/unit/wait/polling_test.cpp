@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: BSD-3-Clause
+#include "wait/polling.hpp"
+
+#include <gtest/gtest.h>
+
+namespace mh::wait {
+namespace {
+
+using Verdict = PollingStretch::Verdict;
+
+constexpr PollingStretch::Limits kLimits{
+    .longest_period = 1000, .lasts = 50'000, .pause = 1'000'000, .slack = 10};
+constexpr std::uint64_t kPollTicks = 20;
+
+// A program that polls every `period` ticks. A poll by itself takes kPollTicks.
+class Program {
+ public:
+  // Polls for `length` ticks. Returns how often it was asked to help.
+  int poll(std::uint64_t period, std::uint64_t length) {
+    int helped = 0;
+    for (const std::uint64_t end = now_ + length; now_ < end;) {
+      now_ += period * PollingStretch::kPolls;
+      Verdict verdict = stretch_.look(now_);
+      if (verdict == Verdict::unknown) {
+        ++measured;
+        verdict = stretch_.is_pure(kPollTicks, now_) ? Verdict::only_polls : Verdict::works;
+      }
+      helped += verdict == Verdict::only_polls ? 1 : 0;
+      stretch_.leave(now_);
+    }
+    return helped;
+  }
+  void work(std::uint64_t length) { now_ += length; }
+  int measured = 0;
+
+ private:
+  PollingStretch stretch_{kLimits};
+  std::uint64_t now_ = 1'000'000;
+};
+
+TEST(PollingStretch, counts_once_it_has_lasted) {
+  Program program;
+  EXPECT_EQ(program.poll(25, kLimits.lasts), 0);
+  EXPECT_GT(program.poll(25, kLimits.lasts), 10);
+  EXPECT_EQ(program.measured, 1);
+}
+
+TEST(PollingStretch, begins_anew_after_work) {
+  Program program;
+  program.poll(25, 2 * kLimits.lasts);
+  program.work(PollingStretch::kPolls * kLimits.longest_period);
+  EXPECT_EQ(program.poll(25, kLimits.lasts), 0);
+  EXPECT_GT(program.poll(25, kLimits.lasts), 0);
+}
+
+TEST(PollingStretch, is_not_pure_where_a_poll_takes_half_of_its_period) {
+  Program program;
+  EXPECT_EQ(program.poll(2 * kPollTicks + kLimits.slack, 10 * kLimits.lasts), 0);
+  EXPECT_EQ(program.measured, 1);
+}
+
+TEST(PollingStretch, is_measured_again_after_a_pause) {
+  Program program;
+  program.poll(100, kLimits.pause + 3 * kLimits.lasts);
+  EXPECT_EQ(program.measured, 2);
+}
+
+TEST(PollingStretch, is_measured_anew_once_it_is_less_dense) {
+  Program program;
+  EXPECT_GT(program.poll(25, 2 * kLimits.lasts), 0);
+  EXPECT_EQ(program.poll(100, kLimits.lasts), 0);
+  EXPECT_EQ(program.poll(100, kLimits.lasts), 0);
+  EXPECT_EQ(program.measured, 2);
+}
+
+TEST(PollingStretch, polls_far_apart_are_never_measured) {
+  Program program;
+  EXPECT_EQ(program.poll(2 * kLimits.longest_period, 100 * kLimits.lasts), 0);
+  EXPECT_EQ(program.measured, 0);
+}
+
+}  // namespace
+}  // namespace mh::wait
