@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
 //
-// The functions return nullptr if the heap is off, if the block is too small, or larger than
-// Options::largest or the budget, if memory or a limit of the process is exhausted, or if this
-// thread holds the lock. The caller then uses the next allocator, as it would without the heap.
+// The functions return nullptr if the heap is off, or if the block is too small or larger than
+// Options::largest or the budget. So they do if memory or a limit of the process is exhausted, or
+// if this thread holds the lock. The caller then uses the next allocator, as it would without the
+// heap.
 //
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of

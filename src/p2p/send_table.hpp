@@ -12,9 +12,12 @@
 // posted ▶ taken is a compare-and-swap by the receiver, which has the header, or by the sender,
 // which has found the header in the receive buffer and pushes the message (posted_receives.hpp).
 // Only the winner moves the data.
+//
 // In moving, a job of the receiver copies the message and the sender may help, or a pipeline
 // carries the message and the sender has to help.
+//
 // posted ▶ free: the header was cancelled before a receive matched it.
+//
 // taken ▶ posted: the push failed.
 //
 // Lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the library sends
@@ -86,9 +89,9 @@ struct alignas(kCacheLine) SendSlot {
 
   // The state, and above it the generation, which counts the uses of this slot. Written by sender
   // and receiver as in the picture above. One word, so that a delayed rank cannot mistake a later
-  // send for the send that it has seen. Each change is a release and each read an acquire: posted
-  // publishes the fields above to the receiver, moving publishes `job` to the sender, done returns
-  // the buffer, and the sender may then free the slot.
+  // send for the send that it has seen. Each change is a release and each read an acquire. The
+  // change to posted publishes the fields above to the receiver, the change to moving publishes
+  // `job` to the sender. With done the buffer is the sender's, who may free the slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from moving on
   // Written by the sender while the slot is free, as the fields above.

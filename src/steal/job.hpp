@@ -3,9 +3,9 @@
 //
 // The *owner* exposes a job in a slot of its own and is the only rank that reuses the slot. A
 // *thief* is a thread that claims a chunk, the owner's own threads included. A job is a single
-// entry, however many chunks it has, and a claim is a single fetch_sub. (CAB-MPI queues an entry per chunk
-// under a lock, section III-B.) Lies in the node segment: no pointers, no process-private state.
-// Limit: 2^31-1 chunks a job.
+// entry, however many chunks it has, and a claim is a single fetch_sub. (CAB-MPI queues an entry
+// per chunk under a lock, section III-B.) Lies in the node segment: no pointers, no process-private
+// state. Limit: 2^31-1 chunks a job.
 #pragma once
 
 #include <atomic>

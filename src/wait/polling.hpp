@@ -15,7 +15,7 @@ namespace mh::wait {
 
 class PollingStretch {
  public:
-  static constexpr std::uint32_t kPolls = 64;  // from one look to the next
+  static constexpr std::uint32_t kPolls = 256;  // from one look to the next
 
   struct Limits {
     std::uint64_t longest_period;  // of the polls of a stretch

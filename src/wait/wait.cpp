@@ -326,7 +326,7 @@ std::uint64_t measure_poll(detail::Predicate poll) {
   return fastest;
 }
 
-// One step of a wait without a spin: the rank has polled for a while. True if something came.
+// Makes a step of a wait without a spin: the rank has polled for a while. True if something came.
 bool help_between_polls(detail::Predicate poll) {
   WaitScope scope(ticks(), 0);
   const bool came = scope.step() && poll();

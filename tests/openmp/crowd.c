@@ -59,8 +59,7 @@ static void poll(int rank, const char* how) {
   int flag = 0, index, ranks;
   MPI_Request request;
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
-  for (int to = 1; rank == 0 && to < ranks; ++to)
-    MPI_Send(NULL, 0, MPI_INT, to, 0, MPI_COMM_WORLD);
+  for (int to = 1; rank == 0 && to < ranks; ++to) MPI_Send(NULL, 0, MPI_INT, to, 0, MPI_COMM_WORLD);
   if (rank == 0) return;
   while (strcmp(how, "Iprobe") == 0 && !flag)
     MPI_Iprobe(0, 0, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
@@ -68,8 +67,7 @@ static void poll(int rank, const char* how) {
   flag = 0;
   while (strcmp(how, "Testany") == 0 && !flag)
     MPI_Testany(1, &request, &index, &flag, MPI_STATUS_IGNORE);
-  while (strcmp(how, "Testall") == 0 && !flag)
-    MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE);
+  while (strcmp(how, "Testall") == 0 && !flag) MPI_Testall(1, &request, &flag, MPI_STATUSES_IGNORE);
   while (!flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
 }
 

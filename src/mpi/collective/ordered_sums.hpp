@@ -3,8 +3,8 @@
 //
 // The order is the library's secret, and may differ by communicator, operation, type and length.
 // After enough calls of a kind on a communicator, its ranks make a quarter as many test calls of
-// the library, with random data of their own. If every bit is that of coll::DoublingOrder, the ranks carry
-// out all further calls of this kind themselves.
+// the library, with random data of their own. If every bit is that of coll::DoublingOrder, the
+// ranks carry out all further calls of this kind themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
 // of more kinds than coll::SumOrders has stay with the library.

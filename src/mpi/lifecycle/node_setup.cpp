@@ -25,6 +25,7 @@
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
 #include "mpi/profile/profile.hpp"
+#include "node/host.hpp"
 #include "node/segment.hpp"
 
 namespace mh::mpi::node_setup {
@@ -226,6 +227,28 @@ void apply_settings() {
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
 
+// True if all ranks of the job see the same host.
+bool is_on_one_host() {
+  const std::uint64_t here = node::host_identity();
+  const std::array<std::uint64_t, 2> mine{here, ~here};
+  std::array<std::uint64_t, 2> most{};
+  return agreement::reduce(mine.data(), most.data(), 2, MPI_UINT64_T, MPI_MAX, MPI_COMM_WORLD) &&
+         most[0] == ~most[1] && most[0] != 0;
+}
+
+// A communicator of the ranks that can share memory. A job on one host needs no split, in which MPI
+// libraries keep the core while they wait (docs/decisions/interposer/start-of-job.md).
+MPI_Comm ranks_of_host() {
+  MPI_Comm shared = MPI_COMM_NULL;
+  const auto duplicate = [&](MPI_Request* request) {
+    return real.Comm_idup(MPI_COMM_WORLD, &shared, request);
+  };
+  if (is_on_one_host() && agreement::carry_out(duplicate)) return shared;
+  real.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, config.world_rank, MPI_INFO_NULL,
+                       &shared);
+  return shared;
+}
+
 // Builds the node step by step; all its ranks agree on every step. A profile needs the segment,
 // also without help.
 void build_steps() {
@@ -279,9 +302,7 @@ void await_everyone() {
 }
 
 void make_communicators() {
-  MPI_Comm shared = MPI_COMM_NULL;
-  real.Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, config.world_rank, MPI_INFO_NULL,
-                       &shared);
+  const MPI_Comm shared = ranks_of_host();
   int rank = 0;
   int size = 0;
   real.Comm_rank(shared, &rank);
@@ -292,7 +313,8 @@ void make_communicators() {
   if (nodes > 1) {
     const auto color = static_cast<int>(static_cast<std::uint64_t>(rank) * nodes / ranks);
     real.Comm_split(shared, color, rank, &detail::config.node_comm);
-    real.Comm_free(&shared);
+    MPI_Comm whole = shared;
+    real.Comm_free(&whole);
   }
   real.Comm_dup(MPI_COMM_SELF, &detail::config.self_comm);
   real.Comm_set_errhandler(config.node_comm, MPI_ERRORS_RETURN);

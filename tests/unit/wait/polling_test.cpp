@@ -9,7 +9,7 @@ namespace {
 using Verdict = PollingStretch::Verdict;
 
 constexpr PollingStretch::Limits kLimits{
-    .longest_period = 1000, .lasts = 50'000, .pause = 1'000'000, .slack = 10};
+    .longest_period = 1000, .lasts = 200'000, .pause = 4'000'000, .slack = 10};
 constexpr std::uint64_t kPollTicks = 20;
 
 // A program that polls every `period` ticks. A poll by itself takes kPollTicks.

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The host that a process sees: kernel, host name, and namespaces.
+#pragma once
+
+#include <cstdint>
+
+namespace mh::node {
+
+// A hash. Processes with the same number run on one kernel, under one host name and in the same
+// namespaces, so they can share memory. 0: not known. Thread-safe.
+std::uint64_t host_identity();
+
+}  // namespace mh::node
