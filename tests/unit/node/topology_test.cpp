@@ -88,6 +88,21 @@ TEST(Topology, of_this_machine_covers_the_cpus_we_may_use) {
   }
 }
 
+// A machine of one NUMA node is read without hwloc.
+TEST(Topology, of_this_machine_is_that_of_hwloc) {
+  const Result<Topology> here = load_topology();
+  test::Child by_hwloc([&] {
+    ::setenv("HWLOC_FSROOT", "/", 1);
+    const Result<Topology> machine = load_topology();
+    return machine.ok() && here.ok() && machine->numa_nodes == here->numa_nodes &&
+                   machine->cache_bytes == here->cache_bytes &&
+                   machine->numa_of_cpu == here->numa_of_cpu
+               ? 0
+               : 1;
+  });
+  EXPECT_EQ(by_hwloc.wait(), 0);
+}
+
 TEST(AllowedCpus, follow_the_affinity_of_the_process) {
   test::Child child([] {
     const auto cpu = static_cast<std::size_t>(::sched_getcpu());
