@@ -6,8 +6,9 @@
 // sender sleeps outside MPI after each message. With SENDER=away, it sleeps until its message has
 // arrived, which the receiver says in the file DONE. With SENDER=polls, it waits in a loop of
 // MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects
-// MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead. HOMES pins the ranks before
-// MPI_Init, and THEN pins them after it (homes.h). With NICE the receiver has the lowest priority.
+// MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead, or `compute`: such a loop with work
+// between the tests. HOMES pins the ranks before MPI_Init, and THEN pins them after it (homes.h).
+// With NICE the receiver has the lowest priority.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -109,6 +110,10 @@ static void wait_for(int receiver, const char* how) {
   MPI_Irecv(NULL, 0, MPI_BYTE, receiver, GO, MPI_COMM_WORLD, &request);
   if (strcmp(how, "barrier") == 0) MPI_Barrier(MPI_COMM_WORLD);
   while (strcmp(how, "test") == 0 && !flag) MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+  while (strcmp(how, "compute") == 0 && !flag) {
+    for (volatile int i = 0; i < 200; ++i) continue;
+    MPI_Test(&request, &flag, MPI_STATUS_IGNORE);
+  }
   MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
 }
 

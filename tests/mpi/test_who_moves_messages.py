@@ -90,7 +90,7 @@ def test_a_sender_that_polls_copies_chunks_of_its_message(mpi: MpiBuild, helped:
     run_until(mpi, helped, 2, env, lambda seen: seen.own(0) > 0)
 
 
-@pytest.mark.parametrize("waiters", ["recv", "waitall", "barrier"])
+@pytest.mark.parametrize("waiters", ["recv", "waitall", "barrier", "test"])
 def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm, waiters: str) -> None:
     env = {"MH_MEMORY": "cma", "SENDER": "sleeps", "WAITERS": waiters}
     seen = run_until(mpi, helped, 4, env, lambda seen: seen.others(2, 3) > 0)
@@ -106,8 +106,8 @@ def test_third_ranks_leave_what_is_too_short_for_them(mpi: MpiBuild, helped: Arm
     assert seen.others(2, 3) == 0
 
 
-def test_polling_ranks_move_their_own_messages_alone(mpi: MpiBuild, helped: Arm) -> None:
-    seen = run_until(mpi, helped, 4, {"MH_MEMORY": "cma", "WAITERS": "test"})
+def test_ranks_that_compute_between_polls_help_nobody(mpi: MpiBuild, helped: Arm) -> None:
+    seen = run_until(mpi, helped, 4, {"MH_MEMORY": "cma", "WAITERS": "compute"})
     assert seen.others(2, 3) == 0
     assert seen.cores_lent(2, 3) == 0
 
