@@ -159,6 +159,20 @@ CASES = (
         args(),
     ),
     Case(
+        "threads-rate",
+        "The same with windows of 64 nonblocking sends of 64 bytes",
+        "threads",
+        ranks(2),
+        args("--window", "64", "--threads", "1,2,4,8,16", "--batches", "3", "--batch-ms", "100"),
+    ),
+    Case(
+        "threads-bandwidth",
+        "The same with windows of 8 nonblocking sends of 1 MB",
+        "threads",
+        ranks(2),
+        args("--window", "8", "--bytes", "1048576", "--threads", "1,2,4,8,16", "--batches", "3"),
+    ),
+    Case(
         "nonblocking",
         "PingPong with MPI_Isend, MPI_Irecv, MPI_Wait",
         "pingpong",

@@ -78,7 +78,7 @@ def _threads(line: Line, pick: Estimator) -> dict[Subject, float]:
     count, size = line["threads"], line["bytes"]
     name = f"{count} thread{'s' if count > 1 else ''}"
     times = {Subject("threads", name, size): pick(line["mean_ns"])}
-    if count > 1:
+    if count > 1 and "posted_ns" in line:
         times[Subject("threads", f"1 behind {count - 1} posted", size)] = pick(line["posted_ns"])
     return times
 

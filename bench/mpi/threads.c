@@ -5,8 +5,10 @@
 // after four times its intended duration, since the rates of libraries differ by a factor of a
 // thousand. A second time (`posted_ns`) is the limit with T threads: one thread plays behind T - 1
 // posted receives with other tags, which the library has to search.
+// With a window, thread i of rank 0 starts so many sends at a time and waits for all of them; its
+// partner receives them into as many buffers and answers without data.
 //   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
-//   --batches N (5)   --batch-ms T (200)
+//   --window N (0: ping-pong)   --batches N (5)   --batch-ms T (200)
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +17,8 @@
 
 enum {
   kMostThreads = 1024,
-  kMostBytes = 65536,
+  kMostBytes = 1 << 20,
+  kMostWindow = 64,
   kFirstRounds = 20,
   kMostRounds = 10000000,
   kGrowth = 8,
@@ -26,9 +29,43 @@ enum {
 struct player {
   pthread_t thread;
   int rank, tag, bytes;
+  int window;    // messages a round, in one direction; 0: one in each direction
   int rounds;    // before play(): wanted; after: played
   double until;  // by now_ns()
 };
+
+static int is_last(const struct player* p, int round) {
+  return round + 1 >= p->rounds || (round % kBetweenLooks == 0 && now_ns() > p->until);
+}
+
+// The body of a thread with a window. The first byte of each message marks the last round.
+static void* stream(void* argument) {
+  struct player* p = argument;
+  const int other = 1 - p->rank;
+  const size_t bytes = (size_t)p->bytes;
+  char* data = buffer_new(bytes * (size_t)p->window, 0);
+  MPI_Request requests[kMostWindow];
+  int round = 0;
+  for (int over = 0; !over; round++) {
+    if (p->rank == 0) over = is_last(p, round);
+    for (int i = 0; i < p->window; i++) {
+      char* one = data + bytes * (size_t)i;
+      if (p->rank == 0) one[0] = (char)over;
+      if (p->rank == 0) {
+        MPI_Isend(one, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD, &requests[i]);
+      } else {
+        MPI_Irecv(one, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD, &requests[i]);
+      }
+    }
+    MPI_Waitall(p->window, requests, MPI_STATUSES_IGNORE);
+    if (p->rank == 0) MPI_Recv(NULL, 0, MPI_BYTE, other, p->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+    if (p->rank == 1) MPI_Send(NULL, 0, MPI_BYTE, other, p->tag, MPI_COMM_WORLD);
+    if (p->rank == 1) over = data[0];
+  }
+  p->rounds = round;
+  buffer_free(data);
+  return NULL;
+}
 
 // The body of a thread. Rank 0 decides which round is the last, and marks it in the first byte.
 static void* play(void* argument) {
@@ -38,7 +75,7 @@ static void* play(void* argument) {
   int round = 0;
   for (ball[0] = 0; !ball[0]; round++) {
     if (p->rank == 0) {
-      ball[0] = round + 1 >= p->rounds || (round % kBetweenLooks == 0 && now_ns() > p->until);
+      ball[0] = (char)is_last(p, round);
       MPI_Send(ball, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD);
     }
     MPI_Recv(ball, p->bytes, MPI_BYTE, other, p->tag, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -49,20 +86,24 @@ static void* play(void* argument) {
   return NULL;
 }
 
+static int window = 0;  // --window
+
 // Returns the time of all threads in ns, and the number of their messages.
 static double run(int rank, int threads, int bytes, int rounds, double most_ms, double* messages) {
   static struct player players[kMostThreads];
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_ns();
   for (int i = 0; i < threads; i++) {
-    players[i] = (struct player){.rank = rank, .tag = i, .bytes = bytes, .rounds = rounds};
+    players[i] =
+        (struct player){.rank = rank, .tag = i, .bytes = bytes, .window = window, .rounds = rounds};
     players[i].until = start + most_ms * 1e6;
-    if (pthread_create(&players[i].thread, NULL, play, &players[i]) != 0) fail("no more threads");
+    void* (*const body)(void*) = window == 0 ? play : stream;
+    if (pthread_create(&players[i].thread, NULL, body, &players[i]) != 0) fail("no more threads");
   }
   *messages = 0;
   for (int i = 0; i < threads; i++) {
     pthread_join(players[i].thread, NULL);
-    *messages += 2.0 * players[i].rounds;
+    *messages += (window == 0 ? 2.0 : window) * players[i].rounds;
   }
   const double spent = now_ns() - start;
   MPI_Barrier(MPI_COMM_WORLD);
@@ -110,8 +151,8 @@ static void print(const struct course* c, int bytes) {
   printf("{\"kind\": \"threads\", \"threads\": %d, \"bytes\": %d, ", c->threads, bytes);
   printf("\"rounds\": %d, ", c->rounds);
   print_samples(&c->together);
-  printf(", ");
-  print_values("posted_ns", c->behind.mean, c->behind.batches);
+  if (window == 0) printf(", ");
+  if (window == 0) print_values("posted_ns", c->behind.mean, c->behind.batches);
   printf("}\n");
   fflush(stdout);
 }
@@ -134,6 +175,7 @@ static void measure(int rank, const struct sizes* threads, int bytes, int batche
       double messages = 0;
       double spent = run(rank, c->threads, bytes, c->rounds, most_ms, &messages);
       c->together.mean[b] = spent / messages;
+      if (window != 0) continue;
       spent = run_behind(rank, c->threads - 1, bytes, alone, most_ms, &messages);
       c->behind.mean[b] = spent / messages;
     }
@@ -152,16 +194,15 @@ int main(int argc, char** argv) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   MPI_Comm_size(MPI_COMM_WORLD, &ranks);
   struct sizes threads = parse_sizes("1,2,4,8,16,32,64");
-  const struct option_to options[] = {{"threads", kSizes, &threads},
-                                      {"bytes", kNumber, &bytes},
-                                      {"batches", kNumber, &batches},
-                                      {"batch-ms", kReal, &batch_ms},
-                                      {0}};
+  const struct option_to options[] = {
+      {"threads", kSizes, &threads},  {"bytes", kNumber, &bytes},     {"window", kNumber, &window},
+      {"batches", kNumber, &batches}, {"batch-ms", kReal, &batch_ms}, {0}};
   parse_options("threads", argc, argv, options);
   print_config("threads", argc, argv);
   if (ranks != 2) fail("needs two ranks");
   if (provided != MPI_THREAD_MULTIPLE) fail("this MPI has no MPI_THREAD_MULTIPLE");
   if (bytes < 1 || bytes > kMostBytes || batches < 1) fail("--bytes, --batches: out of range");
+  if (window < 0 || window > kMostWindow) fail("--window: out of range");
   for (int i = 0; i < threads.count; i++) {
     if (threads.bytes[i] < 1 || threads.bytes[i] > kMostThreads) fail("--threads: out of range");
   }

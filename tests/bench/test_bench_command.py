@@ -302,6 +302,10 @@ TINY = {
         tiny("onesided", "--sizes", "8,128K", "--batches", "3", "--batch-ms", "0.1"),
         "onesided",
     ),
+    "threads-windows": (
+        tiny("threads", "--window", "5", "--threads", "1,3", "--batches", "2", "--batch-ms", "1"),
+        "threads",
+    ),
     "threads": (
         tiny("threads", "--threads", "1,3", "--batches", "2", "--batch-ms", "1"),
         "threads",
