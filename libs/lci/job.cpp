@@ -27,6 +27,7 @@
 
 #include "base/say.hpp"
 #include "lci/job_state.hpp"
+#include "lci/launcher.hpp"
 #include "lci/wire.hpp"
 
 namespace mh::lci {
@@ -66,32 +67,62 @@ bool is_path(const std::string& root) { return !root.empty() && root[0] == '/'; 
 // A name in the kernel (an abstract socket), which ends with the process that listens.
 bool is_name(const std::string& root) { return !root.empty() && root[0] == '@'; }
 
+bool is_launcher(const std::string& root) {
+  return detail::launcher_named(root) != detail::Launcher::none;
+}
+
+// False: a rank or size in the environment is invalid.
+bool complete_rank(JobConfig& config) {
+  config.rank = first_number(
+      {"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_RANK"});
+  config.size = first_number({"MH_LCI_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
+  if (config.rank == kNone && config.size == kNone) {
+    config.rank = 0;
+    config.size = 1;
+  }
+  const bool by_pmix = config.size == kNone && std::getenv("PMIX_RANK") != nullptr;
+  if (by_pmix) config.size = detail::size_by_pmix();
+  return config.rank != kNoNumber && config.size != kNoNumber;
+}
+
+// The root where neither the program nor MH_LCI_ROOT names it. Ranks of one host are children of
+// one process, so they need no launcher. Empty: the ranks cannot meet, and a message has said why.
+std::string default_root(const JobConfig& config, bool is_by_launcher) {
+  const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
+  const std::string offered =
+      spread == detail::Spread::one_host ? std::string() : detail::offered_launcher();
+  if (!offered.empty()) return offered;
+  if (spread == detail::Spread::several_hosts) {
+    print_message(
+        "lci: the ranks are on several hosts, and their launcher offers neither PMI nor PMIx: "
+        "with Slurm use srun --mpi=pmi2, else set MH_LCI_ROOT to HOST:PORT of rank 0");
+    return {};
+  }
+  return "@manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
+}
+
+bool is_root(const std::string& root) {
+  if (root.empty()) return false;
+  const bool is_on_host = is_path(root) || is_name(root);
+  if (is_on_host || is_launcher(root) || root.find(':') != std::string::npos) return true;
+  print_message(
+      "lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /, nor pmi1, pmi2, "
+      "pmix",
+      root);
+  return false;
+}
+
 // Completes the configuration from the environment. False: rank, size or root is invalid.
 bool complete(JobConfig& config) {
   const bool is_given = config.rank >= 0;
-  if (!is_given) {
-    config.rank = first_number({"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID"});
-    config.size = first_number({"MH_LCI_SIZE", "PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_NTASKS"});
-    if (config.rank == kNone && config.size == kNone) {
-      config.rank = 0;
-      config.size = 1;
-    }
-  }
+  if (!is_given && !complete_rank(config)) return false;
   if (config.root.empty()) {
     const char* root = std::getenv("MH_LCI_ROOT");
     if (root != nullptr) config.root = root;
   }
-  if (config.root.empty()) {
-    config.root =
-        "@manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
-  }
-  const bool is_on_host = is_path(config.root) || is_name(config.root);
-  if (!is_on_host && config.root.find(':') == std::string::npos) {
-    print_message("lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /",
-                  config.root);
-    return false;
-  }
-  if (config.rank == kNoNumber || config.size == kNoNumber) return false;
+  const bool by_hand = is_given || std::getenv("MH_LCI_RANK") != nullptr || config.size <= 1;
+  if (config.root.empty()) config.root = default_root(config, !by_hand);
+  if (!is_root(config.root)) return false;
   const bool placed = config.rank >= 0 && config.rank < config.size;
   if (placed && config.size <= detail::kMaxRanks) return true;
   if (is_given) return false;
@@ -192,15 +223,20 @@ bool is_by_this_user(int socket) {
   return !known || peer.pid == 0 || peer.uid == ::getuid();
 }
 
-// Writes a draft and links the draft to `path`, so no process reads a partial address.
-bool write_place(const std::string& path, int socket) {
+// "HOST:PORT" of a listening socket.
+std::string address_of(int socket) {
   sockaddr_in here{};
   socklen_t size = sizeof here;
-  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size) != 0) return false;
+  if (::getsockname(socket, reinterpret_cast<sockaddr*>(&here), &size) != 0) return {};
+  return own_address() + ':' + std::to_string(ntohs(here.sin_port));
+}
+
+// Writes a draft and links the draft to `path`, so no process reads a partial address.
+bool write_place(const std::string& path, const std::string& address) {
   const std::string draft = path + ".new";
   {
     std::ofstream file(draft);
-    file << own_address() << ':' << ntohs(here.sin_port) << '\n';
+    file << address << '\n';
     if (!file.flush()) return false;
   }
   const bool linked = ::link(draft.c_str(), path.c_str()) == 0;  // fails if `path` exists
@@ -250,15 +286,26 @@ Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
   return sockets;
 }
 
+Fd listen_for(const std::string& root) {
+  if (is_name(root)) return listen_at_name(root);
+  return listen_at(is_path(root) || is_launcher(root) ? "0" : place_of(root).port);
+}
+
+// Tells the other ranks where rank 0 listens, unless the root says so itself.
+bool announce(const JobConfig& config, int listener, Clock::time_point deadline) {
+  if (is_path(config.root)) return write_place(config.root, address_of(listener));
+  const auto launcher = detail::launcher_named(config.root);
+  if (launcher == detail::Launcher::none) return true;
+  return !detail::share_text(launcher, 0, address_of(listener), deadline).empty();
+}
+
 Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point deadline) {
   if (config.size == 1) return std::vector<Fd>(1);
-  const bool by_file = is_path(config.root);
-  const Fd listener = is_name(config.root) ? listen_at_name(config.root)
-                                           : listen_at(by_file ? "0" : place_of(config.root).port);
+  const Fd listener = listen_for(config.root);
   if (!listener.valid()) return from_errno(errno);
-  if (by_file && !write_place(config.root, listener.get())) return Status{Code::misuse};
+  if (!announce(config, listener.get(), deadline)) return Status{Code::misuse};
   auto sockets = accept_all(config, listener.get(), deadline);
-  if (by_file) ::unlink(config.root.c_str());
+  if (is_path(config.root)) ::unlink(config.root.c_str());
   return sockets;
 }
 
@@ -276,8 +323,13 @@ Fd connect_to_root(const std::string& root) {
 }
 
 Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point deadline) {
+  std::string root = config.root;
+  if (is_launcher(root)) {
+    root = detail::share_text(detail::launcher_named(root), config.rank, {}, deadline);
+    if (root.find(':') == std::string::npos) return Status{Code::misuse};
+  }
   while (Clock::now() < deadline) {
-    Fd socket = connect_to_root(config.root);
+    Fd socket = connect_to_root(root);
     const Hello hello{kMagic, config.rank, config.size};
     if (socket.valid() &&
         ::send(socket.get(), &hello, sizeof hello, MSG_NOSIGNAL) == sizeof hello) {

@@ -38,6 +38,16 @@ def streams() -> Path:
     )
 
 
+@pytest.fixture(scope="module")
+def graph() -> Path:
+    return made(
+        PROGRAMS / "graph",
+        [*GRAPH.iterdir(), *SOURCES],
+        lambda to: command_for(GRAPH / "main.cpp", to),
+        LIMIT_S,
+    )
+
+
 @contextmanager
 def started(
     hosts: nodes.Nodes, folder: Path, command: list[str], ranks_each: int = 1
@@ -95,15 +105,11 @@ def test_the_graph_bench_refuses_what_it_cannot_measure(words: list[str]) -> Non
     assert "at least two hosts, one round and one trial" in run.stderr
 
 
-def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(tmp_path: Path) -> None:
-    program = made(
-        PROGRAMS / "graph",
-        [*GRAPH.iterdir(), *SOURCES],
-        lambda to: command_for(GRAPH / "main.cpp", to),
-        LIMIT_S,
-    )
+def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(
+    tmp_path: Path, graph: Path
+) -> None:
     for cut in ("edges", "vertices"):
-        command = [str(program), "cc", "--scale", "10", "--cut", cut]
+        command = [str(graph), "cc", "--scale", "10", "--cut", cut]
         with (
             nodes.several_nodes(tmp_path, 2) as hosts,
             started(hosts, tmp_path, command, ranks_each=2) as ranks,
@@ -112,6 +118,37 @@ def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(tmp_path:
         assert [rank.returncode for rank in ranks] == [0] * 4, printed
         assert " right, " in printed[0]
         assert printed[0].count(": 2 ranks, ") == 2, printed
+
+
+# The launchers' own ways: hydra has PMI-1 and PMI-2, Open MPI has PMIx.
+@pytest.mark.parametrize(
+    ("launcher", "root"),
+    [("mpich4", ""), ("mpich4", "pmi1"), ("openmpi4", ""), ("openmpi4", "prte")],
+)
+def test_ranks_of_several_hosts_meet_by_their_launcher(
+    tmp_path: Path, graph: Path, launcher: str, root: str
+) -> None:
+    if launcher not in BUILDS:
+        pytest.skip(f"{launcher} is not installed")
+    mpi = BUILDS[launcher]
+    environment = {name: value for name, value in os.environ.items() if name != "MH_LCI_ROOT"}
+    words = [str(graph), "cc", "--scale", "8"]
+    if root == "pmi1":
+        words = ["env", f"MH_LCI_ROOT={root}", *words]
+    if root == "prte":  # variables of PMIx alone, as PRRTE sets them
+        words = ["env", "-u", "OMPI_COMM_WORLD_SIZE", "-u", "OMPI_COMM_WORLD_RANK"]
+        words += ["-u", "OMPI_COMM_WORLD_LOCAL_SIZE", str(graph), "cc", "--scale", "8"]
+    with nodes.several_nodes(tmp_path, 2) as hosts:
+        run = subprocess.run(
+            [*mpi.launch_across(hosts, 4), *words],
+            env={**environment, **mpi.environment()},
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+        )
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert " right, " in run.stdout
+    assert run.stdout.count(": 2 ranks, ") == 2, run.stdout
 
 
 @pytest.mark.parametrize(("count", "ranks_each"), [(2, 1), (4, 1), (2, 2)])

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The choice of the launcher's interface, from the environment.
+#include "lci/launcher.hpp"
+
+#include <cstdlib>
+#include <initializer_list>
+
+namespace mh::lci::detail {
+namespace {
+
+bool is_set(const char* name) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0';
+}
+
+// The number of the first variable that is set; 0: none is.
+int number_of(std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (is_set(name)) return std::atoi(std::getenv(name));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Launcher launcher_named(std::string_view name) {
+  if (name == "pmi1") return Launcher::pmi1;
+  if (name == "pmi2") return Launcher::pmi2;
+  return name == "pmix" ? Launcher::pmix : Launcher::none;
+}
+
+std::string offered_launcher() {
+  if (is_set("PMI_FD")) return "pmi2";
+  return is_set("PMIX_NAMESPACE") && has_pmix() ? "pmix" : "";
+}
+
+Spread spread_of(int size) {
+  const int near = number_of({"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"});
+  if (near > 0) return near == size ? Spread::one_host : Spread::several_hosts;
+  const int hosts = number_of({"SLURM_STEP_NUM_NODES", "FLUX_JOB_NNODES"});
+  if (hosts > 0) return hosts == 1 ? Spread::one_host : Spread::several_hosts;
+  return Spread::unknown;
+}
+
+std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline) {
+  if (launcher == Launcher::pmix) return share_by_pmix(rank, text, deadline);
+  return share_by_pmi(launcher == Launcher::pmi1 ? 1 : 2, rank, text, deadline);
+}
+
+}  // namespace mh::lci::detail

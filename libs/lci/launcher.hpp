@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// The key-value space of the launcher, which brings the address of rank 0 to ranks on other hosts.
+//
+// Launchers offer three interfaces. *PMIx* is a library, opened at run time (Open MPI, PRRTE,
+// srun --mpi=pmix). *PMI-1* and *PMI-2* are short texts over the socket PMI_FD (hydra of MPICH and
+// Intel MPI, srun --mpi=pmi2, flux).
+//
+// Limits: PMI ends after the first text, so a process joins one job by PMI. In a process that has
+// loaded an MPI library, PMI belongs to that library. PMIx has neither limit.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <string_view>
+
+namespace mh::lci::detail {
+
+enum class Launcher { none, pmi1, pmi2, pmix };
+using Deadline = std::chrono::steady_clock::time_point;
+
+// `name` is "pmi1", "pmi2" or "pmix"; none: any other text.
+Launcher launcher_named(std::string_view name);
+
+// The name of the interface that the environment offers to this process; empty: there is none.
+std::string offered_launcher();
+
+enum class Spread { unknown, one_host, several_hosts };
+// Tells from the launcher's variables where the `size` ranks of the job are.
+Spread spread_of(int size);
+
+// Collective. Rank 0 gives a text without spaces and semicolons, and all ranks get that text.
+// Empty: no answer before the deadline, and a message has said why. A launcher that refuses PMI-2
+// is asked for PMI-1.
+std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline);
+
+// The interfaces by themselves; `version` is 1 or 2.
+std::string share_by_pmi(int version, int rank, const std::string& text, Deadline deadline);
+std::string share_by_pmix(int rank, const std::string& text, Deadline deadline);
+
+// False: built without PMIx, or the library is not on this machine.
+bool has_pmix();
+// The number of ranks of the job; -1: unknown.
+int size_by_pmix();
+
+}  // namespace mh::lci::detail
