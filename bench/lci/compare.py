@@ -8,6 +8,13 @@ and LCI v2 run with as many threads as LCI has light tasks, up to 64. MPI runs w
 which is shared memory, and over TCP. The provider's own figure (fi_pingpong of libfabric's tools,
 one task) is the reference for LCI's latency with one task. The numbers need a quiet machine.
 
+With --window N a round has N non-blocking messages and one answer, and the output has messages a
+second. With --cycles N each task computes before a round. LCI v2 and fi_pingpong then do not run.
+
+    bench/lci/compare.py --tasks 1 --window 64              # figure 5.14 of the dissertation
+    bench/lci/compare.py --tasks 1 4 16 --window 64         # figure 5.17
+    bench/lci/compare.py --tasks 64 --cycles 16384          # figure 5.16
+
 LCI version 2 takes part if --lci-v2 names the prefix of its installation (its option
 LCI_NETWORK_BACKENDS=ofi). The program is lci_v2.cpp, over the same providers.
 """
@@ -45,7 +52,7 @@ FEWEST_TRIPS = 100  # of a task: with ten, the start of a thousand tasks takes m
 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:
-    """Round trips a second, as the program prints them; None if the program did not finish."""
+    """The rate that the program prints; None if the program did not finish."""
     # The launcher gets its own process group, so that its processes end with the launcher.
     with subprocess.Popen(
         command,
@@ -60,7 +67,7 @@ def rate(command: list[str | Path], **environment: str) -> float | None:
         except subprocess.TimeoutExpired:
             os.killpg(run.pid, signal.SIGKILL)
             return None
-    found = re.search(r"([\d.]+) round trips/s", output)
+    found = re.search(r"([\d.]+) (?:round trips|messages)/s", output)
     return float(found.group(1)) if found else None
 
 
@@ -117,7 +124,13 @@ def main() -> None:
         "--trips", type=int, default=20_000, help="round trips of one run, at least"
     )
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 4, 64, 1024])
+    parser.add_argument("--bytes", type=int, default=64)
+    parser.add_argument("--window", type=int, default=1, help="messages of a round")
+    parser.add_argument("--cycles", type=int, default=0, help="computation before a round")
     options = parser.parse_args()
+    plain = options.window == 1 and options.cycles == 0 and options.bytes == 64
+    tool = plain and shutil.which("fi_pingpong") is not None
+    rounds_of = [str(options.window), str(options.cycles)]
     if shutil.which("fi_pingpong") is None:
         print("fi_pingpong (libfabric-bin) is not installed: nothing of the provider itself")
     results: dict[str, list[float | None]] = {}
@@ -130,22 +143,24 @@ def main() -> None:
         peer = lci_v2_program(options.lci_v2, Path(folder)) if options.lci_v2 else None
         for _ in range(options.rounds):
             for name, full in PROVIDERS.items():
-                if shutil.which("fi_pingpong"):
+                if tool:
                     note(f"{name} provider, 1", provider_rate(full, options.trips))
             for tasks in options.tasks:
                 trips = str(max(FEWEST_TRIPS, options.trips // tasks))
                 for name in OURS_BY:
-                    note(f"{name} LCI, {tasks}", rate([OURS, name, str(tasks), trips]))
+                    command = [OURS, name, str(tasks), trips, "1", str(options.bytes), "1"]
+                    note(f"{name} LCI, {tasks}", rate([*command, *rounds_of]))
                 if tasks > MOST_THREADS:
                     continue
                 for name, full in PROVIDERS.items():
-                    if peer:
+                    if peer and plain:
                         made = lci_v2_rate([*peer, str(tasks), trips], full)
                         note(f"{name} LCI v2, {tasks}", made)
                 for build, program in programs.items():
                     for name, settings in {"shm": {}, "tcp": OVER_TCP[build.name]}.items():
                         environment = {**build.environment(), **settings}
-                        made = rate([*program, str(tasks), trips], **environment)
+                        words = [str(tasks), trips, str(options.bytes), *rounds_of]
+                        made = rate([*program, *words], **environment)
                         note(f"{name} {build.name} threads, {tasks}", made)
     for name, values in results.items():
         done = [value for value in values if value is not None]

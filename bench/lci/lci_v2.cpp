@@ -58,7 +58,7 @@ int main(int argc, char** argv) {
   const int rank = lci::get_rank_me();
   if (lci::get_rank_n() != 2) return 2;
   lci::barrier();
-  let_play(rank, threads, rounds, [=](int thread) { play(rank, thread, rounds, bytes); });
+  let_play(rank, threads, rounds, 1, [=](int thread) { play(rank, thread, rounds, bytes); });
   lci::barrier();
   lci::g_runtime_fina();
 }

@@ -2,11 +2,13 @@
 // Blocking ping-pong between two processes, each with T light tasks on W workers. Every task plays
 // with the task of the same number. Prints the round trips a second and the time of a round trip.
 //
-//   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES]]]
+//   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES [WINDOW [CYCLES]]]]]
 //
 // PROVIDER: tcp or shm of libfabric, or node for shared memory. The tasks are divided among the
-// devices, each of which has a task as its server. The program starts both processes. At the end
-// rank 0 prints the counters and the retries by reason of its first device.
+// devices, each of which has a task as its server. With a WINDOW above 1 a round has WINDOW
+// non-blocking messages of rank 0 and one answer, and the program prints the messages a second.
+// Each task computes for CYCLES before a round. The program starts both processes. At the end rank
+// 0 prints the counters and the retries by reason of its first device.
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -24,6 +26,7 @@
 
 #include "manyhands/lci.hpp"
 #include "manyhands/ult.hpp"
+#include "players.hpp"
 
 namespace {
 
@@ -37,6 +40,8 @@ struct Game {
   unsigned workers;
   std::size_t bytes;
   unsigned devices;
+  std::size_t window;
+  std::uint64_t cycles;
 };
 
 void report(const lci::Device& device) {
@@ -53,13 +58,46 @@ void report(const lci::Device& device) {
   }
 }
 
+using Buffer = std::vector<std::byte>;
+
+bool has_sent(lci::Communicator& all, std::uint32_t tag, const Buffer& ball) {
+  return all.send(1 - all.rank(), tag, ball).ok();
+}
+
+bool has_received(lci::Communicator& all, std::uint32_t tag, Buffer& ball) {
+  return all.receive(1 - all.rank(), tag, ball).ok();
+}
+
+// Starts a message for each synchronizer, then waits for all of them.
+bool window_moved(lci::Communicator& all, std::uint32_t tag, Buffer& balls,
+                  std::vector<lci::Synchronizer>& window) {
+  const std::size_t bytes = balls.size() / window.size();
+  for (std::size_t i = 0; i < window.size(); ++i) {
+    const auto ball = std::span(balls).subspan(i * bytes, bytes);
+    const bool sends = all.rank() == 0;
+    const mh::Status started = sends ? all.start_send(1, tag, ball, window[i])
+                                     : all.start_receive(0, tag, ball, window[i]);
+    if (!started.ok()) return false;
+  }
+  return std::all_of(window.begin(), window.end(),
+                     [&](lci::Synchronizer& done) { return all.wait(done).ok(); });
+}
+
 void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
-  std::vector<std::byte> ball(game.bytes);
-  const int other = 1 - all.rank();
+  Buffer ball(game.bytes);
+  Buffer balls(game.window > 1 ? game.window * game.bytes : 0);
+  std::vector<lci::Synchronizer> window(game.window > 1 ? game.window : 0);
+  const bool first = all.rank() == 0;
   for (int round = 0; round < game.rounds; ++round) {
-    const bool ok = all.rank() == 0
-                        ? all.send(other, tag, ball).ok() && all.receive(other, tag, ball).ok()
-                        : all.receive(other, tag, ball).ok() && all.send(other, tag, ball).ok();
+    compute(game.cycles);
+    bool ok = true;
+    if (game.window > 1) {
+      ok = window_moved(all, tag, balls, window);
+      ok = ok && (first ? has_received(all, tag, ball) : has_sent(all, tag, ball));
+    } else {
+      ok = first ? has_sent(all, tag, ball) && has_received(all, tag, ball)
+                 : has_received(all, tag, ball) && has_sent(all, tag, ball);
+    }
     if (!ok) std::abort();
   }
 }
@@ -112,11 +150,10 @@ int run(std::vector<lci::Communicator>& devices, const Game& game) {
   for (ult::Task& server : servers) (void)server.join();
   if (!ran.ok()) return 1;
   if (devices[0].rank() == 0) {
-    const double trips = static_cast<double>(game.tasks) * game.rounds;
-    std::printf(
-        "%s %7u tasks, %u workers, %u devices, %zu bytes: %10.0f round trips/s, %8.3f us each\n",
-        game.provider.c_str(), game.tasks, game.workers, game.devices, game.bytes,
-        trips / spent.count(), 1e6 * spent.count() / game.rounds);
+    std::printf("%s %7u tasks, %u workers, %u devices, %zu bytes: ", game.provider.c_str(),
+                game.tasks, game.workers, game.devices, game.bytes);
+    print_rate(static_cast<double>(game.tasks) * game.rounds / spent.count(), game.window);
+    std::printf(", %8.3f us a round\n", 1e6 * spent.count() / game.rounds);
     report(devices[0].device());
   }
   return 0;
@@ -151,16 +188,22 @@ int live(int rank, const std::string& root, const Game& game) {
 int main(int argc, char** argv) {
   if (argc < 4) {
     std::fprintf(stderr,
-                 "usage: mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES]]]\n");
+                 "usage: mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES [WINDOW "
+                 "[CYCLES]]]]]\n");
     return 2;
   }
+  const auto number = [&](int at, int otherwise) {
+    return argc > at ? std::atoi(argv[at]) : otherwise;
+  };
   const Game game{argv[1],
-                  static_cast<std::uint32_t>(std::atoi(argv[2])),
-                  std::atoi(argv[3]),
-                  argc > 4 ? static_cast<unsigned>(std::atoi(argv[4])) : 1U,
-                  argc > 5 ? static_cast<std::size_t>(std::atoi(argv[5])) : 64U,
-                  argc > 6 ? static_cast<unsigned>(std::atoi(argv[6])) : 1U};
-  const std::string root = "/tmp/mh-lci-ping-pong-" + std::to_string(::getpid());
+                  static_cast<std::uint32_t>(number(2, 1)),
+                  number(3, 1),
+                  static_cast<unsigned>(number(4, 1)),
+                  static_cast<std::size_t>(number(5, 64)),
+                  static_cast<unsigned>(number(6, 1)),
+                  static_cast<std::size_t>(number(7, 1)),
+                  static_cast<std::uint64_t>(number(8, 0))};
+  const std::string root = "@mh-lci-ping-pong-" + std::to_string(::getpid());
   const pid_t child = ::fork();
   if (child == 0) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

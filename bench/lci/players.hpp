@@ -1,22 +1,43 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The common part of the variants of ping_pong.cpp whose tasks are threads. All threads play at
-// once, and rank 0 prints the sum of their round trips a second for compare.py.
+// The common part of ping_pong.cpp and its variants: computation, and the rate for compare.py. In
+// the variants whose tasks are threads, all threads play at once.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <thread>
 #include <vector>
 
+// Computes for about `cycles` cycles: a multiplication and an addition, each after the other, take
+// four.
+inline void compute(std::uint64_t cycles) {
+  volatile std::uint64_t result = 1;
+  std::uint64_t number = result;
+  for (std::uint64_t i = 0; i < cycles / 4; ++i) number = number * 0x5851F42D4C957F2DU + 1;
+  result = number;
+}
+
+// A round has `window` messages of rank 0 and an answer; with a window of one it is a round trip.
+inline void print_rate(double rounds_a_second, std::size_t window) {
+  if (window > 1) {
+    std::printf("%10.0f messages/s", rounds_a_second * static_cast<double>(window));
+  } else {
+    std::printf("%10.0f round trips/s", rounds_a_second);
+  }
+}
+
 // Calls play(i) in a thread for each i below `threads`; each call plays `rounds` rounds.
 template <class Play>
-void let_play(int rank, int threads, int rounds, Play play) {
+void let_play(int rank, int threads, int rounds, std::size_t window, Play play) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::thread> players;
   for (int i = 0; i < threads; ++i) players.emplace_back(play, i);
   for (std::thread& player : players) player.join();
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (rank != 0) return;
-  std::printf("%d threads: %10.0f round trips/s\n", threads,
-              static_cast<double>(threads) * rounds / spent.count());
+  std::printf("%d threads: ", threads);
+  print_rate(static_cast<double>(threads) * rounds / spent.count(), window);
+  std::printf("\n");
 }

@@ -8,7 +8,10 @@
 //           each bucket, 8 with two threads, where a line has 3).
 //           Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
 //   pool    take 32 packets, give them back. Peers: Boost.Lockfree's stack, malloc and free.
-//   queue   push 32, pop 32. Peer: Boost.Lockfree's queue.
+//   queue   push 32, pop 32, by each thread. Peers: Boost.Lockfree's queue, TBB's bounded queue, and
+//           the least that a ring with fetch-and-add can cost (TicketRing).
+//   hand-over  the first thread pushes and the second pops, as a server and the consumer of its
+//           completions do; two threads only.
 //
 // The program asserts nothing. `mh-lci-structures [ROUNDS]`
 #include <sched.h>
@@ -32,6 +35,7 @@
 #include "lci/ring.hpp"
 #if MH_BENCH_TBB
 #include <tbb/concurrent_hash_map.h>
+#include <tbb/concurrent_queue.h>
 #endif
 #if MH_BENCH_CUCKOO
 #include <libcuckoo/cuckoohash_map.hh>
@@ -62,6 +66,7 @@ struct Case {
   std::string name;
   Work work;
   std::vector<Times> one, two;
+  bool needs_two = false;
 };
 
 double ns_since(Clock::time_point start, std::size_t operations) {
@@ -192,33 +197,96 @@ void add_pools(std::vector<Case>& cases) {
        {}});
 }
 
-void add_queues(std::vector<Case>& cases) {
-  const auto ours = std::make_shared<Ring<void*>>(kPackets);
-  const auto queue =
-      std::make_shared<boost::lockfree::queue<void*, boost::lockfree::capacity<kPackets>>>();
+// A ring whose callers take a position by fetch-and-add and then wait for its cell. The ring cannot
+// answer that it is full or empty, as a completion queue must. A ring that can does at least this.
+class TicketRing {
+ public:
+  bool push(void* value) {
+    TicketCell& cell = cells_[tail_.fetch_add(1, std::memory_order_relaxed) % kPackets];
+    while (cell.load(std::memory_order_acquire) != nullptr) {
+    }
+    cell.store(value, std::memory_order_release);
+    return true;
+  }
+  bool pop(void*& value) {
+    TicketCell& cell = cells_[head_.fetch_add(1, std::memory_order_relaxed) % kPackets];
+    while ((value = cell.load(std::memory_order_acquire)) == nullptr) {
+    }
+    cell.store(nullptr, std::memory_order_release);
+    return true;
+  }
+
+ private:
+  struct alignas(mh::kCacheLine) TicketCell : std::atomic<void*> {};
+  std::vector<TicketCell> cells_{kPackets};
+  alignas(mh::kCacheLine) std::atomic<std::size_t> tail_{0};
+  alignas(mh::kCacheLine) std::atomic<std::size_t> head_{0};
+};
+
+struct OurRing : Ring<void*> {
+  OurRing() : Ring(kPackets) {}
+};
+
+using BoostQueue = boost::lockfree::queue<void*, boost::lockfree::capacity<kPackets>>;
+
+#if MH_BENCH_TBB
+class TbbQueue {
+ public:
+  TbbQueue() { queue_.set_capacity(kPackets); }
+  bool push(void* value) { return queue_.try_push(value); }
+  bool pop(void*& value) { return queue_.try_pop(value); }
+
+ private:
+  tbb::concurrent_bounded_queue<void*> queue_;
+};
+#endif
+
+// The queue is full now and then, after a consumer lost its core in the middle of a pop.
+template <class Queue>
+void* push_to(Queue& queue) {
   static int something;
-  const auto take = [](auto& from) {
-    void* packet = nullptr;
-    while (!from.pop(packet)) {
+  while (!queue.push(&something)) {
+  }
+  return &something;
+}
+
+template <class Queue>
+void pop_from(Queue& queue) {
+  void* packet = nullptr;
+  while (!queue.pop(packet)) {
+  }
+}
+
+template <class Queue>
+Work hand_over(const std::shared_ptr<Queue>& queue) {
+  return [=](unsigned thread) {
+    constexpr std::size_t kItems = 32768;
+    const auto start = Clock::now();
+    for (std::size_t i = 0; i < kItems; ++i) {
+      thread == 0 ? (void)push_to(*queue) : pop_from(*queue);
     }
-    return packet;
+    return Times{.first = ns_since(start, kItems)};
   };
-  // The queue is full now and then, after a consumer lost its core in the middle of a pop.
-  const auto give = [](auto& to) {
-    while (!to.push(&something)) {
-    }
-    return static_cast<void*>(&something);
-  };
-  // The case calls give() before take(): a queue is empty at the start.
-  cases.push_back({"queue manyhands",
-                   pool_work([=] { return give(*ours); }, [=](void* /*packet*/) { take(*ours); }),
-                   {},
-                   {}});
-  cases.push_back({"queue boost::lockfree::queue",
-                   pool_work([=] { return give(*queue); }, [=](void* /*packet*/) { take(*queue); }),
-                   {},
-                   {}});
+}
+
+// A queue is empty at the start, and a thread pushes before it pops.
+template <class Queue>
+void add_queue(std::vector<Case>& cases, const std::string& name) {
+  const auto queue = std::make_shared<Queue>();
+  const auto push = [=] { return push_to(*queue); };
+  const auto pop = [=](void* /*packet*/) { pop_from(*queue); };
+  cases.push_back({"queue " + name, pool_work(push, pop), {}, {}});
+  cases.push_back({"hand-over " + name, hand_over(queue), {}, {}, true});
 }  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): as above
+
+void add_queues(std::vector<Case>& cases) {
+  add_queue<OurRing>(cases, "manyhands");
+  add_queue<TicketRing>(cases, "fetch-and-add alone");
+  add_queue<BoostQueue>(cases, "boost::lockfree::queue");
+#if MH_BENCH_TBB
+  add_queue<TbbQueue>(cases, "tbb::concurrent_bounded_queue");
+#endif
+}
 
 // Runs two threads that start together, each on its own core. Returns the time of the slower
 // thread.
@@ -242,7 +310,9 @@ Times run_two(const Work& work) {
   return {std::max(times[0].first, times[1].first), std::max(times[0].second, times[1].second)};
 }
 
+// 0: no times.
 double median(const std::vector<Times>& times, double Times::*which) {
+  if (times.empty()) return 0;
   std::vector<double> values;
   for (const Times& t : times) values.push_back(t.*which);
   std::sort(values.begin(), values.end());
@@ -263,7 +333,9 @@ int main(int argc, char** argv) {
   add_pools(cases);
   add_queues(cases);
   for (int round = 0; round < rounds; ++round) {
-    for (Case& c : cases) c.one.push_back(c.work(0));
+    for (Case& c : cases) {
+      if (!c.needs_two) c.one.push_back(c.work(0));
+    }
     for (Case& c : cases) c.two.push_back(run_two(c.work));
   }
   std::printf("%-34s %15s %15s\n", "ns", "1 thread", "2 threads");

@@ -43,7 +43,7 @@ typedef struct mh_lci_completion_queue mh_lci_completion_queue;
 typedef struct mh_lci_synchronizer mh_lci_synchronizer;
 typedef struct mh_lci_server mh_lci_server;
 
-/* Collective. rank -1: from the environment; root NULL: MH_LCI_ROOT. */
+/* Collective. rank -1: from the environment; root NULL: MH_LCI_ROOT, else through the launcher. */
 MH_LCI_EXPORT int mh_lci_join(int rank, int size, const char* root, mh_lci_job** job);
 MH_LCI_EXPORT void mh_lci_leave(mh_lci_job* job);
 MH_LCI_EXPORT int mh_lci_rank(const mh_lci_job* job);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The key-value space of the launcher, which brings the address of rank 0 to ranks on other hosts.
 //
-// Launchers offer three interfaces. *PMIx* is a library, opened at run time (Open MPI, PRRTE,
-// srun --mpi=pmix). *PMI-1* and *PMI-2* are short texts over the socket PMI_FD (hydra of MPICH and
-// Intel MPI, srun --mpi=pmi2, flux).
+// A launcher offers one of three interfaces. PMIx is a library, opened at run time (Open MPI,
+// PRRTE, srun --mpi=pmix). PMI-1 and PMI-2 are short texts over the socket PMI_FD (hydra of MPICH
+// and Intel MPI, srun --mpi=pmi2, flux).
 //
 // Limits: PMI ends after the first text, so a process joins one job by PMI. In a process that has
 // loaded an MPI library, PMI belongs to that library. PMIx has neither limit.

@@ -19,14 +19,19 @@ namespace mh::lci {
 
 struct JobConfig {
   // -1: from MH_LCI_RANK and MH_LCI_SIZE, or from the launcher's variables (PMI_RANK and PMI_SIZE,
-  // OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS); without any a job of one
-  // process.
+  // OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS, PMIX_RANK with PMIx); without
+  // any a job of one process.
   int rank = -1;
   int size = -1;
-  // The address of rank 0. "HOST:PORT": rank 0 listens at that port. "/PATH": rank 0 listens at a
-  // free port and writes its address into this file, which must not exist. Empty: MH_LCI_ROOT; if
-  // that is empty too, a name in the kernel made from the id of the parent process. All ranks are
-  // then children of one process. No file is made.
+  // The place where the ranks meet rank 0:
+  //   HOST:PORT         rank 0 listens at that port
+  //   /PATH             rank 0 writes its address into this file, which must not exist
+  //   @NAME             a name in the kernel, for ranks of one host
+  //   pmi1, pmi2, pmix  the launcher tells the address
+  //   empty             MH_LCI_ROOT
+  // If MH_LCI_ROOT is empty too, ranks of several hosts meet through their launcher. Ranks of one
+  // host then meet by a name in the kernel made from the id of their parent process. No file is
+  // made.
   std::string root{};
   int timeout_s = 60;  // seconds until all ranks have joined
 };
