@@ -347,6 +347,7 @@ Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point dead
 
 Result<Job> Job::join(const JobConfig& asked) {
   JobConfig config = asked;
+  const detail::PmixUse until_all_have_joined;
   if (!complete(config)) return Status{Code::misuse};
   const auto deadline = Clock::now() + std::chrono::seconds(config.timeout_s);
   auto sockets = config.rank == 0 ? gather_here(config, deadline) : go_there(config, deadline);

@@ -43,7 +43,7 @@ Spread spread_of(int size) {
 }
 
 std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline) {
-  if (launcher == Launcher::pmix) return share_by_pmix(rank, text, deadline);
+  if (launcher == Launcher::pmix) return share_by_pmix(text, deadline);
   return share_by_pmi(launcher == Launcher::pmi1 ? 1 : 2, rank, text, deadline);
 }
 

@@ -33,13 +33,21 @@ Spread spread_of(int size);
 // is asked for PMI-1.
 std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline);
 
-// The interfaces by themselves; `version` is 1 or 2.
+// `version` is 1 or 2.
 std::string share_by_pmi(int version, int rank, const std::string& text, Deadline deadline);
-std::string share_by_pmix(int rank, const std::string& text, Deadline deadline);
 
+// PMIx. One thread of the process at a time.
 // False: built without PMIx, or the library is not on this machine.
 bool has_pmix();
 // The number of ranks of the job; -1: unknown.
 int size_by_pmix();
+std::string share_by_pmix(const std::string& text, Deadline deadline);
+// Ends the use of PMIx by the calls above. No rank may end its use before all ranks have shared.
+struct PmixUse {
+  PmixUse() = default;
+  PmixUse(const PmixUse&) = delete;
+  PmixUse& operator=(const PmixUse&) = delete;
+  ~PmixUse();
+};
 
 }  // namespace mh::lci::detail

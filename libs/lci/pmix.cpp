@@ -44,6 +44,23 @@ const Pmix& pmix() {
   return functions;
 }
 
+// The connection to the launcher. A rank that closes its connection while others are in a fence
+// makes the fence fail, so there is one for the whole of Job::join().
+struct Session {
+  bool is_open = false;
+  pmix_proc_t me{};
+
+  bool open() {
+    if (!is_open && has_pmix()) is_open = pmix().init(&me, nullptr, 0) == PMIX_SUCCESS;
+    return is_open;
+  }
+};
+
+Session& session() {
+  static Session of_process;
+  return of_process;
+}
+
 pmix_info_t option(const char* name, pmix_data_type_t type) {
   pmix_info_t info{};
   std::strncpy(info.key, name, sizeof info.key - 1);
@@ -64,68 +81,74 @@ struct Given {
   }
 };
 
-// Puts rank 0's text and waits for all ranks. The text; empty: PMIx has failed.
-std::string exchange(pmix_proc_t me, const std::string& key, const std::string& text, int seconds) {
-  std::string copy = text;
+// True: the step has succeeded. Otherwise a message names the step and PMIx's code.
+bool has_done(const char* step, pmix_status_t status) {
+  if (status == PMIX_SUCCESS) return true;
+  print_message("lci: {} of the launcher's PMIx has failed with code {}", step, status);
+  return false;
+}
+
+bool has_put(const std::string& key, std::string text) {
   pmix_value_t mine{};
   mine.type = PMIX_STRING;
-  mine.data.string = copy.data();
-  if (me.rank == 0) {
-    if (pmix().put(PMIX_GLOBAL, key.c_str(), &mine) != PMIX_SUCCESS) return {};
-    if (pmix().commit() != PMIX_SUCCESS) return {};
-  }
+  mine.data.string = text.data();
+  return has_done("PMIx_Put", pmix().put(PMIX_GLOBAL, key.c_str(), &mine)) &&
+         has_done("PMIx_Commit", pmix().commit());
+}
+
+// Puts rank 0's text and waits for all ranks. The text; empty: PMIx has failed.
+std::string exchange(pmix_proc_t me, const std::string& key, const std::string& text, int seconds) {
+  if (me.rank == 0 && !has_put(key, text)) return {};
   pmix_info_t options[] = {option(PMIX_TIMEOUT, PMIX_INT), option(PMIX_COLLECT_DATA, PMIX_BOOL)};
   options[0].value.data.integer = seconds;
   options[1].value.data.flag = true;
-  if (pmix().fence(nullptr, 0, options, 2) != PMIX_SUCCESS) return {};
+  if (!has_done("PMIx_Fence", pmix().fence(nullptr, 0, options, 2))) return {};
   me.rank = 0;
   Given given;
   const pmix_status_t got = pmix().get(&me, key.c_str(), options, 1, &given.value);
-  return got == PMIX_SUCCESS && given.value->type == PMIX_STRING ? given.value->data.string : "";
+  if (!has_done("PMIx_Get", got)) return {};
+  return given.value->type == PMIX_STRING ? given.value->data.string : "";
 }
 
 }  // namespace
 
 bool has_pmix() { return pmix().get != nullptr; }
 
-int size_by_pmix() {
-  pmix_proc_t me{};
-  if (!has_pmix() || pmix().init(&me, nullptr, 0) != PMIX_SUCCESS) return -1;
-  int size = -1;
-  {
-    Given given;
-    me.rank = PMIX_RANK_WILDCARD;
-    const pmix_status_t got = pmix().get(&me, PMIX_JOB_SIZE, nullptr, 0, &given.value);
-    const bool known = got == PMIX_SUCCESS && given.value->type == PMIX_UINT32;
-    if (known) size = static_cast<int>(given.value->data.uint32);
-  }
-  (void)pmix().finalize(nullptr, 0);
-  return size;
+PmixUse::~PmixUse() {
+  if (session().is_open) (void)pmix().finalize(nullptr, 0);
+  session().is_open = false;
 }
 
-std::string share_by_pmix(int /*rank*/, const std::string& text, Deadline deadline) {
+int size_by_pmix() {
+  if (!session().open()) return -1;
+  pmix_proc_t all = session().me;
+  all.rank = PMIX_RANK_WILDCARD;
+  Given given;
+  const pmix_status_t got = pmix().get(&all, PMIX_JOB_SIZE, nullptr, 0, &given.value);
+  const bool known = got == PMIX_SUCCESS && given.value->type == PMIX_UINT32;
+  return known ? static_cast<int>(given.value->data.uint32) : -1;
+}
+
+std::string share_by_pmix(const std::string& text, Deadline deadline) {
   static std::atomic<unsigned> jobs{0};  // relaxed: a number that publishes nothing
-  const std::string key =
-      "mh.lci.root." + std::to_string(jobs.fetch_add(1, std::memory_order_relaxed));
-  pmix_proc_t me{};
-  if (!has_pmix() || pmix().init(&me, nullptr, 0) != PMIX_SUCCESS) {
+  const unsigned job = jobs.fetch_add(1, std::memory_order_relaxed);
+  if (!session().open()) {
     print_message(
         "lci: PMIx cannot be used: start the ranks with a launcher that has PMIx, and "
         "install libpmix.so.2");
     return {};
   }
   const auto left = std::chrono::ceil<std::chrono::seconds>(deadline - Deadline::clock::now());
-  std::string shared = exchange(me, key, text, static_cast<int>(std::max<long>(left.count(), 1)));
-  (void)pmix().finalize(nullptr, 0);
-  if (shared.empty()) print_message("lci: the launcher's PMIx did not answer");
-  return shared;
+  return exchange(session().me, "mh.lci.root." + std::to_string(job), text,
+                  static_cast<int>(std::max<long>(left.count(), 1)));
 }
 
 #else
 
 bool has_pmix() { return false; }
+PmixUse::~PmixUse() = default;
 int size_by_pmix() { return -1; }
-std::string share_by_pmix(int /*rank*/, const std::string& /*text*/, Deadline /*deadline*/) {
+std::string share_by_pmix(const std::string& /*text*/, Deadline /*deadline*/) {
   print_message("lci: built without PMIx (Debian: libpmix-dev)");
   return {};
 }
