@@ -8,15 +8,16 @@
 namespace mh::lci::detail {
 namespace {
 
-bool is_set(const char* name) {
+// nullptr: the variable is unset or empty.
+const char* value_of(const char* name) {
   const char* text = std::getenv(name);
-  return text != nullptr && *text != '\0';
+  return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
 // The number of the first variable that is set; 0: none is.
 int number_of(std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (is_set(name)) return std::atoi(std::getenv(name));
+    if (const char* text = value_of(name)) return std::atoi(text);
   }
   return 0;
 }
@@ -30,8 +31,8 @@ Launcher launcher_named(std::string_view name) {
 }
 
 std::string offered_launcher() {
-  if (is_set("PMI_FD")) return "pmi2";
-  return is_set("PMIX_NAMESPACE") && has_pmix() ? "pmix" : "";
+  if (value_of("PMI_FD") != nullptr) return "pmi2";
+  return value_of("PMIX_NAMESPACE") != nullptr && has_pmix() ? "pmix" : "";
 }
 
 Spread spread_of(int size) {

@@ -26,7 +26,7 @@ struct JobConfig {
   // The place where the ranks meet rank 0:
   //   HOST:PORT         rank 0 listens at that port
   //   /PATH             rank 0 writes its address into this file, which must not exist
-  //   @NAME             a name in the kernel, for ranks of one host
+  //   a name after an at sign: a name in the kernel, for ranks of one host
   //   pmi1, pmi2, pmix  the launcher tells the address
   //   empty             MH_LCI_ROOT
   // If MH_LCI_ROOT is empty too, ranks of several hosts meet through their launcher. Ranks of one
