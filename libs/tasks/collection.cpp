@@ -34,6 +34,13 @@ NodeShape shape_of(const Network& network, const Config& config) {
   return shape;
 }
 
+// The survivors of a loss send no messages: they are on one node, and no balancer moves tasks.
+bool may_survive(const Network& network, const Config& config) {
+  return network.nodes().size() == 1 && !config.server &&
+         (config.balancer == Balancer::none || config.balancer == Balancer::steal ||
+          config.balancer == Balancer::retain);
+}
+
 // Returns the result of `action`, or `full` if the action ran out of memory.
 template <class Action>
 auto guarded(Action&& action) noexcept -> decltype(action()) {
@@ -48,7 +55,16 @@ Result<detail::CollectionCore*> open(std::unique_ptr<Network> network, const Con
   const NodeShape shape = shape_of(*network, config);
   const auto memory = network->share(NodeMemory::bytes(shape));
   if (!memory) return memory.status();
+  std::byte* lasting = nullptr;  // what survives the loss of a rank
+  if (config.survive_loss) {
+    const auto shared = network->share(Survivor::bytes(shape));
+    if (!shared) return shared.status();
+    lasting = *shared;
+  }
   auto core = std::make_unique<detail::CollectionCore>(std::move(network), config, shape, *memory);
+  if (lasting != nullptr) {
+    if (const Status status = core->survive(lasting); !status) return status;
+  }
   if (const Status status = core->open(); !status) return status;
   return core.release();
 }
@@ -73,6 +89,7 @@ void CoreDeleter::operator()(CollectionCore* core) const noexcept { delete core;
 Result<CollectionCore*> create(std::unique_ptr<Network> network, const Config& config) noexcept {
   if (network == nullptr || !is_valid(config)) return Status{Code::misuse};
   if (config.server && !network->threads()) return Status{Code::unsupported};
+  if (config.survive_loss && !may_survive(*network, config)) return Status{Code::unsupported};
   return guarded([&] { return open(std::move(network), config); });
 }
 

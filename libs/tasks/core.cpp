@@ -106,6 +106,7 @@ Result<void*> CollectionCore::place(std::uint32_t function) {
 
 void CollectionCore::placed() {
   deque_.landed(1);
+  if (survivor_ != nullptr) survivor_->added();
   placing_ = false;
   if (state_ == State::processed) state_ = State::seeding;
 }
@@ -117,6 +118,7 @@ std::uint64_t CollectionCore::size() const { return deque_.size() + backlog_.cou
 Status CollectionCore::process() {
   if (state_ == State::processing) return {Code::misuse};
   if (!failure_.ok()) return failure_;
+  if (survivor_ != nullptr) return process_surviving();
   if (const Status met = meet(); !met) return met;
   begin();
   Machine machine({&endpoint_}, deque_, memory_.shape().rank, rules_);

@@ -10,6 +10,9 @@
 // While a task waits in an MPI call, other tasks may run on its stack (in_wait.cpp): only tasks of
 // the rank's own deque, and one at a time.
 //
+// With Config::survive_loss a Survivor takes the place of the state machine and of all messages
+// (survive.cpp). Tasks are added to the held deque, which nobody steals from.
+//
 // Threads: see the public header.
 #pragma once
 
@@ -23,6 +26,7 @@
 #include "tasks/idle_work.hpp"
 #include "tasks/process.hpp"
 #include "tasks/rebalance.hpp"
+#include "tasks/survivor.hpp"
 
 namespace mh::tasks::detail {
 
@@ -30,6 +34,8 @@ class CollectionCore {
  public:
   CollectionCore(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
                  std::byte* memory);
+  // Before open(), for Config::survive_loss. `memory`: Survivor::bytes() long.
+  Status survive(std::byte* memory);
   CollectionCore(const CollectionCore&) = delete;
   CollectionCore& operator=(const CollectionCore&) = delete;
   // Collective.
@@ -60,6 +66,13 @@ class CollectionCore {
   [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
   void begin();
   Status work();
+  // survive.cpp: process() of a collection that survives losses.
+  Status process_surviving();
+  Status meet_survivors(Survivor::Meeting (Survivor::*meeting)());
+  void work_surviving();
+  void idle_surviving();
+  void adopt(const std::byte* task);
+  void finish_surviving();
   void run(TaskBytes task);
   bool call_function(TaskBytes task, Inside inside);
   void keep(Timed<std::uint32_t> timed);
@@ -98,6 +111,7 @@ class CollectionCore {
   Status failure_;  // the network's first failure; the network is unusable after it
 
   NodeEndpoint endpoint_;
+  std::unique_ptr<Survivor> survivor_;  // nullptr: the collection survives no loss
   Arena arena_;
   ArenaTasks executed_;  // in arena_: the seeds that ran here or, with `steal`, were added here
   Arena in_wait_;        // copies of the tasks that ran in waits of the current task

@@ -87,6 +87,15 @@ class Deque {
     share_if_few();
   }
 
+  // Forgets all tasks. No thief may use the deque before the next barrier.
+  void clear() {
+    // relaxed: the barrier orders the words.
+    words_.head = words_.ctail = 0;
+    words_.split.store(0, std::memory_order_relaxed);
+    words_.stail.store(0, std::memory_order_relaxed);
+    words_.itail.store(0, std::memory_order_relaxed);
+  }
+
   // False: the deque is full.
   bool add(const Task& task) {
     if (!has_room()) return false;

@@ -12,6 +12,8 @@ namespace mh::tasks::detail {
 Status CollectionCore::restore() {
   if (state_ != State::processed) return {Code::misuse};
   if (!failure_.ok()) return failure_;
+  // The tasks of a backlog would not be in shared memory.
+  if (survivor_ != nullptr && executed_.size() > deque_.slots().capacity()) return {Code::full};
   const std::uint64_t start = ticks();
   if (config_.balancer == Balancer::automatic) {
     if (failure_ = choose(); !failure_) return failure_;
@@ -59,7 +61,11 @@ void CollectionCore::add_executed() {
     std::memcpy(&header, task.bytes, sizeof(header));
     header.bin = timed.bin.key();
     std::memcpy(task.bytes, &header, sizeof(header));
-    if (backlog_.count() != 0 || !deque_.add(task)) backlog_.add(task.bytes);
+    if (backlog_.count() != 0 || !deque_.add(task)) {
+      backlog_.add(task.bytes);
+    } else if (survivor_ != nullptr) {
+      survivor_->added();
+    }
   }
 }
 

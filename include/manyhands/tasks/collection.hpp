@@ -12,7 +12,8 @@
 // tasks (docs/tasks.md).
 //
 // Failures are values. After `system` (the network has failed) every further process() fails with
-// `system`.
+// `system`. With Config::survive_loss, after `gone` (a rank has died outside of process()) every
+// further process() fails with `gone`.
 #pragma once
 
 #include <cstdint>
@@ -83,8 +84,9 @@ class Function {
 class Collection {
  public:
   // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`:
-  // Config::server is set and the network has no threads; `system`: the network has failed.
-  // create() of mpi.hpp makes the network.
+  // Config::server is set and the network has no threads, or Config::survive_loss is set with
+  // another balancer or several nodes; `system`: the network has failed. create() of mpi.hpp makes
+  // the network.
   static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
     const Result<detail::CollectionCore*> core = detail::create(std::move(network), config);
     if (!core) return core.status();

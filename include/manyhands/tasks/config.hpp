@@ -54,6 +54,10 @@ struct Config {
   std::uint32_t termination_arity = 2;               // of the tree of termination detection
   std::uint32_t balance_branching = 3;               // of the tree of plb_tree
   std::uint64_t seed = 1;                            // of the choice of victims
+  // The other ranks finish the tasks of a rank that dies in process(). A task that was running is
+  // run again, so tasks must be idempotent. For one node, with `none`, `steal` or `retain`.
+  // max_tasks is the number of tasks that a rank adds until process() ends (docs/tasks.md).
+  bool survive_loss = false;
 };
 
 // The statistics of this rank, for the last process() and the restore() after it.
@@ -71,6 +75,7 @@ struct Statistics {
   double restore_s = 0;            // seconds in restore()
   std::uint64_t moved = 0;         // tasks that restore() gave away
   Balancer used = Balancer::none;  // the balancer of the last process(); never `automatic`
+  std::uint32_t lost = 0;          // ranks that have died, with Config::survive_loss
 };
 
 }  // namespace mh::tasks

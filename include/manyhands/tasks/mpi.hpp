@@ -43,11 +43,13 @@ class MpiNetwork final : public Network {
   MpiNetwork() = default;
   ~MpiNetwork() override {
     int ended = 0;
-    if (MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0) return;
+    if (MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0 || abandoned_) return;
     for (MPI_Win& window : windows_) MPI_Win_free(&window);
     if (node_ != MPI_COMM_NULL) MPI_Comm_free(&node_);
     if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
   }
+
+  void abandon() override { abandoned_ = true; }
 
   [[nodiscard]] std::uint32_t rank() const override { return rank_; }
   [[nodiscard]] std::uint32_t ranks() const override { return ranks_; }
@@ -208,6 +210,7 @@ class MpiNetwork final : public Network {
   std::uint32_t ranks_ = 1;
   std::vector<std::uint32_t> nodes_;
   std::vector<MPI_Win> windows_;
+  bool abandoned_ = false;
   std::mutex mutex_;                  // guards requests_ and free_, not a request itself
   std::deque<MPI_Request> requests_;  // by ticket; elements keep their addresses
   std::vector<Ticket> free_;

@@ -40,6 +40,8 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
   virtual ~Network() = default;  // collective; all messages have been received
+  // A rank is lost. From now on the destructor waits for no rank, and may leave memory behind.
+  virtual void abandon() {}
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: BSD-3-Clause
+// A rank of a collection that survives the loss of ranks (Config::survive_loss), on one node.
+//
+// No message is sent and no lock is held, so the survivors need nothing of a dead rank. Tasks stay
+// in their slots (ledger.hpp). A rank takes the newest task of its own part, and without own tasks
+// the oldest ready task of another part. A rank may take tasks of a lost rank's part even where the
+// balancer lets nobody steal.
+//
+// End: all tasks of all parts have ended, and no number of added tasks has changed meanwhile. Only
+// a running task can add tasks, so nothing can change after that.
+//
+// Loss: the heir of a dead rank (lifelines.hpp) makes the dead rank's running task ready, takes the
+// records of its ended tasks over, and reports the loss. Each step can be repeated. So if the heir
+// dies in between, the next heir repeats all steps.
+//
+// Threads: the collection's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "tasks/ledger.hpp"
+#include "tasks/lifelines.hpp"
+#include "tasks/node_memory.hpp"
+
+namespace mh::tasks {
+
+class Survivor {
+ public:
+  // Takes a task that ended on a dead rank, to record it for restore().
+  using Adopt = std::function<void(const std::byte* task)>;
+  enum class Meeting : std::uint8_t { waits, met, broken };
+
+  static std::size_t bytes(const NodeShape& shape);
+  // All ranks are on one node. `memory`: bytes() long, aligned to a cache line.
+  Survivor(std::byte* memory, NodeMemory& deques, Adopt adopt);
+  // Before the barrier of all ranks.
+  Status open() { return lines_.hold(); }
+
+  // A task has been added to the own part.
+  void added();
+
+  // Meetings of the ranks that are not lost: arrive(), then calls of one of the two until the
+  // result is not `waits`. At the start a dead rank that has not arrived breaks the meeting. Its
+  // part may lack tasks.
+  void arrive() { lines_.arrive(); }
+  Meeting at_start();
+  Meeting at_end();
+
+  // After the start. `steal`: ranks may take tasks of all parts.
+  void begin(bool steal);
+  // Claims a task and copies it to `task`. False: no task is ready.
+  bool take(TaskBytes task);
+  // The claimed task has ended.
+  void end();
+  bool all_ended();
+  // Saves the tasks of ranks that have died.
+  void look_for_losses();
+  // After the end: calls `take(task)` for each task of a lost rank's part that ended on this rank,
+  // in its own name or a dead rank's.
+  template <class Take>
+  void each_left(Take take);
+  // After the end. The own part is empty then.
+  void clear();
+
+  [[nodiscard]] std::uint32_t lost() const { return lines_.lost(); }
+  [[nodiscard]] std::uint32_t looks() const { return looks_; }
+  [[nodiscard]] std::uint32_t taken() const { return taken_; }
+
+ private:
+  struct Part {
+    std::uint32_t rank;
+    std::uint64_t ready_from = 0;  // no task below was ready when this rank looked
+    std::uint64_t ended_to = 0;    // all tasks below have ended
+    std::uint64_t added = 0;       // as read by all_ended()
+  };
+  struct Place {
+    std::uint32_t part;
+    std::uint64_t slot;
+  };
+
+  [[nodiscard]] bool may_take_from(std::uint32_t rank) const {
+    return steal_ || rank == lines_.own() || lines_.is_lost(rank);
+  }
+  bool claim(Place place, TaskBytes task);
+  bool take_own(TaskBytes task);
+  bool take_from(Part& part, TaskBytes task);
+  void see_returned();
+  void save_if_dead(std::uint32_t rank);
+  void adopt_from(std::uint32_t part, std::uint32_t dead);
+  [[nodiscard]] std::byte* at(Place place) {
+    return deques_.deque(place.part).slots().at(place.slot);
+  }
+
+  NodeMemory& deques_;
+  Lifelines lines_;
+  Ledger ledger_;
+  Adopt adopt_;
+  std::vector<Part> parts_;  // of the ranks that were not lost at the start, from the own one on
+  std::vector<std::uint64_t> own_;  // slots of the own part that this rank has not claimed
+  std::optional<Place> claimed_;
+  std::uint64_t returned_ = 0;  // Ledger::returned() when ready_from was valid
+  std::uint32_t looks_ = 0;     // into parts of other ranks
+  std::uint32_t taken_ = 0;     // from parts of other ranks
+  bool steal_ = true;
+};
+
+template <class Take>
+void Survivor::each_left(Take take) {
+  for (const Part& part : parts_) {
+    if (!lines_.is_lost(part.rank)) continue;
+    const std::uint64_t added = ledger_.added(part.rank);
+    for (std::uint64_t slot = 0; slot < added; ++slot) {
+      if (ledger_.ended_here(part.rank, slot)) take(at({part.rank, slot}));
+    }
+  }
+}
+
+}  // namespace mh::tasks
