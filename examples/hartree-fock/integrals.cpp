@@ -89,21 +89,21 @@ bool TwoElectron::is_null(std::size_t i, std::size_t j) const {
   return bounds_(static_cast<long>(i), static_cast<long>(j)) * largest_bound_ < kThreshold;
 }
 
-void TwoElectron::add(std::size_t i, std::size_t j, const Matrix& density, Matrix& fock) {
+void TwoElectron::add(std::size_t i, std::size_t j, std::size_t k, const Panels& panels) {
   const double bound = bounds_(static_cast<long>(i), static_cast<long>(j));
-  for (std::size_t k = 0; k <= i; ++k) {
-    for (std::size_t l = 0; l <= (k == i ? j : k); ++l) {
-      const double other = bounds_(static_cast<long>(k), static_cast<long>(l));
-      if (bound * other >= kThreshold) add_quartet({i, j, k, l}, density, fock);
-    }
+  for (std::size_t l = 0; l <= (k == i ? j : k); ++l) {
+    const double other = bounds_(static_cast<long>(k), static_cast<long>(l));
+    if (bound * other >= kThreshold) add_quartet({i, j, k, l}, panels);
   }
 }
 
-void TwoElectron::add_quartet(const Quartet& quartet, const Matrix& density, Matrix& fock) {
+void TwoElectron::add_quartet(const Quartet& quartet, const Panels& panels) {
   const auto [i, j, k, l] = quartet;
   engine_->compute(shells_[i], shells_[j], shells_[k], shells_[l]);
   const double* value = engine_->results()[0];
   if (value == nullptr) return;
+  const Rows &density_i = panels.i.density, &density_j = panels.j.density;
+  Rows &fock_i = panels.i.fock, &fock_j = panels.j.fock, &fock_k = panels.k.fock;
   // The number of equal quartets, of eight, that this quartet stands for.
   const double same = (i == j ? 1 : 2) * (k == l ? 1 : 2) * (i == k && j == l ? 1 : 2);
   for (long a = first_[i]; a < first_[i + 1]; ++a) {
@@ -111,12 +111,12 @@ void TwoElectron::add_quartet(const Quartet& quartet, const Matrix& density, Mat
       for (long c = first_[k]; c < first_[k + 1]; ++c) {
         for (long d = first_[l]; d < first_[l + 1]; ++d) {
           const double v = same * *value++;
-          fock(a, b) += density(c, d) * v;
-          fock(c, d) += density(a, b) * v;
-          fock(a, c) -= 0.25 * density(b, d) * v;
-          fock(b, d) -= 0.25 * density(a, c) * v;
-          fock(a, d) -= 0.25 * density(b, c) * v;
-          fock(b, c) -= 0.25 * density(a, d) * v;
+          fock_i(a, b) += panels.k.density(c, d) * v;
+          fock_k(c, d) += density_i(a, b) * v;
+          fock_i(a, c) -= 0.25 * density_j(b, d) * v;
+          fock_j(b, d) -= 0.25 * density_i(a, c) * v;
+          fock_i(a, d) -= 0.25 * density_j(b, c) * v;
+          fock_j(b, c) -= 0.25 * density_i(a, d) * v;
         }
       }
     }

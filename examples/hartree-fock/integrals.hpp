@@ -26,6 +26,27 @@ Matrix one_electron(OneElectron kind, const Molecule& molecule, const Shells& sh
 // l).
 Matrix schwarz_bounds(const Shells& shells);
 
+// Some rows of a matrix, the first of them with this number.
+struct Rows {
+  long first = 0;
+  Matrix values;
+  [[nodiscard]] double operator()(long row, long column) const {
+    return values(row - first, column);
+  }
+  double& operator()(long row, long column) { return values(row - first, column); }
+};
+// Rows of the density, and what has been added to the same rows of the Fock matrix.
+struct Panel {
+  Rows density;
+  Rows fock;
+};
+// The panels with the rows of three shells of a quartet. The rows of the fourth are not needed.
+struct Panels {
+  Panel& i;
+  Panel& j;
+  Panel& k;
+};
+
 class TwoElectron {
  public:
   explicit TwoElectron(const Shells& shells);  // `shells` must outlive this object
@@ -33,13 +54,13 @@ class TwoElectron {
 
   // True if no integral with this pair of shells can reach the threshold.
   [[nodiscard]] bool is_null(std::size_t i, std::size_t j) const;
-  // Adds the contributions of the quartets (ij|kl) with (k, l) not after (i, j) to `fock`, for this
-  // density. The sum over all pairs, made symmetric, is the two-electron part.
-  void add(std::size_t i, std::size_t j, const Matrix& density, Matrix& fock);
+  // Adds the contributions of the quartets (ij|kl) with (k, l) not after (i, j) to the panels. The
+  // sum over all pairs and all k, made symmetric, is the two-electron part.
+  void add(std::size_t i, std::size_t j, std::size_t k, const Panels& panels);
 
  private:
   using Quartet = std::array<std::size_t, 4>;
-  void add_quartet(const Quartet& shells, const Matrix& density, Matrix& fock);
+  void add_quartet(const Quartet& shells, const Panels& panels);
 
   const Shells& shells_;
   std::vector<long> first_;

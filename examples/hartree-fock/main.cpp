@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Restricted Hartree-Fock, STO-3G. The two-electron part is a task collection: a task is a pair of
-// blocks of shells, and computes all integrals whose first two shells are in these blocks.
+// blocks of shells, and computes all integrals whose first two shells are in these blocks. The
+// density and the Fock matrix are distributed over the ranks, in windows of MPI. A task gets the
+// rows of the density that it needs and adds to the rows of the Fock matrix, a block at a time.
+// Only rank 0 has whole matrices: it diagonalises.
 //
 //   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK] [record=FILE]
 //
@@ -16,9 +19,12 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
+#include <utility>
 
 #include "../recording.hpp"
 #include "manyhands/tasks.hpp"
+#include "row_blocks.hpp"
 #include "scf.hpp"
 
 namespace {
@@ -32,26 +38,53 @@ struct Pair {
 
 struct Local {
   hf::TwoElectron* integrals = nullptr;
-  const hf::Matrix* density = nullptr;
-  hf::Matrix fock;
+  hf::RowBlocks* density = nullptr;
+  hf::RowBlocks* fock = nullptr;
   std::size_t shells = 0;
   std::size_t block = 1;
   recording::Recording* recording = nullptr;
+  std::array<hf::Panel, 3> panels = {};  // of the running task
+  std::vector<std::pair<std::size_t, std::size_t>> pairs = {};
+
+  [[nodiscard]] std::size_t end(std::size_t of_block) const {
+    return std::min((of_block + 1) * block, shells);
+  }
+  void open(std::size_t of_block, hf::Panel& panel) const {
+    density->get(of_block, panel.density);
+    fock->zero(of_block, panel.fock);
+  }
 };
+
+// The pairs of shells that have integrals of some size.
+void find_pairs(Local& local, const Pair& pair) {
+  local.pairs.clear();
+  for (std::size_t i = pair.first * local.block; i < local.end(pair.first); ++i) {
+    for (std::size_t j = pair.second * local.block; j < std::min(local.end(pair.second), i + 1);
+         ++j) {
+      if (!local.integrals->is_null(i, j)) local.pairs.emplace_back(i, j);
+    }
+  }
+}
 
 // False: all integrals of the pair are too small.
 bool compute_pair(Local& local, const Pair& pair) {
-  const std::size_t end_i = std::min((pair.first + 1) * local.block, local.shells);
-  const std::size_t end_j = std::min((pair.second + 1) * local.block, local.shells);
-  bool null = true;
-  for (std::size_t i = pair.first * local.block; i < end_i; ++i) {
-    for (std::size_t j = pair.second * local.block; j < std::min(end_j, i + 1); ++j) {
-      if (local.integrals->is_null(i, j)) continue;
-      null = false;
-      local.integrals->add(i, j, *local.density, local.fock);
+  find_pairs(local, pair);
+  if (local.pairs.empty()) return false;
+  auto& [of_i, of_j, of_k] = local.panels;
+  local.open(pair.first, of_i);
+  local.open(pair.second, of_j);
+  for (std::size_t block = 0; block <= pair.first; ++block) {
+    local.open(block, of_k);
+    for (const auto& [i, j] : local.pairs) {
+      for (std::size_t k = block * local.block; k < std::min(local.end(block), i + 1); ++k) {
+        local.integrals->add(i, j, k, {of_i, of_j, of_k});
+      }
     }
+    local.fock->add(block, of_k.fock);
   }
-  return !null;
+  local.fock->add(pair.first, of_i.fock);
+  local.fock->add(pair.second, of_j.fock);
+  return true;
 }
 
 void compute(tasks::Context& context, const Pair& pair) noexcept {
@@ -97,24 +130,42 @@ void report(int iteration, double energy, const tasks::Statistics& own, const Jo
               iteration, energy, sums[1], sums[2], longest, 100 * sums[0] / (longest * job.ranks));
 }
 
-// Collective: computes the two-electron part for the current density, on all ranks.
-bool build(tasks::Collection& collection, Local& local) {
-  local.fock.setZero();
+// Collective: computes the two-electron part for the current density.
+bool build(tasks::Collection& collection, Local& local, const std::optional<hf::Scf>& scf) {
+  local.density->scatter(scf ? &scf->density() : nullptr);
+  local.fock->clear();
   local.recording->begin_iteration();
   if (!collection.process()) return false;
-  MPI_Allreduce(MPI_IN_PLACE, local.fock.data(), static_cast<int>(local.fock.size()), MPI_DOUBLE,
-                MPI_SUM, MPI_COMM_WORLD);
+  local.fock->sync();
   return true;
 }
 
-int iterate(tasks::Collection& collection, Local& local, hf::Scf& scf, const Job& job) {
+struct Step {
+  double energy = 0;
+  bool ended = false;
+};
+// Collective: rank 0 makes the next density.
+Step step(Local& local, std::optional<hf::Scf>& scf) {
+  Step step;
+  if (scf) {
+    const hf::Matrix fock = local.fock->whole();
+    step.ended = scf->step(0.5 * (fock + fock.transpose()));
+    step.energy = scf->energy();
+  }
+  MPI_Bcast(&step, sizeof(step), MPI_BYTE, 0, MPI_COMM_WORLD);
+  return step;
+}
+
+// Only rank 0 has `scf`.
+int iterate(tasks::Collection& collection, Local& local, std::optional<hf::Scf>& scf,
+            const Job& job) {
   constexpr int kMost = 60;
   for (int iteration = 1; iteration <= kMost; ++iteration) {
-    if (!build(collection, local)) return 1;
-    const bool ended = scf.step(0.5 * (local.fock + local.fock.transpose()));
-    report(iteration, scf.energy(), collection.statistics(), job);
+    if (!build(collection, local, scf)) return 1;
+    const auto [energy, ended] = step(local, scf);
+    report(iteration, energy, collection.statistics(), job);
     if (ended) {
-      if (job.rank == 0) std::printf("energy %.10f\n", scf.energy());
+      if (job.rank == 0) std::printf("energy %.10f\n", energy);
       return 0;
     }
     if (!collection.restore()) return 1;
@@ -123,13 +174,28 @@ int iterate(tasks::Collection& collection, Local& local, hf::Scf& scf, const Job
   return 1;
 }
 
+// The rows of each block of shells.
+hf::Blocking blocking_of(const hf::Shells& shells, std::size_t block) {
+  const std::vector<long> first = hf::first_functions(shells);
+  hf::Blocking blocking;
+  for (std::size_t shell = 0; shell < shells.size(); shell += block) {
+    blocking.push_back(first[shell]);
+  }
+  blocking.push_back(first.back());
+  return blocking;
+}
+
 int run(const hf::Molecule& molecule, tasks::Balancer balancer, std::size_t block,
         recording::Recording& recording, const Job& job) {
   const hf::Shells shells = hf::shells_of(molecule);
   hf::TwoElectron integrals(shells);
-  hf::Scf scf(molecule, shells);
-  Local local{&integrals, &scf.density(), scf.density(), shells.size(), block, &recording};
-  const std::size_t blocks = (shells.size() + block - 1) / block;
+  std::optional<hf::Scf> scf;
+  if (job.rank == 0) scf.emplace(molecule, shells);
+  const hf::Blocking blocking = blocking_of(shells, block);
+  hf::RowBlocks density(MPI_COMM_WORLD, blocking);
+  hf::RowBlocks fock(MPI_COMM_WORLD, blocking);
+  Local local{&integrals, &density, &fock, shells.size(), block, &recording};
+  const std::size_t blocks = density.count();
   tasks::Config config{.task_bytes = sizeof(Pair), .balancer = balancer, .local = &local};
   config.max_tasks = blocks * (blocks + 1) / 2;
   auto collection = tasks::create(MPI_COMM_WORLD, config);
