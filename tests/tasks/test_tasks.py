@@ -15,7 +15,7 @@ import pytest
 from harness.launch import QUICK, ROOT, TIMED_OUT, Arm, run
 from harness.leftovers import MARK, end_processes, ranks
 from manyhands_bench import nodes
-from manyhands_bench.mpis import MpiBuild
+from manyhands_bench.mpis import MpiBuild, Placement
 from task_programs import built
 
 HERE = Path(__file__).parent
@@ -112,6 +112,29 @@ def test_a_rank_killed_in_the_middle_ends_all(mpi: MpiBuild) -> None:
     done = run(mpi, PLAIN, 2, [program(mpi), "long"], timeout_s=20, meddle=meddle)
     assert done.code not in (0, TIMED_OUT), done.told()
     done.expect_clean()
+
+
+# Hydra ends all ranks when a process dies that it has started itself, with the option too. A shell
+# between the two keeps the death from Hydra, and the signal with which Hydra tells the others.
+SHELTER = ["sh", "-c", """trap '' USR1; "$@"; exit $?""", "sh"]
+SURVIVAL = {"hydra": (["-disable-auto-cleanup"], SHELTER), "openmpi": (["--enable-recovery"], [])}
+
+
+@pytest.mark.under("mpich4", "mpich5", "openmpi4")
+@pytest.mark.parametrize("balancer", ["steal", "retain"])
+def test_the_others_finish_the_tasks_of_a_rank_that_dies(mpi: MpiBuild, balancer: str) -> None:
+    mark = uuid.uuid4().hex
+    environment = {**os.environ, **mpi.environment(), MARK: mark}
+    options, shelter = SURVIVAL[mpi.family]
+    launcher, *words = mpi.launch(3, Placement.FREE)
+    command = [launcher, *options, *words, *shelter, built(mpi, HERE / "survivors.cpp"), balancer]
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=LIMIT_S, env=environment
+        )
+    finally:
+        end_processes(mark)
+    assert done.stdout.splitlines().count("lost 1 right 4") == 2, done.stdout + done.stderr
 
 
 ACROSS = [("every", "retain"), ("every", "steal", "server"), ("large",)]
