@@ -41,6 +41,8 @@ QUIET = {
 }
 QUIET_PROGRAM = "Hartree-Fock, benzene"
 
+LARGE = 76800  # cores; the cost of such simulations is shown
+
 INPUTS = (
     ("protocol", "the library's code", "`libs/tasks`, listed in `sim/simulation.hpp`"),
     ("cores of a node", "24, 16, 4", "the paper, section 7. All run tasks"),
@@ -219,6 +221,22 @@ def scaled(work: Path, errors: Errors) -> tuple[str, list[Line]]:
     return table((*head, "steals", "the paper"), rows), all_lines
 
 
+def costs(work: Path) -> str:
+    """The time and the memory of the largest simulations."""
+    rows = []
+    for run in scale.runs():
+        found = iterations(work, run.name)
+        cost = [line for line in scale.lines(work, run.name) if line["kind"] == "cost"]
+        if not found or not cost or found[0]["cores"] < LARGE:
+            continue
+        minutes = f"{cost[0]['cpu_s'] / 60:.1f}"
+        memory = f"{cost[0]['memory_mb'] / 1024:.1f}"
+        tasks = f"{found[0]['run']:,}"
+        rows.append((run.words[2], f"{found[0]['cores']:,}", tasks, len(found), minutes, memory))
+    head = ("problem", "cores", "tasks", "iterations", "minutes of a core", "memory, GB")
+    return table(head, rows)
+
+
 def missing(work: Path) -> str:
     names = [f"`{run.name}`" for run in scale.runs() if not (work / f"{run.name}.jsonl").exists()]
     return "Listed in `scale.py` but not run: " + ", ".join(names) + "." if names else ""
@@ -274,6 +292,7 @@ def page(work: Path, folder: Path) -> str:
         "TABLE3": table3(work),
         "CAP": cap(work),
         "RUNS": runs,
+        "COSTS": costs(work),
         "AUTO": automatic(folder),
     }
     for name, text in parts.items():

@@ -8,6 +8,7 @@ repeated. `results.py` calls this module and writes the page.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import time
 from collections.abc import Iterator
@@ -57,20 +58,35 @@ def runs() -> Iterator[Run]:
     yield _iterations("hf-be512-20", "intrepid", 1000000, "retain", 1)
 
 
+def _call(words: list[str], out: Path) -> Line:
+    """Runs the program with its output in a file. Returns the cost of the call."""
+    start = time.monotonic()
+    with out.open("w") as file:
+        process = subprocess.Popen(words, stdout=file)
+        _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, words)
+    return {
+        "kind": "cost",
+        "wall_s": round(time.monotonic() - start, 1),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 1),
+        "memory_mb": round(usage.ru_maxrss / 1024),
+    }
+
+
 def run_all(program: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
     for run in runs():
         file = out / f"{run.name}.jsonl"
         if file.exists():
             continue
-        start = time.monotonic()
-        done = subprocess.run(
-            [str(program), *run.words], capture_output=True, text=True, check=True
-        )
         part = file.with_suffix(".part")
-        part.write_text(done.stdout)
+        cost = _call([str(program), *run.words], part)
+        with part.open("a") as lines_of_run:
+            lines_of_run.write(json.dumps(cost) + "\n")
         part.rename(file)
-        print(f"{run.name}: {time.monotonic() - start:.0f} s", flush=True)
+        print(f"{run.name}: {cost['cpu_s']:.0f} s, {cost['memory_mb']} MB", flush=True)
 
 
 def lines(out: Path, name: str) -> list[Line]:

@@ -8,13 +8,13 @@
 namespace mh::tasks {
 
 std::size_t Survivor::bytes(const NodeShape& shape) {
-  return Lifelines::bytes(shape.count) + Ledger::bytes(shape.count, shape.capacity);
+  return Lifelines::bytes(shape.count) + TaskStates::bytes(shape.count, shape.capacity);
 }
 
 Survivor::Survivor(std::byte* memory, NodeMemory& deques, Adopt adopt)
     : deques_(deques),
       lines_(memory, deques.shape().rank, deques.shape().count),
-      ledger_(memory + Lifelines::bytes(deques.shape().count), deques.shape().rank,
+      states_(memory + Lifelines::bytes(deques.shape().count), deques.shape().rank,
               deques.shape().count, deques.shape().capacity),
       adopt_(std::move(adopt)) {
   own_.reserve(deques.shape().capacity);  // so that added() needs no memory
@@ -22,8 +22,8 @@ Survivor::Survivor(std::byte* memory, NodeMemory& deques, Adopt adopt)
 }
 
 void Survivor::added() {
-  own_.push_back(ledger_.added(lines_.own()));
-  ledger_.add();
+  own_.push_back(states_.added(lines_.own()));
+  states_.add();
 }
 
 // --- meetings -----------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ Survivor::Meeting Survivor::at_end() {
 void Survivor::begin(bool steal) {
   steal_ = steal;
   looks_ = taken_ = 0;
-  returned_ = ledger_.returned();
+  returned_ = states_.returned();
   parts_.clear();
   for (std::uint32_t i = 0; i < lines_.ranks(); ++i) {
     const std::uint32_t rank = (lines_.own() + i) % lines_.ranks();
@@ -64,7 +64,7 @@ void Survivor::begin(bool steal) {
 }
 
 bool Survivor::claim(Place place, TaskBytes task) {
-  if (!ledger_.claim(place.part, place.slot)) return false;
+  if (!states_.claim(place.part, place.slot)) return false;
   claimed_ = place;
   std::memcpy(task.bytes, at(place), deques_.shape().stride);
   return true;
@@ -95,7 +95,7 @@ bool Survivor::take_own(TaskBytes task) {
 }
 
 bool Survivor::take_from(Part& part, TaskBytes task) {
-  const std::uint64_t added = ledger_.added(part.rank);
+  const std::uint64_t added = states_.added(part.rank);
   for (; part.ready_from < added; ++part.ready_from) {
     if (claim({part.rank, part.ready_from}, task)) return true;
   }
@@ -104,32 +104,32 @@ bool Survivor::take_from(Part& part, TaskBytes task) {
 
 // Tasks that were running are ready again, so this rank looks at them once more.
 void Survivor::see_returned() {
-  const std::uint64_t returned = ledger_.returned();
+  const std::uint64_t returned = states_.returned();
   if (returned == returned_) return;
   returned_ = returned;
   for (Part& part : parts_) part.ready_from = part.ended_to;
 }
 
 void Survivor::end() {
-  ledger_.end(claimed_->part, claimed_->slot);
+  states_.end(claimed_->part, claimed_->slot);
   claimed_.reset();
 }
 
 bool Survivor::all_ended() {
-  for (Part& part : parts_) part.added = ledger_.added(part.rank);
+  for (Part& part : parts_) part.added = states_.added(part.rank);
   for (Part& part : parts_) {
-    while (part.ended_to < part.added && ledger_.has_ended(part.rank, part.ended_to)) {
+    while (part.ended_to < part.added && states_.has_ended(part.rank, part.ended_to)) {
       ++part.ended_to;
     }
     if (part.ended_to < part.added) return false;
   }
   return std::ranges::all_of(
-      parts_, [this](const Part& part) { return part.added == ledger_.added(part.rank); });
+      parts_, [this](const Part& part) { return part.added == states_.added(part.rank); });
 }
 
 void Survivor::clear() {
   own_.clear();
-  ledger_.clear();
+  states_.clear();
 }
 
 // --- losses -------------------------------------------------------------------------------------
@@ -144,14 +144,14 @@ void Survivor::save_if_dead(std::uint32_t rank) {
   if (!lines_.inherit(rank)) return;
   if (lines_.is_lost(rank)) return;  // an earlier heir, dead now, has saved all
   for (const Part& part : parts_) adopt_from(part.rank, rank);
-  ledger_.give_back(rank);
+  states_.give_back(rank);
   lines_.report(rank, Loss::saved);
 }
 
 void Survivor::adopt_from(std::uint32_t part, std::uint32_t dead) {
-  const std::uint64_t added = ledger_.added(part);
+  const std::uint64_t added = states_.added(part);
   for (std::uint64_t slot = 0; slot < added; ++slot) {
-    if (ledger_.adopt(part, slot, dead)) adopt_(at({part, slot}));
+    if (states_.adopt(part, slot, dead)) adopt_(at({part, slot}));
   }
 }
 

@@ -2,9 +2,9 @@
 // A rank of a collection that survives the loss of ranks (Config::survive_loss), on one node.
 //
 // No message is sent and no lock is held, so the survivors need nothing of a dead rank. Tasks stay
-// in their slots (ledger.hpp). A rank takes the newest task of its own part, and without own tasks
-// the oldest ready task of another part. A rank may take tasks of a lost rank's part even where the
-// balancer lets nobody steal.
+// in their slots (task_states.hpp). A rank takes the newest task of its own part, and without own
+// tasks the oldest ready task of another part. A rank may take tasks of a lost rank's part even
+// where the balancer lets nobody steal.
 //
 // End: all tasks of all parts have ended, and no number of added tasks has changed meanwhile. Only
 // a running task can add tasks, so nothing can change after that.
@@ -22,9 +22,9 @@
 #include <optional>
 #include <vector>
 
-#include "tasks/ledger.hpp"
 #include "tasks/lifelines.hpp"
 #include "tasks/node_memory.hpp"
+#include "tasks/task_states.hpp"
 
 namespace mh::tasks {
 
@@ -97,12 +97,12 @@ class Survivor {
 
   NodeMemory& deques_;
   Lifelines lines_;
-  Ledger ledger_;
+  TaskStates states_;
   Adopt adopt_;
   std::vector<Part> parts_;  // of the ranks that were not lost at the start, from the own one on
   std::vector<std::uint64_t> own_;  // slots of the own part that this rank has not claimed
   std::optional<Place> claimed_;
-  std::uint64_t returned_ = 0;  // Ledger::returned() when ready_from was valid
+  std::uint64_t returned_ = 0;  // TaskStates::returned() when ready_from was valid
   std::uint32_t looks_ = 0;     // into parts of other ranks
   std::uint32_t taken_ = 0;     // from parts of other ranks
   bool steal_ = true;
@@ -112,9 +112,9 @@ template <class Take>
 void Survivor::each_left(Take take) {
   for (const Part& part : parts_) {
     if (!lines_.is_lost(part.rank)) continue;
-    const std::uint64_t added = ledger_.added(part.rank);
+    const std::uint64_t added = states_.added(part.rank);
     for (std::uint64_t slot = 0; slot < added; ++slot) {
-      if (ledger_.ended_here(part.rank, slot)) take(at({part.rank, slot}));
+      if (states_.ended_here(part.rank, slot)) take(at({part.rank, slot}));
     }
   }
 }

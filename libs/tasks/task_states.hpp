@@ -29,14 +29,14 @@
 
 namespace mh::tasks {
 
-class Ledger {
+class TaskStates {
  public:
   static std::size_t bytes(std::uint32_t ranks, std::uint64_t capacity) {
     return kCacheLine + ranks * part_bytes(capacity);
   }
   // `memory`: bytes() long, aligned to a cache line. A rank makes its own part, rank 0 also the
   // common word; a rank uses the rest only after a barrier.
-  Ledger(std::byte* memory, std::uint32_t own, std::uint32_t ranks, std::uint64_t capacity)
+  TaskStates(std::byte* memory, std::uint32_t own, std::uint32_t ranks, std::uint64_t capacity)
       : returned_(reinterpret_cast<Number*>(memory)), own_(own) {
     if (own == 0) new (returned_) Number(0);
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
