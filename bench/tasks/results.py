@@ -233,6 +233,8 @@ def costs(work: Path) -> str:
         memory = f"{cost[0]['memory_mb'] / 1024:.1f}"
         tasks = f"{found[0]['run']:,}"
         rows.append((run.words[2], f"{found[0]['cores']:,}", tasks, len(found), minutes, memory))
+    if not rows:
+        return "Not recorded."
     head = ("problem", "cores", "tasks", "iterations", "minutes of a core", "memory, GB")
     return table(head, rows)
 
