@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rank 0 sends long messages to rank 1 while ranks 2 and 3 process a collection. Rank 2 has one
-// task, which polls from before the first message until the last one has arrived. Rank 3 has no
-// task. $ROUNDS is the number of messages.
+// task, which computes, and polls meanwhile, from before the first message until the last one has
+// arrived. Rank 3 has no task. $ROUNDS is the number of messages.
 #include <mpi.h>
 #include <unistd.h>
 
@@ -55,7 +55,10 @@ bool process(MPI_Comm comm) {
   const auto poll = *made->define<Poll>([](mh::tasks::Context&, const Poll&) noexcept {
     int flag = 0;
     MPI_Send(nullptr, 0, MPI_BYTE, 0, kBegin, MPI_COMM_WORLD);
-    while (flag == 0) MPI_Iprobe(1, kOver, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    while (flag == 0) {
+      for (volatile int i = 0; i < 200; i = i + 1) continue;
+      MPI_Iprobe(1, kOver, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
+    }
     MPI_Recv(nullptr, 0, MPI_BYTE, 1, kOver, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   });
   if (rank() == 2 && !made->add(poll, {0})) return false;

@@ -72,7 +72,7 @@ def test_tasks_that_wait_have_the_same_results(
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 @pytest.mark.under(*QUICK)
 def test_a_worker_without_tasks_copies_a_message_of_others(mpi: MpiBuild, helped: Arm) -> None:
-    """Rank 3 waits without tasks and copies chunks. Rank 2 polls, and copies none."""
+    """Rank 3 waits without tasks and copies chunks. Rank 2 computes and polls, and copies none."""
     program = built(mpi, HERE / "idle_workers_copy.cpp")
     for done, _ in longer_runs(mpi, helped, 4, program, {"MH_MEMORY": "cma"}):
         assert done.summary is not None
