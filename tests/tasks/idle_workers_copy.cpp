@@ -17,6 +17,7 @@ constexpr int kBytes = 4 << 20;
 constexpr int kData = 1;
 constexpr int kBegin = 2;
 constexpr int kOver = 3;
+const int kWork[2000] = {};  // read between two polls
 
 int rank() {
   int number = 0;
@@ -56,7 +57,7 @@ bool process(MPI_Comm comm) {
     int flag = 0;
     MPI_Send(nullptr, 0, MPI_BYTE, 0, kBegin, MPI_COMM_WORLD);
     while (flag == 0) {
-      for (volatile int i = 0; i < 200; i = i + 1) continue;
+      for (volatile const int* i = kWork; i != kWork + 2000; ++i) static_cast<void>(*i);
       MPI_Iprobe(1, kOver, MPI_COMM_WORLD, &flag, MPI_STATUS_IGNORE);
     }
     MPI_Recv(nullptr, 0, MPI_BYTE, 1, kOver, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
