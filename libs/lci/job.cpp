@@ -89,7 +89,7 @@ bool complete_rank(JobConfig& config) {
 // one process, so they need no launcher. Empty: the ranks cannot meet, and a message has said why.
 std::string default_root(const JobConfig& config, bool is_by_launcher) {
   const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
-  const std::string offered =
+  std::string offered =
       spread == detail::Spread::one_host ? std::string() : detail::offered_launcher();
   if (!offered.empty()) return offered;
   if (spread == detail::Spread::several_hosts) {
