@@ -6,6 +6,8 @@ and is replaced by a single line, or by several with a line marker: line numbers
 come once, in front, between line markers. Sections become a shared loop over a `switch`: `case`
 labels take the lines of the `section` directives.
 
+With `--share-loops` the parallel loops of the user's own OpenMP are found like `ws for`.
+
 OpenMP directives of the user are blanked unless the user asked for OpenMP, because the compiler
 gets OpenMP only for our directives. Declarations of reductions stay, for use in our clauses.
 """
@@ -23,6 +25,8 @@ from manyhands_compilers.places import Faults, fault, marker, place_of
 
 PRAGMA = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+ws\b([^\n]*)", re.MULTILINE)
 OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)
+OMP_LOOP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+parallel[ \t]+for\b", re.MULTILINE)
+MAY_BE_OMP_LOOP = re.compile(r"\bomp\s+parallel\s+for\b")
 SIMD = re.compile(r"\s*(simd|declare\s+simd|ordered\s+simd)\b")
 # Declarations that a reduction clause of ours may name; they do nothing by themselves.
 REDUCTION = re.compile(r"\s*declare\s+reduction\b")
@@ -36,6 +40,7 @@ TOKEN = re.compile(
 )
 HIDING = re.compile(rf"{RAW}|{COMMENT}|{QUOTED}|\d[\w.']*")
 MAY_HIDE = re.compile(r'R"[^()\\\s"]{0,16}\(')
+TEAM = "__mh_ws_team()"  # what OpenMP gives to a loop without num_threads
 PLACEHOLDER = "__mh_ws_section"
 
 
@@ -46,6 +51,7 @@ class Request(NamedTuple):
     clang: bool = False
     openmp: bool = False  # the user's own OpenMP stays
     openmp_simd: bool = False
+    share_loops: bool = False  # the user's own parallel loops, too
     definitions: bool = False  # #define lines stay, for the debugger
     preprocess: Callable[[str], str] = str  # runs -E over a few lines
 
@@ -56,8 +62,15 @@ class Found(NamedTuple):
     directive: Directive
 
 
-def has_directives(text: str) -> bool:
-    return "pragma" in text and PRAGMA.search(text) is not None
+def has_directives(text: str, share_loops: bool = False) -> bool:
+    if "pragma" not in text:
+        return False
+    return PRAGMA.search(text) is not None or (share_loops and OMP_LOOP.search(text) is not None)
+
+
+def may_have_omp_loops(text: str) -> bool:
+    """False when a text that is not preprocessed needs no preprocessing for them."""
+    return MAY_BE_OMP_LOOP.search(text) is not None
 
 
 def hidden(text: str) -> list[tuple[int, int]]:
@@ -71,8 +84,8 @@ def hidden(text: str) -> list[tuple[int, int]]:
 # --- one directive ----------------------------------------------------------------------------
 
 
-def mark(schedules: tuple[Schedule, Schedule], language: str) -> str:
-    """The number of threads: the library's answer, or 1 without the library."""
+def mark(schedules: tuple[Schedule, Schedule], language: str, alone: str) -> str:
+    """The number of threads: the library's answer, or `alone` without the library."""
 
     def as_long(chunk: str | None) -> str:
         if chunk is None or re.fullmatch(r"\d+", chunk):
@@ -80,13 +93,13 @@ def mark(schedules: tuple[Schedule, Schedule], language: str) -> str:
         return f"static_cast<long>({chunk})" if language == CXX else f"(long)({chunk})"
 
     values = [value for s in schedules for value in (str(s.kind), as_long(s.chunk))]
-    return f"num_threads(__mh_ws_mark ? __mh_ws_mark({', '.join(values)}) : 1)"
+    return f"num_threads(__mh_ws_mark ? __mh_ws_mark({', '.join(values)}) : {alone})"
 
 
 def openmp(directive: Directive, language: str) -> str:
     """The line that replaces the directive."""
     if directive.name in ("for", "sections"):
-        threads = mark(directives.shares(directive), language)
+        threads = mark(directives.shares(directive), language, TEAM if directive.is_omp else "1")
         clauses = f"{directives.team_schedule(directive)}{directives.kept(directive)}"
         return f"#pragma omp parallel for {threads} {clauses}"
     return f"#pragma omp {directive.name}" + "".join(f" {clause}" for clause in directive.clauses)
@@ -233,7 +246,33 @@ class Rewriting:
                 self.complain(match.start(), str(refused))
                 continue
             found.append(Found(match.start(), match.end(), directive))
-        return found
+        return sorted([*found, *self.omp_loops(found)]) if self.request.share_loops else found
+
+    def omp_loops(self, marked: list[Found]) -> list[Found]:
+        """The parallel loops of the user that can be shared: the outermost ones."""
+        all_omp = self.visible(OMP)
+        shared = [f for f in marked if f.directive.name in ("for", "sections")]
+        team = [m.start() for m in all_omp if directives.OMP_NEEDS_TEAM.match(m.group(1))]
+        team += [f.start for f in shared]
+        inside = [(f.start, self.end_of_shared(f)) for f in shared]
+        loops: list[Found] = []
+        for match in all_omp:
+            start, end = match.start(), end_of_loop(self.text, match.end())
+            directive = directives.parse_omp_loop(match.group(1), "c", self.request.clang)
+            if directive is None or end is None or any(start < at < end for at in team):
+                continue
+            if directives.ASKS_FOR_THREAD.search(self.text, start, end):
+                continue
+            if not any(first < start < (last or 0) for first, last in inside):
+                loops.append(Found(start, match.end(), directive))
+                inside.append((start, end))
+        return loops
+
+    def end_of_shared(self, found: Found) -> int | None:
+        if found.directive.name == "for":
+            return end_of_loop(self.text, found.end)
+        first = next(tokens(self.text, found.end), ("", 0))
+        return end_of_braces(self.text, first[1])
 
     def replace(self, found: Found, line: str) -> None:
         self.edits.append((found.start, found.end, line))
@@ -289,10 +328,7 @@ class Rewriting:
         if len(shared) < 2 and not (cancels and self.request.openmp):
             return
         for outer in shared:
-            end = end_of_loop(self.text, outer.end)
-            if outer.directive.name == "sections":
-                first = next(tokens(self.text, outer.end), ("", 0))
-                end = end_of_braces(self.text, first[1])
+            end = self.end_of_shared(outer)
             if end is not None:
                 self.check_inside(outer, end, shared, cancels)
 
@@ -367,6 +403,8 @@ class Rewriting:
         extern = 'extern "C"' if self.request.language == CXX else "extern"
         weak = "__attribute__((__weak__))"
         line = f"{extern} int __mh_ws_mark(int, long, int, long) {weak};"
+        if self.request.share_loops:
+            line += f' {extern} int {TEAM[:-2]}(void) __asm__("omp_get_max_threads");'
         if self.excludes:
             number = "(unsigned long long)"
             line += f" {extern} void __mh_ws_lock{number} {weak};"

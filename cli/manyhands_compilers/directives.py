@@ -22,6 +22,7 @@ SECTIONS_CLAUSES = LOOP_CLAUSES[:4]
 ATOMIC_CLAUSES = tuple(
     "read write update capture seq_cst acq_rel acquire release relaxed hint".split()
 )
+OMP_LOOP_CLAUSES = (*LOOP_CLAUSES[:4], "collapse", "shared", "default")
 NO_ARGUMENT = frozenset(ATOMIC_CLAUSES) - {"hint"}
 ONCE = frozenset(["schedule", "steal_schedule", "collapse"])
 KINDS = {"static": 1, "dynamic": 2, "guided": 3, "runtime": 4, "auto": 5}
@@ -63,6 +64,7 @@ class Clause(NamedTuple):
 class Directive(NamedTuple):
     name: str
     clauses: tuple[Clause, ...]
+    is_omp: bool = False  # `omp parallel for` or `omp parallel do` of the user
 
     def argument(self, name: str) -> str | None:
         return next((c.argument for c in self.clauses if c.name == name), None)
@@ -162,6 +164,31 @@ def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
     schedule(directive)
     steal_schedule(directive)
     return directive
+
+
+# A parallel loop of OpenMP; other directives within it that say that it must keep its own team.
+OMP_LOOP = {
+    "c": re.compile(r"\s*parallel\s+for\b"),
+    "fortran": re.compile(r"\s*parallel\s*do\b", re.IGNORECASE),
+}
+ASKS_FOR_THREAD = re.compile(r"\bomp_get_(thread_num|num_threads)\b", re.IGNORECASE)
+OMP_NEEDS_TEAM = re.compile(r"\s*(cancel|task|ordered|scan|barrier|master|masked)", re.IGNORECASE)
+
+
+def parse_omp_loop(text: str, language: str = "c", clang: bool = False) -> Directive | None:
+    """The shared loop that the directive in the text after `omp` can be; None if it must stay."""
+    match = OMP_LOOP[language].match(text)
+    if match is None:
+        return None
+    try:
+        clauses = clauses_of(text[match.end() :], language == "fortran")
+        for clause in clauses:
+            if clause.name not in OMP_LOOP_CLAUSES:
+                return None
+            check_argument(clause, clang)
+    except Refused:  # the compiler reports what OpenMP does not allow either
+        return None
+    return Directive("do" if language == "fortran" else "for", clauses, is_omp=True)
 
 
 def clauses_known(name: str) -> tuple[str, ...]:

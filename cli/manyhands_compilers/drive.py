@@ -43,11 +43,15 @@ class Unit:
 
 
 class Driver:
-    def __init__(self, kind: str, compiler: list[str], words: list[str], show: bool) -> None:
+    def __init__(
+        self, kind: str, compiler: list[str], words: list[str], show: bool, share: bool
+    ) -> None:
         self.compiler = compiler
         self.words = words
         self.show = show
         self.line = CommandLine(words, cxx=kind == "mhc++")
+        self.share_loops = share and self.line.openmp
+        self.warns = share and not self.line.openmp
         self.stdin: bytes | None = None  # set once it has been read
         self.workplace = process.Workplace(show)
         self.unclear = b""  # why a source could not be preprocessed
@@ -105,14 +109,17 @@ class Driver:
         if data is None or source.kind is None:
             return None
         text = data.decode("latin-1")
+        language = fortran if source.is_fortran else clike
+        if self.warns and language.may_have_omp_loops(text):
+            what = "--share-loops has no effect without -fopenmp"
+            print(f"{source.path}: warning: {what}", file=sys.stderr)
         if not source.kind.preprocessed:
             if not self.may_have_directives(text, source):
                 return None
             text = self.preprocessed(source)
         elif not text.startswith("# "):
             text = f"{marker((os.fsencode(source.path).decode('latin-1'), 1))}\n{text}"
-        language = fortran if source.is_fortran else clike
-        if not language.has_directives(text):
+        if not language.has_directives(text, self.share_loops):
             return None
         if self.show and not source.kind.preprocessed:
             print(shlex.join(self.preprocess_command(source, dependencies=True)))
@@ -132,9 +139,9 @@ class Driver:
     def may_have_directives(self, text: str, source: Input) -> bool:
         """False when there is no need to preprocess."""
         if source.is_fortran:
-            return "include" in text.lower() or fortran.has_directives(text)
+            return "include" in text.lower() or fortran.has_directives(text, self.share_loops)
         included = any(flag.startswith(("-include", "-imacros", "--i")) for flag in self.line.flags)
-        return included or "include" in text or "import" in text or "ws" in text
+        return included or "include" in text or "import" in text or "ws" in text or self.share_loops
 
     def preprocess_command(self, source: Input, dependencies: bool) -> list[str]:
         words = self.line.pick("other", "preprocess")
@@ -156,7 +163,7 @@ class Driver:
             return ""
         text = result.out.decode("latin-1")
         language = fortran if source.is_fortran else clike
-        if not language.has_directives(text):
+        if not language.has_directives(text, self.share_loops):
             return ""  # the compiler reports the error when it gets the source
         lines = result.err.splitlines(keepends=True)
         sys.stderr.buffer.write(b"".join(line for line in lines if UNUSED not in line))
@@ -221,6 +228,7 @@ class Driver:
             clang,
             self.line.openmp,
             self.line.openmp_simd,
+            self.share_loops,
             not clang and any(re.fullmatch(r"-g\w*3", flag) for flag in self.line.flags),
             lambda lines: self.expand(lines, language),
         )
@@ -229,10 +237,11 @@ class Driver:
 
     def fortran_unit(self, source: Input, text: str) -> Unit:
         assert source.kind is not None
+        find.check_fortran(self.compiler)
         self.write_fortran_dependencies(source)
         columns = fortran.columns(self.line.flags)
         request = fortran.Request(
-            source.kind.fixed, self.line.openmp, self.line.openmp_simd, columns
+            source.kind.fixed, self.line.openmp, self.line.openmp_simd, self.share_loops, columns
         )
         options = ["-ffixed-form" if source.kind.fixed else "-ffree-form", "-fopenmp"]
         folder = os.path.dirname(source.path)
@@ -338,7 +347,11 @@ class Driver:
 
     def needs(self) -> Needs:
         paths = [i.path for i in self.line.inputs if i.linkable]
-        paths += linking.archives(self.line.values("-l"), self.line.values("-L"))
+        passed = linking.passed_to_linker(self.line.pick("link"))
+        paths += [word for word in passed if not word.startswith("-")]
+        names = [*self.line.values("-l"), *(w[2:] for w in passed if w.startswith("-l"))]
+        folders = [*self.line.values("-L"), *(w[2:] for w in passed if w.startswith("-L"))]
+        paths += linking.archives(dict.fromkeys(names), folders)
         return linking.needs_of(paths)
 
     def link_words(self, needs: Needs) -> list[str]:

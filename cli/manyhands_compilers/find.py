@@ -105,6 +105,18 @@ def compiler(kind: str, mpi: str | None) -> list[str]:
     )
 
 
+def check_fortran(command: list[str]) -> None:
+    """Refuse Fortran compilers whose way to call OpenMP's run time is not known here."""
+    words = [*command, "--version"]
+    answer = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True).stdout
+    if b"GNU Fortran" not in answer:
+        name = next((line for line in os.fsdecode(answer).splitlines() if line), command[0])
+        raise NoCompiler(
+            f"{' '.join(command)} is '{name.strip()}', but shared loops of Fortran need gfortran: "
+            "set MH_FC=gfortran, or give --mpi an MPI whose mpifort calls it"
+        )
+
+
 def c_compiler() -> list[str]:
     """Any compiler for a few lines of C."""
     named = os.environ.get("MH_CC", "").split()

@@ -21,6 +21,7 @@ from manyhands_compilers.places import MARKER, Faults, fault, marker, unescaped
 from manyhands_compilers.units import Units
 
 DIRECTIVE = re.compile(r"^[ \t]*!\$ws\b|^[cC*]\$ws\b", re.MULTILINE | re.IGNORECASE)
+OMP_LOOP = re.compile(r"^(?:[ \t]*!|[cC*])\$omp[ \t]*parallel[ \t]*do\b", re.M | re.I)
 FREE = re.compile(r"[ \t]*!\$ws\b", re.IGNORECASE)
 # A directive is continued by column 6, as in every line of fixed form, or by column 5, right after
 # the sentinel. A letter in column 6 begins a directive, as in `!$ws do`.
@@ -31,15 +32,21 @@ SENTINEL = {
 }
 SIMD = re.compile(r"omp\s+(end\s+)?(simd|declare\s+simd|ordered\s+simd)\b", re.I)
 REDUCTION = re.compile(r"omp\s+declare\s+reduction\b", re.I)
+# A directive of OpenMP and its continuations, like FREE and FIXED.
+OMP = {
+    False: re.compile(r"[ \t]*!\$omp\b", re.I),
+    True: re.compile(r"[cC*!]\$omp([^\s0])?", re.I),
+}
 STRING = re.compile(r"""'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*\"""")
 PIECE = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*"|[\w.%$]+|\*\*|//|=>|::|.)""")
 VARIABLE = "mh_ws_section"
+MARKS = {"mark": "mh_ws_mark", "team": "mh_ws_mark_team"}  # the latter of the user's own loops
 INTERFACE = (
     "interface",
-    "function mh_ws_mark(k, c, tk, tc)",
-    "integer(4) :: mh_ws_mark, k, tk",
+    "function {0}(k, c, tk, tc)",
+    "integer(4) :: {0}, k, tk",
     "integer(8) :: c, tc",
-    "end function mh_ws_mark",
+    "end function {0}",
     "end interface",
 )
 LOCKS = (
@@ -52,7 +59,7 @@ LOCKS = (
     "end subroutine mh_ws_unlock",
     "end interface",
 )
-CALLS = re.compile(r"\bmh_ws_(mark|lock)\(")
+CALLS = re.compile(r"\bmh_ws_(mark|mark_team|lock)\(")
 MARGIN = "      "
 
 
@@ -62,11 +69,18 @@ class Request(NamedTuple):
     fixed: bool
     openmp: bool = False  # the user's own OpenMP stays
     openmp_simd: bool = False
+    share_loops: bool = False  # the user's own parallel loops, too
     columns: int = 72  # of fixed form; 0: no limit
 
 
-def has_directives(text: str) -> bool:
-    return "$" in text and DIRECTIVE.search(text) is not None
+def has_directives(text: str, share_loops: bool = False) -> bool:
+    if "$" not in text:
+        return False
+    return DIRECTIVE.search(text) is not None or (share_loops and may_have_omp_loops(text))
+
+
+def may_have_omp_loops(text: str) -> bool:
+    return OMP_LOOP.search(text) is not None
 
 
 def calls_us(text: str) -> bool:
@@ -87,19 +101,20 @@ def columns(flags: list[str]) -> int:
 # --- one directive ----------------------------------------------------------------------------
 
 
-def mark(schedules: tuple[Schedule, Schedule]) -> str:
+def mark(schedules: tuple[Schedule, Schedule], function: str) -> str:
     values: list[str] = []
     for schedule in schedules:
         chunk = schedule.chunk or "0"
         long = f"{chunk}_8" if chunk.isdigit() else f"int({chunk}, 8)"
         values += [f"{schedule.kind}_4", long]
-    return f"num_threads(mh_ws_mark({', '.join(values)}))"
+    return f"num_threads({function}({', '.join(values)}))"
 
 
 def openmp(directive: Directive) -> str:
     """The OpenMP directive, on one line of any length, without its sentinel."""
     if directive.name in ("do", "sections"):
-        threads = mark(directives.shares(directive))
+        function = MARKS["team" if directive.is_omp else "mark"]
+        threads = mark(directives.shares(directive), function)
         schedule = directives.team_schedule(directive)
         return f"parallel do {threads} {schedule}{directives.kept(directive)}"
     if directive.name in ("end do", "end sections"):
@@ -195,6 +210,7 @@ class Rewriting:
         self.atomic: Atomic | None = None
         self.statements = 0
         self.shared: tuple[int, int] | None = None  # depth and line of the shared loop we are in
+        self.omp_lines: range | None = None  # of the directive, if that loop was OpenMP's
         self.keeping = False  # an OpenMP directive of the user goes on
         self.pending = ""  # a statement that goes on
         self.pending_from = 0
@@ -219,6 +235,9 @@ class Rewriting:
             line = self.lines[at]
             if self.begins(line):
                 at = self.take_directive(at)
+                continue
+            if self.request.share_loops and OMP[self.request.fixed].match(line):
+                at = self.take_omp(at)
                 continue
             self.take_line(at, line)
             at += 1
@@ -288,6 +307,8 @@ class Rewriting:
         if self.pending.strip():
             self.add_to_atomic(without_comment(self.pending).strip(), last)
         text = STRING.sub("''", self.pending)
+        if directives.ASKS_FOR_THREAD.search(text):
+            self.leave_omp_loop()
         self.pending = ""
         for statement in without_comment(text).lower().split(";"):
             plain = re.sub(r"^\s*\d+\s+", "", statement).strip()
@@ -321,13 +342,45 @@ class Rewriting:
         except Refused as refused:
             self.complain(at, str(refused))
         if len(self.out[at]) != after - at and after < len(self.lines):
-            self.out[at].append(marker((self.places[after - 1][0], self.places[after - 1][1] + 1)))
+            self.out[at].append(self.marker_before(after))
         return after
 
-    def free_text(self, at: int) -> tuple[str, int]:
+    def take_omp(self, at: int) -> int:
+        """A directive of OpenMP, shared or left as it is; returns the line after it."""
+        if self.request.fixed:
+            self.end_statement(at - 1)
+        form = OMP[self.request.fixed]
+        text, after = (self.fixed_text if self.request.fixed else self.free_text)(at, form)
+        if directives.OMP_NEEDS_TEAM.match(text):
+            self.leave_omp_loop()
+        directive = directives.parse_omp_loop(text, "fortran")
+        if directive is None or self.shared or self.sections:
+            return after
+        self.declare("team")
+        self.shared, self.omp_lines = (self.units.depth, at), range(at, after)
+        self.units.labelled = False
+        for line in self.omp_lines:
+            self.out[line] = []
+        self.out[at] = continued(openmp(directive), self.request.fixed)
+        if len(self.out[at]) != after - at and after < len(self.lines):
+            self.out[at].append(self.marker_before(after))
+        return after
+
+    def marker_before(self, at: int) -> str:
+        file, line = self.places[at - 1]
+        return marker((file, line + 1))
+
+    def leave_omp_loop(self) -> None:
+        """Give the loop that was OpenMP's back to its own team: it holds what needs that."""
+        if self.shared and self.omp_lines:
+            for line in self.omp_lines:
+                self.out[line] = [self.lines[line]]
+            self.shared = self.omp_lines = None
+
+    def free_text(self, at: int, form: re.Pattern[str] = FREE) -> tuple[str, int]:
         text, goes_on = "", True
         while goes_on and at < len(self.lines):
-            match = FREE.match(self.lines[at])
+            match = form.match(self.lines[at])
             if match is None:
                 break
             part = without_comment(self.lines[at][match.end() :]).strip()
@@ -336,11 +389,11 @@ class Rewriting:
             at += 1
         return text, at
 
-    def fixed_text(self, at: int) -> tuple[str, int]:
+    def fixed_text(self, at: int, form: re.Pattern[str] = FIXED) -> tuple[str, int]:
         limit = self.request.columns or None
         text, begin = "", at
         while at < len(self.lines):
-            match = FIXED.match(self.lines[at])
+            match = form.match(self.lines[at])
             if match is None or (at > begin and match.group(1) is None):
                 break
             text += without_comment(self.lines[at][match.end() : limit]).strip("\r")
@@ -350,9 +403,11 @@ class Rewriting:
     def replaced(self, directive: Directive, at: int) -> list[str]:
         """The lines that replace the directive."""
         if directive.name in ("do", "sections"):
+            self.leave_omp_loop()
             self.check_nesting(directive, at)
             self.declare("mark")
         if directive.name == "do":
+            self.omp_lines = None
             self.shared = (self.units.depth, at)
             self.units.labelled = False
         if directive.name == "sections":
@@ -452,7 +507,8 @@ class Rewriting:
         return "\n".join(result)
 
     def declarations(self, names: set[str]) -> list[str]:
-        rows = list(INTERFACE) if "mark" in names else []
+        functions = [function for what, function in MARKS.items() if what in names]
+        rows = [row.format(function) for function in functions for row in INTERFACE]
         rows += LOCKS if "lock" in names else ()
         if "section" in names:
             rows.append(f"integer(4) :: {VARIABLE}")

@@ -9,6 +9,7 @@ is a function in C, compiled on demand.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 RUNTIME_NAMES = (b"__mh_ws_mark", b"GOMP_", b"__kmpc_")
@@ -23,6 +24,12 @@ HIDDEN int mh_ws_mark_(const int *k, const long long *c, const int *tk, const lo
 HIDDEN int mh_ws_mark_(const int *k, const long long *c, const int *tk, const long long *tc) {
   return __mh_ws_mark ? __mh_ws_mark(*k, (long)*c, *tk, (long)*tc) : 1;
 }
+extern int omp_get_max_threads(void) __attribute__((__weak__));
+HIDDEN int mh_ws_mark_team_(const int *k, const long long *c, const int *tk, const long long *tc);
+HIDDEN int mh_ws_mark_team_(const int *k, const long long *c, const int *tk, const long long *tc) {
+  if (!__mh_ws_mark && omp_get_max_threads) return omp_get_max_threads();
+  return mh_ws_mark_(k, c, tk, tc);
+}
 extern void __mh_ws_lock(unsigned long long) __attribute__((__weak__));
 extern void __mh_ws_unlock(unsigned long long) __attribute__((__weak__));
 HIDDEN void mh_ws_lock_(const long long *name);
@@ -34,6 +41,7 @@ HIDDEN void mh_ws_unlock_(const long long *name) {
   if (__mh_ws_unlock) __mh_ws_unlock((unsigned long long)*name);
 }
 #define ALIAS(name, of) extern HIDDEN __typeof__(of) name __attribute__((__alias__(#of)));
+ALIAS(mh_ws_mark_team, mh_ws_mark_team_) ALIAS(mh_ws_mark_team__, mh_ws_mark_team_)
 ALIAS(mh_ws_mark, mh_ws_mark_) ALIAS(mh_ws_mark__, mh_ws_mark_)
 ALIAS(mh_ws_lock, mh_ws_lock_) ALIAS(mh_ws_lock__, mh_ws_lock_)
 ALIAS(mh_ws_unlock, mh_ws_unlock_) ALIAS(mh_ws_unlock__, mh_ws_unlock_)
@@ -54,6 +62,32 @@ class Needs:
         self.openmp = self.openmp or any(name in data for name in RUNTIME_NAMES)
         rest = data.replace(C_NAMES, b"") if b"mh_ws_" in data else b""
         self.fortran = self.fortran or any(name in rest for name in FORTRAN_NAMES)
+
+
+MEMBER = 60  # bytes of a header: 16 of the name, 10 of the size from the 48th on
+
+
+def thin_members(path: str, data: bytes) -> list[str]:
+    """The files of a thin archive, which holds their names only."""
+    folder, names, found, at = os.path.dirname(path), b"", [], 8
+    while at + MEMBER <= len(data):
+        name, size = data[at : at + 16].rstrip(), int(data[at + 48 : at + 58])
+        at += MEMBER
+        if name == b"//":
+            names = data[at : at + size]
+        if name in (b"/", b"//", b"/SYM64/"):  # the contents of these are in the archive
+            at += size + size % 2
+        else:
+            number = re.match(rb"/(\d+)", name)
+            rest = names[int(number.group(1)) :] if number else name
+            found.append(os.path.join(folder, os.fsdecode(rest.split(b"/\n")[0].rstrip(b"/"))))
+    return found
+
+
+def passed_to_linker(words: Iterable[str]) -> list[str]:
+    """The words of the linker that are in `-Wl,...` and behind `-Xlinker`."""
+    parts = [word[4:].split(",") if word.startswith("-Wl,") else [word] for word in words]
+    return [part for each in parts for part in each if part != "-Xlinker"]
 
 
 def archives(names: Iterable[str], folders: list[str]) -> list[str]:
@@ -78,9 +112,12 @@ def read(path: str) -> bytes:
             magic = file.read(20)
             shared = magic[:4] == b"\x7fELF" and magic[16:17] in (b"\x02", b"\x03")
             known = magic[:4] == b"\x7fELF" or magic[:8] in (b"!<arch>\n", b"!<thin>\n")
-            return magic + file.read() if (known or magic[:2] == b"BC") and not shared else b""
+            data = magic + file.read() if (known or magic[:2] == b"BC") and not shared else b""
     except OSError:
         return b""
+    if magic[:8] == b"!<thin>\n":
+        return b"".join(read(member) for member in thin_members(path, data) if member != path)
+    return data
 
 
 def needs_of(paths: Iterable[str]) -> Needs:

@@ -12,7 +12,7 @@ from typing import NoReturn
 from manyhands_unix import __version__, streams
 
 HELP = """\
-usage: {kind} [--mpi mpich|openmpi|PATH] [--show] WORDS...
+usage: {kind} [--mpi mpich|openmpi|PATH] [--share-loops] [--show] WORDS...
 
 Compiles {language} with an MPI's compiler and understands `{pragma}` directives:
 loops whose iterations waiting ranks of the same machine may take under
@@ -22,6 +22,7 @@ called as it stands.
   --mpi mpich      the compiler of that MPI; also openmpi, or the path of
                    an mpicc. Without it: {variable} if it is set (a plain compiler
                    will do), or {mpicc} on the PATH
+  --share-loops    share loops of OpenMP without a schedule, too; needs -fopenmp
   --show           print the commands instead of running them
   --version        the versions of the compiler and of Manyhands
   --help           this text (--help=KIND is the compiler's)
@@ -41,7 +42,7 @@ class Own:
 
     def __init__(self, words: list[str]) -> None:
         self.mpi: str | None = None
-        self.show = self.help = self.version = False
+        self.show = self.help = self.version = self.share_loops = False
         self.rest: list[str] = []
         following = iter(words)
         for word in following:
@@ -51,8 +52,8 @@ class Own:
                 self.mpi = word[6:]
             elif word.startswith("-X"):
                 self.rest += [word, *[value for value in [next(following, None)] if value]]
-            elif word in ("--show", "--help", "--version"):
-                setattr(self, word[2:], True)
+            elif word in ("--show", "--help", "--version", "--share-loops"):
+                setattr(self, word[2:].replace("-", "_"), True)
             else:
                 self.rest.append(word)
 
@@ -82,7 +83,7 @@ def run(kind: str, words: list[str]) -> int:
         command = find.compiler(kind, own.mpi)
         from manyhands_compilers import drive
 
-        return drive.Driver(kind, command, own.rest, own.show).run()
+        return drive.Driver(kind, command, own.rest, own.show, own.share_loops).run()
     except find.NoCompiler as problem:
         fail(kind, str(problem))
 
