@@ -315,6 +315,8 @@ class Rewriting:
             if plain:
                 self.statements += 1
                 self.units.statement(plain, self.pending_from, last)
+        if self.units.labelled:
+            self.leave_omp_loop()  # where a loop ends at a label, its body is not searched
         if self.shared and (self.units.labelled or self.units.depth <= self.shared[0]):
             ended = self.units.labelled or re.match(r"\s*(\d+\s+)?end\s*do\b", text, re.I)
             self.shared = None if ended else self.shared

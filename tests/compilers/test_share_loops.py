@@ -74,7 +74,7 @@ def test_fortran_loops_in_both_forms() -> None:
     assert "!$omp parallel do num_threads(mh_ws_mark_team(0_4, 0_8, 0_4, 0_8))" in free
     assert "private(j)" in free and "function mh_ws_mark_team" in free
     for mark in ("c$omp", "!$OMP", "*$omp"):
-        loop = "      do 10 i = 1, n\n 10   continue"
+        loop = "      do i = 1, n\n      end do"
         text = f"      x = 1\n{mark} paralleldo\n{mark}& private(j)\n{loop}"
         rewritten = fort(text, fixed=True)
         assert "mh_ws_mark_team(" in rewritten and "private(j)" in rewritten
@@ -85,6 +85,8 @@ def test_fortran_loops_that_stay() -> None:
     loop = "!$omp parallel do\ndo i = 1, n\n{}\nend do\n!$omp end parallel do\n"
     for inner in ("!$omp cancel do", "k = omp_get_thread_num()", "!$ws do\ndo j = 1, n\nend do"):
         assert loop.format(inner)[:30] in fort("x = 1\n" + loop.format(inner))
+    labelled = "      x = 1\n!$omp parallel do\n      do 10 i = 1, n\n 10   continue\n"
+    assert fort(labelled, fixed=True).count("!$omp parallel do\n") == 1
     nested = fort("x = 1\n" + loop.format(loop.format("x = 1")) + loop.format(""))
     assert nested.count("mh_ws_mark_team(0") == 2 and nested.count("!$omp parallel do\n") == 1
 
