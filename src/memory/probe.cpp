@@ -10,11 +10,12 @@
 #include <array>
 #include <atomic>
 #include <charconv>
-#include <fstream>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/kernel_file.hpp"
 
 namespace mh::memory {
 namespace {
@@ -24,13 +25,6 @@ constexpr std::uint64_t kInitialPidNamespace = 0xEFFFFFFCU;  // PROC_PID_INIT_IN
 std::uint64_t inode_of(const char* path) {
   struct stat status {};
   return ::stat(path, &status) == 0 ? static_cast<std::uint64_t>(status.st_ino) : 0;
-}
-
-std::string first_line(const std::string& path) {
-  std::ifstream file(path);
-  std::string line;
-  std::getline(file, line);
-  return line;
 }
 
 template <class T>

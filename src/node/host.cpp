@@ -1,48 +1,40 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "node/host.hpp"
 
-#include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <string_view>
+#include <functional>
+#include <string>
 
-#include "base/fd.hpp"
+#include "base/kernel_file.hpp"
 
 namespace mh::node {
 namespace {
 
-// FNV-1a over several texts. A text that cannot be read makes the hash unknown.
-class TextHash {
- public:
-  void add(const char* text, ssize_t length) {
-    if (length <= 0) known_ = false;
-    for (const char letter :
-         std::string_view(text, static_cast<std::size_t>(std::max<ssize_t>(length, 0))))
-      hash_ = (hash_ ^ static_cast<unsigned char>(letter)) * 0x100000001b3ULL;
-    hash_ *= 0x100000001b3ULL;  // the end of a text counts
-  }
-  [[nodiscard]] std::uint64_t value() const { return known_ ? hash_ : 0; }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325ULL;
-  bool known_ = true;
-};
+// The text of a symbolic link; empty if it cannot be read.
+std::string link_text(const char* path) {
+  std::array<char, 64> text{};
+  const ssize_t length = ::readlink(path, text.data(), text.size());
+  return length > 0 ? std::string(text.data(), static_cast<std::size_t>(length)) : std::string();
+}
 
 }  // namespace
 
 std::uint64_t host_identity() {
-  std::array<char, 256> text{};
-  TextHash hash;
-  const Fd boot(::open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  hash.add(text.data(), boot.valid() ? ::read(boot.get(), text.data(), text.size()) : -1);
-  const bool has_name = ::gethostname(text.data(), text.size() - 1) == 0;
-  hash.add(text.data(), has_name ? static_cast<ssize_t>(std::string_view(text.data()).size()) : -1);
+  std::string all;
+  for (const char* file : {"/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/hostname"}) {
+    const std::string line = first_line(file);
+    if (line.empty()) return 0;
+    all += line + '\n';
+  }
   for (const char* space : {"/proc/self/ns/pid", "/proc/self/ns/net", "/proc/self/ns/ipc",
-                            "/proc/self/ns/uts", "/proc/self/ns/user", "/proc/self/ns/mnt"})
-    hash.add(text.data(), ::readlink(space, text.data(), text.size()));
-  return hash.value();
+                            "/proc/self/ns/uts", "/proc/self/ns/user", "/proc/self/ns/mnt"}) {
+    const std::string text = link_text(space);
+    if (text.empty()) return 0;
+    all += text + '\n';
+  }
+  return std::hash<std::string>()(all);
 }
 
 }  // namespace mh::node

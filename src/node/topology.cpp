@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdlib>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/kernel_file.hpp"
 
 namespace mh::node {
 namespace {
@@ -67,14 +68,6 @@ std::size_t last_cache(hwloc_topology_t machine) {
     }
   }
   return 0;
-}
-
-// The first line of a file of the kernel; empty if it cannot be read.
-std::string first_line(const std::string& path) {
-  std::string line;
-  std::ifstream file(path);
-  std::getline(file, line);
-  return line;
 }
 
 // The topology of a machine with one NUMA node, by two files of the kernel. hwloc takes 4 to 15 ms,

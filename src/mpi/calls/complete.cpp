@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Wait, MPI_Waitany, MPI_Waitsome, MPI_Test* and MPI_Cancel.
 //
-// A wait is a loop over the corresponding test of the library. If any started receive
-// may get an RTS header, the call records the handles before the library clears them, and passes
-// every completed request to rndv::complete().
+// A wait is a loop over the corresponding test of the library. If any started receive may
+// get an RTS header, the call records the handles before the library clears them, and passes every
+// completed request to rndv::complete().
 #include "mpi/calls/completion.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/compat/message.hpp"

@@ -302,7 +302,7 @@ void await_everyone() {
 }
 
 void make_communicators() {
-  const MPI_Comm shared = ranks_of_host();
+  MPI_Comm shared = ranks_of_host();
   int rank = 0;
   int size = 0;
   real.Comm_rank(shared, &rank);
@@ -313,8 +313,7 @@ void make_communicators() {
   if (nodes > 1) {
     const auto color = static_cast<int>(static_cast<std::uint64_t>(rank) * nodes / ranks);
     real.Comm_split(shared, color, rank, &detail::config.node_comm);
-    MPI_Comm whole = shared;
-    real.Comm_free(&whole);
+    real.Comm_free(&shared);
   }
   real.Comm_dup(MPI_COMM_SELF, &detail::config.self_comm);
   real.Comm_set_errhandler(config.node_comm, MPI_ERRORS_RETURN);
