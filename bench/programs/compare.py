@@ -9,6 +9,7 @@ The arms of a round run one after the other, and each round begins with another 
 * *plain* has a profile and no help: bare against plain shows what the profile costs.
 * *default* has the default settings.
 * *all* has everything that can be switched on.
+* *traced* (with `--traced`) has the default settings and a trace: compare it with *default*.
 
 Each arm has to print the same results. A sign test says whether a ratio differs from 1. The command
 needs a quiet machine and build/lib. It names the programs that are not installed.
@@ -47,6 +48,7 @@ ARMS: dict[str, dict[str, str]] = {
     "default": {"LD_PRELOAD": f"{HEAP}:{FRONT}"},
     "all": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "on", "MH_OPENMP": "1"},
 }
+TRACED = {"traced": {**ARMS["default"], "MH_TRACE": "trace"}}  # a folder beside the input
 RANKS = 2
 LIMIT_S = 300
 CERTAIN = 0.05  # of a two-sided sign test
@@ -140,6 +142,8 @@ def row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
     for field in ("mpi_s", "transfer_s", "waiting_s"):
         cells.append(f"{1e3 * median_of(arms['plain'], field):.0f}")
         cells += [ratio_text(values(arm, field), values("plain", field)) for arm in HELPED]
+    if "traced" in arms:
+        cells.append(ratio_text(values("traced", "wall_s"), values("default", "wall_s")))
     same = all(sample.results == arms["bare"][0].results for of in arms.values() for sample in of)
     return [*cells, "same" if same else "DIFFER"]
 
@@ -162,6 +166,8 @@ def table() -> Table:
         made.add_column(name, justify="right")
         made.add_column("", justify="right")
         made.add_column("", justify="right")
+    if "traced" in ARMS:
+        made.add_column("traced", justify="right")
     made.add_column("results")
     return made
 
@@ -193,6 +199,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", metavar="NAME", help="programs whose names contain this")
+    parser.add_argument("--traced", action="store_true", help="a fifth arm, with a trace")
     parser.add_argument("--json", type=Path, help="file for all samples")
     parsed = parser.parse_args()
     if parsed.rounds < 1:
@@ -205,6 +212,8 @@ def options() -> argparse.Namespace:
 
 def main() -> None:
     chosen = options()
+    if chosen.traced:
+        ARMS.update(TRACED)
     wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
     if not wanted:
         sys.exit(f"no program is named like '{chosen.only}': {', '.join(p.name for p in PROGRAMS)}")

@@ -4,8 +4,9 @@
 // A rank that only polls waits, and can help others as in a wait. A rank that computes between two
 // polls needs its core. The clock is read once in kPolls failed polls. The polls of a *stretch*
 // follow each other without a pause. Once a stretch has lasted, the caller measures how long a poll
-// takes by itself: in a pure stretch the period of the polls is about that time. Threads: pure
-// arithmetic on ticks; an instance per thread, not thread-safe.
+// takes by itself: in a pure stretch the period of the polls is about that time. A step of help
+// that finds nothing is followed by a rest, so such steps take at most a 64th of the program's
+// time. Threads: pure arithmetic on ticks; an instance per thread, not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -32,7 +33,7 @@ class PollingStretch {
   Verdict look(std::uint64_t now) {
     period_ = (now - left_) / kPolls;
     if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
-    if (now < counts_from_) return Verdict::works;
+    if (now < counts_from_ || now < rests_until_) return Verdict::works;
     return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
   }
 
@@ -47,10 +48,15 @@ class PollingStretch {
     return false;
   }
 
+  // A step of help took `ticks` and found nothing.
+  void rest(std::uint64_t ticks, std::uint64_t now) { rests_until_ = now + kRest * ticks; }
+
   // The caller returns to the program.
   void leave(std::uint64_t now) { left_ = now; }
 
  private:
+  static constexpr std::uint64_t kRest = 63;  // in lengths of the step before
+
   void restart(std::uint64_t now) {
     counts_from_ = std::max(counts_from_, now + limits_.lasts);
     pure_period_ = 0;
@@ -59,6 +65,7 @@ class PollingStretch {
   Limits limits_;
   std::uint64_t left_ = 0;
   std::uint64_t counts_from_ = 0;
+  std::uint64_t rests_until_ = 0;
   std::uint64_t period_ = 0;       // ticks from poll to poll, in the last kPolls
   std::uint64_t pure_period_ = 0;  // the longest period of a pure stretch; 0: not known
 };

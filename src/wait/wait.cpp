@@ -327,10 +327,14 @@ std::uint64_t measure_poll(detail::Predicate poll) {
 }
 
 // Makes a step of a wait without a spin: the rank has polled for a while. True if something came.
-bool help_between_polls(detail::Predicate poll) {
-  WaitScope scope(ticks(), 0);
-  const bool came = scope.step() && poll();
+bool help_between_polls(PollingStretch& stretch, detail::Predicate poll) {
+  const std::uint64_t begin = ticks();
+  WaitScope scope(begin, 0);
+  const bool helped = scope.step();
+  const bool came = helped && poll();
   scope.end();
+  const std::uint64_t end = ticks();
+  if (!helped) stretch.rest(end - begin, end);
   return came;
 }
 
@@ -424,7 +428,7 @@ bool help_if_polling(Predicate poll) {
     if (alone == 0) return true;
     verdict = stretch.is_pure(alone, ticks()) ? Verdict::only_polls : Verdict::works;
   }
-  const bool came = verdict == Verdict::only_polls && help_between_polls(poll);
+  const bool came = verdict == Verdict::only_polls && help_between_polls(stretch, poll);
   stretch.leave(ticks());
   return came;
 }

@@ -35,8 +35,8 @@ def _words(each: dict[str, float]) -> tuple[list[int], list[int]]:
     times = [_ticks(each.get(name, 0)) for name in ("extent_s", "transfer_s", "waiting_s")]
     size, count = int(each.get("bytes", 0)), int(each.get("count", 1))
     numbers = [START_TICKS + _ticks(each["begin_s"]), *times, size, int(each.get("peer", NO_PEER))]
-    rest = [count, int(each.get("call", NO_CALL)), each["kind"], int(each.get("detail", 0)), 0]
-    return [*numbers, *rest], [1, count, size, *times]
+    rest = [count, int(each.get("call", NO_CALL)), each["kind"], int(each.get("detail", 0))]
+    return [*numbers, *rest, int(each.get("cpu", 0))], [1, count, size, *times]
 
 
 def write_rank(

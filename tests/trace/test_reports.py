@@ -132,6 +132,39 @@ def test_merged_segments_keep_their_sums_and_the_widest_gaps() -> None:
     assert sum(each.bytes for each in few) == 25
 
 
+def spans(segments: list[Segment]) -> list[tuple[float, float, int | None]]:
+    return [(round(each.begin, 6), round(each.end, 6), each.rank) for each in segments]
+
+
+def test_a_rank_that_moves_is_present_on_two_cores(tmp_path: Path) -> None:
+    first = [call(1, 0.5, 0, cpu=0), call(4, 0.5, 0, cpu=1), call(6, 0.5, 0, cpu=1)]
+    write_rank(tmp_path, 0, 2, first, 10.0)
+    write_rank(tmp_path, 1, 2, [call(2, 0, 3, cpu=1)], 9.0)
+    zero, one = read(tmp_path).cores
+    assert (zero.host, zero.cpu, one.cpu) == ("host", 0, 1)
+    assert spans(zero.present) == [(0, 4, 0)]
+    assert spans(one.present) == [(0, 9, 1), (4, 10, 0)]
+    assert [each.rank for each in one.calls] == [1, 0, 0]
+
+
+def test_a_lent_core_shows_its_borrower_which_does_not_move(tmp_path: Path) -> None:
+    chunk = event("on_lent_core", 2, 1, bytes=100, cpu=1)
+    write_rank(tmp_path, 0, 2, [call(1, 0.5, 0), chunk, call(4, 0.5, 0)], 5.0)
+    write_rank(tmp_path, 1, 2, [call(1, 0, 3, cpu=1)], 5.0)
+    zero, one = read(tmp_path).cores
+    assert spans(zero.present) == [(0, 5, 0)]
+    assert spans(one.present) == [(0, 5, 1)]
+    assert spans(one.help) == [(2, 3, 0)]
+
+
+def test_cores_have_no_rows_where_each_rank_has_a_core_to_itself(tmp_path: Path) -> None:
+    for rank in (0, 1):
+        write_rank(tmp_path, rank, 2, [call(1, 1, 0, cpu=rank)], 5.0)
+    run = read(tmp_path)
+    assert run.cores == []
+    assert "by core" not in page.html([run])
+
+
 def test_the_page_needs_no_network_and_has_the_numbers(folder: Path) -> None:
     text = page.html([read(folder)])
     outside = re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?[^"')\s>]+""", text)

@@ -16,8 +16,9 @@ from typing import Any
 
 from manyhands.profiling.advice import percent
 from manyhands.trace import findings
+from manyhands.trace.cores import CoreLane
 from manyhands.trace.run import Rank, Run
-from manyhands.trace.timeline import Segment
+from manyhands.trace.timeline import Lane, Segment
 from manyhands.units import size_text
 
 MOST_CALLS = 20
@@ -182,36 +183,64 @@ def _segment(each: Segment, unit: float, names: dict[str, int]) -> list[int]:
     numbers = (each.begin, each.end - each.begin, each.transfer, each.waiting)
     name = names.setdefault(each.name, len(names))
     peer = -1 if each.peer is None else each.peer
-    return [*(round(number / unit) for number in numbers), name, peer, each.count, each.bytes]
+    rank = -1 if each.rank is None else each.rank
+    times = (round(number / unit) for number in numbers)
+    return [*times, name, peer, each.count, each.bytes, rank]
 
 
-def _lanes(rank: Rank, unit: float, names: dict[str, int]) -> dict[str, Any]:
-    lanes = {"calls": rank.lane.calls, "help": rank.lane.help, "loops": rank.lane.loops}
-    return {
-        "rank": rank.rank,
-        "end": round(rank.elapsed_s / unit),
-        **{key: [_segment(each, unit, names) for each in lane] for key, lane in lanes.items()},
-    }
+def _lanes(lane: Lane, unit: float, names: dict[str, int]) -> dict[str, Any]:
+    lanes = {"calls": lane.calls, "help": lane.help, "loops": lane.loops}
+    return {key: [_segment(each, unit, names) for each in of] for key, of in lanes.items()}
+
+
+def _of_rank(rank: Rank, unit: float, names: dict[str, int]) -> dict[str, Any]:
+    present = [0, round(rank.elapsed_s / unit), rank.rank]
+    name = f"rank {rank.rank}"
+    return {"name": name, "present": [present], **_lanes(rank.lane, unit, names)}
+
+
+def _of_core(core: CoreLane, unit: float, names: dict[str, int]) -> dict[str, Any]:
+    def span(each: Segment) -> list[int]:
+        rank = -1 if each.rank is None else each.rank
+        return [round(each.begin / unit), round((each.end - each.begin) / unit), rank]
+
+    present = [span(each) for each in core.present]
+    name, title = f"core {core.cpu}", f"core {core.cpu} of {core.host}"
+    return {"name": name, "title": title, "present": present, **_lanes(core, unit, names)}
 
 
 def _data(runs: list[Run]) -> str:
     longest = max(run.elapsed_s for run in runs)
     unit = 1e-6 if longest > 10 else 1e-7
     names: dict[str, int] = {}
-    lanes = [[_lanes(rank, unit, names) for rank in run.ranks] for run in runs]
-    data = {"unit": unit, "length": round(longest / unit), "names": list(names), "runs": lanes}
+    rows = [
+        {
+            "ranks": [_of_rank(rank, unit, names) for rank in run.ranks],
+            "cores": [_of_core(core, unit, names) for core in run.cores],
+        }
+        for run in runs
+    ]
+    data = {"unit": unit, "length": round(longest / unit), "names": list(names), "runs": rows}
     return json.dumps(data, separators=(",", ":")).replace("</", "<\\/")
+
+
+def _choice(index: int) -> str:
+    """The switch between the timelines of the ranks and of the cores."""
+    options = "".join(
+        f"<label><input type=radio name=rows-{index} value={rows} {checked}> by {label}</label>"
+        for rows, label, checked in (("ranks", "rank", "checked"), ("cores", "core", ""))
+    )
+    return f"<p class=choice data-run={index}>{options}</p>"
 
 
 def _one(run: Run, index: int, heading: str) -> str:
     parts = [f"<section><h2>{escape(heading)}</h2>"] if heading else ["<section>"]
     parts.append(f"<p class=lead>{escape(findings.paragraph(run))}</p>")
     parts.append("<h3>What can help</h3>" + _list(findings.advice(run)))
-    height = 34 * len(run.ranks) + 26
+    parts.append("<h3>Timeline</h3>" + (_choice(index) if run.cores else ""))
     parts.append(
-        "<h3>Timeline</h3>"
-        f"<canvas class=timeline data-run={index} style='height:{height}px' tabindex=0 "
-        "aria-label='Timeline by rank; the tables below have the numbers'></canvas>"
+        f"<canvas class=timeline data-run={index} tabindex=0 "
+        "aria-label='Timeline; the tables below have the numbers'></canvas>"
     )
     parts += [f"<h3>{title}</h3>{render(run)}" for title, render in SECTIONS]
     return "".join(parts) + "</section>"

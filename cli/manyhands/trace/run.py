@@ -13,6 +13,7 @@ from pathlib import Path
 
 from manyhands.profiling import record
 from manyhands.profiling.record import Profile
+from manyhands.trace.cores import CoreLane, Cores
 from manyhands.trace.files import Event, NotATrace, RankFile, Total, open_all
 from manyhands.trace.timeline import CALLS, Lane
 
@@ -102,6 +103,7 @@ class Run:
     late_s: dict[int, float]  # by rank: for how long other ranks have waited for it
     paths: dict[str, tuple[int, int]]  # messages and bytes by path
     left: dict[str, tuple[int, int]]  # likewise, by the reason why they were left
+    cores: list[CoreLane]  # empty if each rank had a core to itself
 
     @property
     def elapsed_s(self) -> float:
@@ -176,15 +178,18 @@ def _count(table: dict[str, tuple[int, int]], event: Event) -> None:
     table[event.detail] = (messages + 1, size + event.bytes)
 
 
-def _read_rank(file: RankFile, sums: _Sums, most_segments: int) -> Rank:
+def _read_rank(file: RankFile, sums: _Sums, on_cores: Cores, most_segments: int) -> Rank:
     lane = Lane()
     cores: set[int] = set()
     last = file.start
+    on_cores.begin_rank(file.start)
     for event in file.events():
         sums.add(file.rank, event)
-        lane.add(event)
+        lane.add(event, file.rank)
+        on_cores.add(file.rank, file.host, event)
         cores.add(event.cpu)
         last = max(last, event.begin + event.extent)
+    on_cores.end_rank(file.rank, last if file.end is None else file.end)
     lane.reduce(most_segments)
     kinds = ("call brief_calls sent copied left helped lent on_lent_core loop task").split()
     return Rank(
@@ -228,12 +233,13 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """`most_segments`: of the timelines of all ranks together."""
+    """`most_segments`: of the timelines of all ranks together, and a quarter as many of all cores."""
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)
-    sums = _Sums()
-    ranks = [_read_rank(file, sums, most_segments // len(files)) for file in files]
+    sums, on_cores = _Sums(), Cores()
+    most = most_segments // len(files)
+    ranks = [_read_rank(file, sums, on_cores, most) for file in files]
     profile = _profile_of(folder, files)
     return Run(
         folder=folder,
@@ -246,4 +252,5 @@ def read(folder: Path, most_segments: int = 100_000) -> Run:
         late_s=dict(sums.late_s) if profile is None else profile.late_s,
         paths=sums.paths,
         left=sums.left,
+        cores=on_cores.lanes(most_segments // 4),
     )

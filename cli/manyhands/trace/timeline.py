@@ -26,6 +26,7 @@ class Segment:
     peer: int | None = None
     bytes: int = 0
     count: int = 1
+    rank: int | None = None
 
     def absorb(self, later: Segment) -> None:
         self.end = max(self.end, later.end)
@@ -35,6 +36,7 @@ class Segment:
         self.count += later.count
         self.name = self.name if self.name == later.name else ""
         self.peer = self.peer if self.peer == later.peer else None
+        self.rank = self.rank if self.rank == later.rank else None
 
 
 def merged(segments: list[Segment], most: int) -> list[Segment]:
@@ -53,10 +55,10 @@ def merged(segments: list[Segment], most: int) -> list[Segment]:
     return result
 
 
-def _segment(event: Event, name: str, transfer: float) -> Segment:
+def segment_of(event: Event, rank: int, name: str, transfer: float) -> Segment:
     end = event.begin + event.extent
     return Segment(
-        event.begin, end, name, transfer, event.waiting, event.peer, event.bytes, event.count
+        event.begin, end, name, transfer, event.waiting, event.peer, event.bytes, event.count, rank
     )
 
 
@@ -66,13 +68,13 @@ class Lane:
     help: list[Segment] = field(default_factory=list)
     loops: list[Segment] = field(default_factory=list)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Event, rank: int) -> None:
         if event.kind in CALLS:
-            self.calls.append(_segment(event, event.call, event.transfer))
+            self.calls.append(segment_of(event, rank, event.call, event.transfer))
         elif event.kind in HELP:
-            self.help.append(_segment(event, event.kind, event.extent))
+            self.help.append(segment_of(event, rank, event.kind, event.extent))
         elif event.kind in LOOPS:
-            self.loops.append(_segment(event, event.kind, 0.0))
+            self.loops.append(segment_of(event, rank, event.kind, 0.0))
 
     def reduce(self, most: int) -> None:
         """Calls get half of the segments, help and loops the rest."""

@@ -25,13 +25,19 @@ class Program {
         ++measured;
         verdict = stretch_.is_pure(kPollTicks, now_) ? Verdict::only_polls : Verdict::works;
       }
-      helped += verdict == Verdict::only_polls ? 1 : 0;
+      if (verdict == Verdict::only_polls) {
+        ++helped;
+        now_ += step;
+        if (!finds_work) stretch_.rest(step, now_);
+      }
       stretch_.leave(now_);
     }
     return helped;
   }
   void work(std::uint64_t length) { now_ += length; }
   int measured = 0;
+  std::uint64_t step = 0;  // ticks of a step of help
+  bool finds_work = false;
 
  private:
   PollingStretch stretch_{kLimits};
@@ -43,6 +49,16 @@ TEST(PollingStretch, counts_once_it_has_lasted) {
   EXPECT_EQ(program.poll(25, kLimits.lasts), 0);
   EXPECT_GT(program.poll(25, kLimits.lasts), 10);
   EXPECT_EQ(program.measured, 1);
+}
+
+TEST(PollingStretch, steps_that_find_nothing_take_a_64th_of_the_time) {
+  Program program;
+  program.poll(25, 2 * kLimits.lasts);
+  program.step = 20'000;
+  const std::uint64_t length = 100 * 64 * program.step;
+  EXPECT_NEAR(program.poll(25, length), 100, 2);
+  program.finds_work = true;
+  EXPECT_GT(program.poll(25, length), 2000);
 }
 
 TEST(PollingStretch, begins_anew_after_work) {
