@@ -32,12 +32,16 @@ struct Tree {
   std::uint32_t max_depth;  // as published
 };
 
-// T1, T2, T3 and T5 have 4 million nodes. The small trees are ours, for tests.
-inline constexpr std::array<Tree, 6> kTrees{{
+// T1, T2, T3 and T5 have 4 million nodes, the two L trees 100 million, T1XL 1.6 billion. The small
+// trees are ours, for tests.
+inline constexpr std::array<Tree, 9> kTrees{{
     {"T1", Kind::geometric_fixed, 4, 10, 0, 0, 19, 4'130'071, 10},
     {"T2", Kind::geometric_cyclic, 6, 16, 0, 0, 502, 4'117'769, 81},
     {"T3", Kind::binomial, 2000, 0, 0.124875, 8, 42, 4'112'897, 1572},
     {"T5", Kind::geometric_linear, 4, 20, 0, 0, 34, 4'147'582, 20},
+    {"T1L", Kind::geometric_fixed, 4, 13, 0, 0, 29, 102'181'082, 13},
+    {"T3L", Kind::binomial, 2000, 0, 0.200014, 5, 7, 111'345'631, 17'844},
+    {"T1XL", Kind::geometric_fixed, 4, 15, 0, 0, 29, 1'635'119'272, 15},
     {"small-geometric", Kind::geometric_fixed, 4, 7, 0, 0, 19, 0, 0},
     {"small-binomial", Kind::binomial, 100, 0, 0.124, 8, 42, 0, 0},
 }};

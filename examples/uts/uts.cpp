@@ -99,7 +99,7 @@ int main(int count, char** words) {
     code = run(*tree, *balancer);
   } else if (rank == 0) {
     std::fprintf(stderr,
-                 "usage: uts T1|T2|T3|T5|small-geometric|small-binomial BALANCER\n"
+                 "usage: uts T1|T2|T3|T5|T1L|T3L|T1XL|small-geometric|small-binomial BALANCER\n"
                  "BALANCER: none, steal, retain, plb-central, plb-tree or auto\n");
   }
   MPI_Finalize();

@@ -62,7 +62,7 @@ int main(int count, char** words) {
   const uts::Tree* tree = count == 3 ? uts::find_tree(words[1]) : nullptr;
   const unsigned long threads = count == 3 ? std::strtoul(words[2], nullptr, 10) : 0;
   if (tree == nullptr || threads == 0) {
-    std::fprintf(stderr, "usage: uts-tbb T1|T2|T3|T5|small-geometric|small-binomial THREADS\n");
+    std::fprintf(stderr, "usage: uts-tbb TREE THREADS\n");
     return 2;
   }
   const oneapi::tbb::global_control control(oneapi::tbb::global_control::max_allowed_parallelism,

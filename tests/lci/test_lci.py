@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import which
 
 import networkx
 import pytest
@@ -243,6 +244,21 @@ def test_data_traffic_arrives(tmp_path: Path, traffic: Path, pattern: str) -> No
         folder.mkdir()
         printed = outputs(2, folder, [traffic, pattern, "16", numbers])
         assert ": right, " in printed[0]
+
+
+MPICXX, MPIEXEC = which("mpicxx.mpich"), which("mpiexec.mpich")
+
+
+@pytest.mark.skipif(MPICXX is None or MPIEXEC is None, reason="no MPICH")
+def test_data_traffic_over_mpi_arrives(tmp_path: Path) -> None:
+    source = ROOT / "examples" / "traffic" / "traffic_mpi.cpp"
+    flags = ["-std=c++20", "-O1", "-Wall", "-Wextra", "-Werror", "-DMPICH_SKIP_MPICXX"]
+    program = tmp_path / "traffic-mpi"
+    subprocess.run([str(MPICXX), *flags, source, "-o", program], check=True, timeout=LIMIT_S)
+    for pattern in ("black-hole", "white-hole", "shuffle"):
+        command = [str(MPIEXEC), "-n", "2", program, pattern, "16", "100"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+        assert ": right, " in done.stdout, done.stderr
 
 
 @pytest.mark.parametrize("words", [[], ["grey-hole"], ["shuffle", "3"], ["shuffle", "4", "0"]])

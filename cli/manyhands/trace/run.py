@@ -233,7 +233,7 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """`most_segments`: of the timelines of all ranks together, and a quarter as many of all cores."""
+    """`most_segments`: of the timelines of all ranks together; all cores have a quarter as many."""
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)
