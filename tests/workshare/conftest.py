@@ -17,7 +17,7 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Progra
     def get(name: str) -> Programs:
         if name not in made:
             folder = tmp_path_factory.mktemp(name)
-            compile_all(BUILDS[name], folder, "plain", "openmp")
+            compile_all(BUILDS[name], folder, "plain", "openmp", "static")
             made[name] = Programs(BUILDS[name], folder)
         return made[name]
 
