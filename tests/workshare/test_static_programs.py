@@ -86,7 +86,7 @@ def test_static_loops_by_virtual_threads_keep_every_bit(
     programs = compiled(mpi.name)
     words = [*HELPED[name], "--imbalance", "0,50", "--json", "-"]
     expected = programs.report(name, 2, *words[:-2])["runs"]
-    command = [str(programs.folder / name), *map(str, words)]
+    command = [str(programs.program(name)), *map(str, words)]
     done = run(mpi, helped, 2, command, STATIC)
     done.expect()
     found = json.loads(done.out)["runs"]
