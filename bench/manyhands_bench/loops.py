@@ -176,6 +176,7 @@ def _gained_by_programs(records: list[Record], pick: Estimator) -> list[Finding]
         Finding(gain.loop, median(gain.gained), gain.gained)
         for record in records
         for gain in gains(record, pick)
+        if _lines_with_imbalance(record)[gain.loop]["over_mean"] > _BALANCED
     ]
 
 

@@ -7,7 +7,7 @@
     .venv/bin/python bench/programs/uneven.py --minife miniFE/openmp/src/miniFE.x \
         --hpccg HPCCG/test_HPCCG --mpi mpich4 --rounds 9
 
-Two ranks, plain with one thread and `MH_OPENMP=static` with sixteen, even and uneven, in turn. In an
+Two ranks, plain with one thread and `MH_OPENMP=static` with 64, even and uneven, in turn. In an
 uneven run rank 0 has about half as much work again as the other: miniFE by its `load_imbalance`,
 HPCCG by a matrix with more entries in its first rows. The even run has as much work in all, so its
 plain time is the ideal. A launch in which no helper did a part of a loop is an error.
@@ -36,7 +36,7 @@ from rich.table import Table
 
 ARMS = {
     "plain": {"OMP_NUM_THREADS": "1"},
-    "shared": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_OPENMP": "static", "OMP_NUM_THREADS": "16"},
+    "shared": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_OPENMP": "static", "OMP_NUM_THREADS": "64"},
 }
 WORKS = ("even", "uneven")
 ROWS = 120_000  # of HPCCG's matrix
