@@ -32,13 +32,14 @@ def lines(output: str) -> list[Line]:
 
 
 def _step(over_mean: float, runs: list[dict[str, Any]]) -> Line:
-    layers = [rank["layers"] for rank in runs[0]["times"]]
+    work = [rank["work"] for rank in runs[0]["times"]]
     return {
         "kind": "loop",
         "name": f"{runs[0]['program'].replace('_', ' ')} +{over_mean:.0%}",
         "ranks": runs[0]["ranks"],
         "mean_ns": [1e9 * run["total_s"] for run in runs],
+        "ideal_ns": [1e9 * run["ideal_s"] for run in runs],
         "over_mean": over_mean,
-        "over_smallest": max(layers) / min(layers) - 1,
+        "over_smallest": max(work) / min(work) - 1,
         "hash": " ".join(sorted({run["hash"] for run in runs})),
     }

@@ -22,10 +22,11 @@ from manyhands_bench.case import (
     ranks,
 )
 from manyhands_bench.host import Machine
-from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL
+from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL, STATIC_PROGRAMS
 
 LAYERS_A_RANK = 24  # of the finite elements
 TURNS = 5  # of the imbalances in a launch
+TURNS_OF_PROGRAMS = 3
 FAKE_NODES = 2
 GCC = Way("gcc")
 GCC_MARKED = Way("gcc", marked=True)
@@ -107,6 +108,32 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
 
 
+# By program: elements in x and y, layers of a rank, and how long to run. The imbalances give the
+# last of two ranks as much as the other, half as much again, and three times as much.
+_FIXED = ("--tolerance", "0", "--iterations")
+_PROGRAMS = (
+    # The matrix of a rank has 13 MB. Memory limits two cores with one of 65 MB: nothing to gain.
+    ("conjugate_gradients", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "200")),
+    ("finite_elements_static", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "50")),
+    ("hydrodynamics", 30, 30, ("--imbalance", "0,50,200", "--steps", "40")),
+)
+
+
+def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
+    program, width, layers, words = sized
+
+    def arguments(machine: Machine) -> tuple[str, ...]:
+        depth = str(layers * max(2, machine.cores))
+        size = ("--nx", str(width), "--ny", str(width), "--nz", depth)
+        return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
+
+    title = f"{program}: static loops, the last rank with more and more work"
+    # Owner and helper end a loop with a thread each, so one of the two cores idles for half of one.
+    more = {**STATIC.environment, "OMP_NUM_THREADS": "64"}
+    arms = (PLAIN, replace(STATIC, environment=more))
+    return Case(name, title, program, all_cores(2), arguments, arms=arms, variants=_ways(GCC))
+
+
 LOOP_CASES = (
     _loops("loops", "Unbalanced OpenMP loops: first start to last end", args(), _ways(*WAYS)),
     _loops(
@@ -133,6 +160,7 @@ LOOP_CASES = (
         arms=(PLAIN, replace(STATIC, loops=False)),
         variants=_ways(GCC),
     ),
+    *map(_program, STATIC_PROGRAMS, _PROGRAMS),
     _loops("loops-empty", "An OpenMP loop that nobody joins", args("--empty"), _ways(*C_WAYS)),
     _loops(
         "loops-ranks",

@@ -18,6 +18,8 @@ from manyhands_bench.stats import Estimator, Line, Subject, compare, estimates
 Record = dict[str, Any]
 DEFAULT_VICTIM = "nearest"  # of MH_VICTIM
 IDEAL = "ideal"  # the arm that no other arm can beat, if known
+STATIC_PROGRAMS = ("loops-gradients", "loops-elements", "loops-hydrodynamics")
+_BALANCED = 0.05  # of work over the mean, at most
 _LEAST_TO_GAIN = 1.1  # plain over ideal; below, a gain is impossible
 
 
@@ -81,16 +83,17 @@ def rank_times(record: Record, pick: Estimator) -> list[RankTime]:
 
 
 class Step(NamedTuple):
-    """A step of a sweep: an imbalance, and times by round."""
+    """A step of a sweep: an imbalance, and times by round. The ideal is empty if not known."""
 
     over_mean: float  # work of the largest rank over the mean, minus 1
     over_smallest: float
     plain: tuple[float, ...]
     shared: tuple[float, ...]
+    ideal: tuple[float, ...] = ()
 
 
 def sweep(records: list[Record], pick: Estimator) -> list[Step]:
-    """The steps of loops-imbalance of one MPI."""
+    """The steps of one case and MPI in the order of their imbalance."""
     steps = []
     for record in records:
         plain_name, shared_name = record["arms"][0], record["arms"][-1]
@@ -98,8 +101,17 @@ def sweep(records: list[Record], pick: Estimator) -> list[Step]:
         for c in compare(record["rounds"], [plain_name, shared_name], pick):
             line = of_name.get(c.subject.name)
             if line is not None:
-                steps.append(Step(line["over_mean"], line["over_smallest"], c.plain, c.other))
+                over = (line["over_mean"], line["over_smallest"])
+                ideal = _ideals(record["rounds"], plain_name, c.subject.name, pick)
+                steps.append(Step(*over, c.plain, c.other, ideal))
     return sorted(steps, key=lambda step: step.over_mean)
+
+
+def _ideals(
+    rounds: list[dict[str, list[Line]]], plain: str, name: str, pick: Estimator
+) -> tuple[float, ...]:
+    lines = (line for one in rounds for line in one.get(plain, []) if line.get("name") == name)
+    return tuple(pick(line["ideal_ns"]) for line in lines if "ideal_ns" in line)
 
 
 def _lines_with_imbalance(record: Record) -> dict[str, Line]:
@@ -157,6 +169,25 @@ def _gained(long: bool) -> Callable[[list[Record], Estimator], list[Finding]]:
         ]
 
     return find
+
+
+def _gained_by_programs(records: list[Record], pick: Estimator) -> list[Finding]:
+    return [
+        Finding(gain.loop, median(gain.gained), gain.gained)
+        for record in records
+        for gain in gains(record, pick)
+        if _lines_with_imbalance(record)[gain.loop]["over_mean"] > _BALANCED
+    ]
+
+
+def _balanced_programs(records: list[Record], pick: Estimator) -> list[Finding]:
+    found = []
+    for record in records:
+        for step in sweep([record], pick):
+            if step.over_mean <= _BALANCED:
+                ratios = tuple(p / s for p, s in zip(step.plain, step.shared, strict=True))
+                found.append(Finding(record["case"], median(ratios), ratios))
+    return found
 
 
 def _micros(loop: str) -> int:
@@ -237,6 +268,16 @@ BARS = (
         at_most=10,
     ),
     LoopBar("imbalance: flat within 5 %", ("loops-imbalance",), _flatness, _factor, at_most=1.05),
+    LoopBar(
+        "programs with static loops: 75 % of the gain",
+        STATIC_PROGRAMS,
+        _gained_by_programs,
+        _percent,
+        0.75,
+    ),
+    LoopBar(
+        "the same, balanced: within 2 %", STATIC_PROGRAMS, _balanced_programs, _factor, 1 / 1.02
+    ),
     LoopBar(
         "more ranks than cores: within 3 %",
         ("loops-crowded", "loops-crowded-balanced"),

@@ -38,6 +38,19 @@ def _bench(program: str) -> Sources:
     return Sources("bench/mpi", (f"{program}.c", "measure.c"))
 
 
+def _example(*files: str, flags: tuple[str, ...] = ()) -> Sources:
+    """A program of examples/workshare. Its main file is the first."""
+    common = ("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off", *flags)
+    return Sources(
+        "examples/workshare",
+        tuple(f"{name}.c" for name in (*files, "options", "json", "series")),
+        openmp=True,
+        flags=(*common, "-DWORKSHARE=openmp"),
+        marked_flags=(*common, "-DWORKSHARE=shared"),
+    )
+
+
+_FINITE_ELEMENTS = ("mesh", "element", "matrix", "solver")
 _PLAIN_PROGRAMS = (
     "latency",
     "onesided",
@@ -60,25 +73,12 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
     "noncontiguous": Sources(
         "bench", ("mpi/noncontiguous.c", "mpi/turns.c", "mpi/measure.c", "layout/types.c")
     ),
-    "finite_elements": Sources(
-        "examples/workshare",
-        tuple(
-            f"{name}.c"
-            for name in (
-                "finite_elements",
-                "mesh",
-                "element",
-                "matrix",
-                "solver",
-                "options",
-                "json",
-                "series",
-            )
-        ),
-        openmp=True,
-        flags=("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off", "-DWORKSHARE=openmp"),
-        marked_flags=("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off", "-DWORKSHARE=shared"),
+    "finite_elements": _example("finite_elements", *_FINITE_ELEMENTS),
+    "finite_elements_static": _example(
+        "finite_elements", *_FINITE_ELEMENTS, flags=("-DSTATIC_LOOPS",)
     ),
+    "conjugate_gradients": _example("conjugate_gradients", "points", "mesh", "trials"),
+    "hydrodynamics": _example("hydrodynamics", "blast", "hexahedron", "mesh", "trials"),
 }
 _C_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 _FORTRAN_FLAGS = ("-O3", "-Wall")

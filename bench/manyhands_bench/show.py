@@ -97,14 +97,15 @@ def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) ->
     """The output of loop cases beside plain and shared times."""
     name, mpi = group[0]["case"], group[0]["mpi"]
     found = [gain for record in group for gain in loops.gains(record, pick)]
-    if found and name in ("loops", "loops-ranks", "loops-victims"):
+    if found and name in ("loops", "loops-ranks", "loops-victims", *loops.STATIC_PROGRAMS):
         console.print(tables.gains(mpi, found))
     if name in ("loops-ranks", "loops-nodes"):
         for record in group:
             times = loops.rank_times(record, pick)
             if times:
                 console.print(tables.rank_times(_title(record), times))
-    steps = loops.sweep(group, pick) if name == "loops-imbalance" else []
+    sweeps = ("loops-imbalance", *loops.STATIC_PROGRAMS)
+    steps = loops.sweep(group, pick) if name in sweeps else []
     if steps:
         console.print(tables.sweep(f"{mpi}: by imbalance", steps))
     for verdict in loops.verdicts(group, pick):

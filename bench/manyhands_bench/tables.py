@@ -177,14 +177,16 @@ def rank_times(title: str, found: list[RankTime]) -> Table:
 
 def sweep(title: str, steps: list[Step]) -> Table:
     """A row per imbalance, in both of its measures, and the growth of the times."""
-    columns = ["largest over mean", "over smallest", "plain", "shared", "ratio"]
+    columns = ["largest over mean", "over smallest", "plain", "ideal", "shared", "ratio"]
     table = plain_table(title, columns)
     for step in steps:
         plain, shared = median(step.plain), median(step.shared)
         over = (f"+{step.over_mean:.0%}", f"+{step.over_smallest:.0%}")
-        table.add_row(*over, time_text(plain), time_text(shared), f"{plain / shared:.2f}")
-    grown = [growth([getattr(step, arm) for step in steps]) for arm in ("plain", "shared")]
-    table.add_row("longest / shortest", "", *(f"{factor:.3f}" for factor in grown), "")
+        ideal = time_text(median(step.ideal)) if step.ideal else ""
+        times = (time_text(plain), ideal, time_text(shared))
+        table.add_row(*over, *times, f"{plain / shared:.2f}")
+    grown = [f"{growth([getattr(s, arm) for s in steps]):.3f}" for arm in ("plain", "shared")]
+    table.add_row("longest / shortest", "", grown[0], "", grown[1], "")
     return table
 
 

@@ -6,9 +6,10 @@
 // -DWORKSHARE=shared  `#pragma ws for`: waiting ranks of the node take part (mhcc)
 //
 // SHARED_FOR(clauses) stands on its own line before a canonical `for` and takes the common clauses
-// of OpenMP and Workshare. -DSTEAL_SCHEDULE="guided,4" adds the steal_schedule clause to every
-// shared loop. Limit: a variable that only a clause mentions is unused in the plain build, so
-// clauses here name members of structures.
+// of OpenMP and Workshare. CHUNKS(size) among the clauses has chunks of `size` iterations handed
+// out while the loop runs; -DSTATIC_LOOPS leaves this clause out. -DSTEAL_SCHEDULE="guided,4" adds
+// the steal_schedule clause to every shared loop. Limit: a variable that only a clause mentions is
+// unused in the plain build, so clauses here name members of structures.
 #ifndef WORKSHARE_LOOPS_H
 #define WORKSHARE_LOOPS_H
 
@@ -32,6 +33,12 @@
 #define SHARED_FOR(...) LOOPS_DIRECTIVE(ws for __VA_ARGS__)
 #else
 #error "say how loops are run: -DWORKSHARE=plain, -DWORKSHARE=openmp or -DWORKSHARE=shared"
+#endif
+
+#ifdef STATIC_LOOPS
+#define CHUNKS(size)
+#else
+#define CHUNKS(size) schedule(dynamic, size)
 #endif
 
 // The name of this build.

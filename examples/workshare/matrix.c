@@ -121,7 +121,7 @@ static void assemble_row(const struct mesh* mesh, const struct shapes* shapes, i
 void matrix_assemble(const struct mesh* mesh, struct matrix* matrix) {
   struct shapes shapes;
   shapes_fill(&shapes);
-  SHARED_FOR(schedule(dynamic, matrix->chunks.assembly))
+  SHARED_FOR(CHUNKS(matrix->chunks.assembly))
   for (int row = 0; row < matrix->rows; ++row) assemble_row(mesh, &shapes, row, matrix);
 }
 
@@ -136,6 +136,6 @@ static double row_times(const struct matrix* matrix, int row, const double* ghos
 }
 
 void matrix_multiply(const struct matrix* matrix, const double* ghosted, double* out) {
-  SHARED_FOR(schedule(dynamic, matrix->chunks.multiply))
+  SHARED_FOR(CHUNKS(matrix->chunks.multiply))
   for (int row = 0; row < matrix->rows; ++row) out[row] = row_times(matrix, row, ghosted);
 }

@@ -39,32 +39,34 @@ static bool is_countable(const struct mesh* mesh, int imbalance) {
   return true;
 }
 
-static bool can_be_divided(const struct mesh* mesh, int imbalance) {
+static bool can_be_divided(const char* program, const struct mesh* mesh, int imbalance) {
   if (mesh->elements[Z] < mesh->ranks) {
     if (mesh->rank == 0) {
       fprintf(stderr,
-              "finite_elements: %d ranks but only %d layers of elements: "
+              "%s: %d ranks but only %d layers of elements: "
               "use fewer ranks or a larger --nz\n",
-              mesh->ranks, mesh->elements[Z]);
+              program, mesh->ranks, mesh->elements[Z]);
     }
     return false;
   }
   if (is_countable(mesh, imbalance)) return true;
   if (mesh->rank == 0) {
     fprintf(stderr,
-            "finite_elements: a rank would have more than 2^31-1 nodes: "
-            "use fewer elements, more ranks or less --imbalance\n");
+            "%s: a rank would have more than 2^31-1 nodes: "
+            "use fewer elements, more ranks or less --imbalance\n",
+            program);
   }
   return false;
 }
 
-bool mesh_create(const int* elements, int imbalance, int rank, int ranks, struct mesh* mesh) {
+bool mesh_create(const char* program, const int* elements, int imbalance, int rank, int ranks,
+                 struct mesh* mesh) {
   *mesh = (struct mesh){.rank = rank, .ranks = ranks};
   for (int axis = 0; axis < AXES; ++axis) {
     mesh->elements[axis] = elements[axis];
     mesh->nodes[axis] = elements[axis] + 1;
   }
-  if (!can_be_divided(mesh, imbalance)) return false;
+  if (!can_be_divided(program, mesh, imbalance)) return false;
   mesh->first = first_layer(elements[Z], imbalance, ranks, rank);
   mesh->layers = mesh_layers_of(mesh, imbalance, rank);
   mesh->planes = mesh->layers + (rank == ranks - 1 ? 1 : 0);

@@ -26,8 +26,9 @@ struct node {
 
 // The last rank gets `imbalance` percent more layers than the mean, but every other rank keeps at
 // least one layer. False when there are fewer layers than ranks or more rows than an int can count;
-// rank 0 then prints an error.
-bool mesh_create(const int* elements, int imbalance, int rank, int ranks, struct mesh* mesh);
+// rank 0 then prints an error with the name `program`.
+bool mesh_create(const char* program, const int* elements, int imbalance, int rank, int ranks,
+                 struct mesh* mesh);
 
 // The number of layers of `rank`.
 int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank);

@@ -81,7 +81,7 @@ static double direction_times_product(struct solver* solver) {
   const struct mesh* mesh = solver->mesh;
   const double* direction = own_direction(solver);
   double* sums = own_sums(solver);
-  SHARED_FOR(schedule(dynamic, 1))
+  SHARED_FOR(CHUNKS(1))
   for (int plane = 0; plane < mesh->planes; ++plane) {
     const size_t at = plane_at(solver, plane);
     sums[plane] = dot(direction + at, solver->product + at, mesh->plane_rows);
@@ -96,7 +96,7 @@ static double advance(struct solver* solver, double step) {
   const struct mesh* mesh = solver->mesh;
   const double* direction = own_direction(solver);
   double* sums = own_sums(solver);
-  SHARED_FOR(schedule(dynamic, 1))
+  SHARED_FOR(CHUNKS(1))
   for (int plane = 0; plane < mesh->planes; ++plane) {
     const size_t at = plane_at(solver, plane);
     double* residual = solver->residual + at;
@@ -116,7 +116,7 @@ static void turn(struct solver* solver, double factor) {
   const double start = now_s();
   const struct mesh* mesh = solver->mesh;
   double* direction = own_direction(solver);
-  SHARED_FOR(schedule(dynamic, 1))
+  SHARED_FOR(CHUNKS(1))
   for (int plane = 0; plane < mesh->planes; ++plane) {
     const size_t at = plane_at(solver, plane);
     next_in_plane(direction + at, solver->residual + at, factor, mesh->plane_rows);

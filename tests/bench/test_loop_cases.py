@@ -62,6 +62,34 @@ def verdict_of(name: str, *records: dict) -> loops.LoopVerdict:
     return loops.judge(bar, list(records), median)
 
 
+def of_program(over: float, shared_ns: float) -> dict:
+    name, plain_ns = f"hydrodynamics +{over:.0%}", 1e6 * (1 + over)
+    measures = {"over_mean": over, "over_smallest": 2 * over, "ideal_ns": [1e6] * 3}
+    lines = [[loop(name, ns, **measures)] for ns in (plain_ns, shared_ns)]
+    return record("loops-hydrodynamics", *lines)
+
+
+@pytest.mark.parametrize(("shared_ns", "met"), [(1.04e6, True), (1.06e6, False)])
+def test_programs_with_static_loops_have_a_bar_of_their_gain(shared_ns: float, met: bool):
+    found = verdict_of("static loops", of_program(0.2, shared_ns), of_program(0.0, 2e6))
+    assert found.met is met
+    assert found.worst.where == "hydrodynamics +20%"
+
+
+@pytest.mark.parametrize(("shared_ns", "met"), [(1.03e6, True), (1.06e6, False)])
+def test_programs_with_static_loops_have_a_bar_of_their_loss(shared_ns: float, met: bool):
+    found = verdict_of("the same, balanced", of_program(0.02, shared_ns), of_program(0.2, 9e6))
+    assert found.met is met
+    assert found.worst.where == "loops-hydrodynamics"
+
+
+def test_a_sweep_shows_the_ideal_where_it_is_known():
+    (known,) = loops.sweep([of_program(0.2, 1.1e6)], median)
+    (unknown,) = loops.sweep([step(0.2, 2e6, 1e6)], median)
+    assert known.ideal == (1e6,) * ROUNDS
+    assert unknown.ideal == ()
+
+
 def test_a_gain_is_a_part_of_what_the_mean_of_the_ranks_allows():
     (gain,) = loops.gains(triangle(2.1e6), median)
     assert gain.gained == pytest.approx((0.9,) * ROUNDS)

@@ -6,19 +6,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from workshare_builds import BUILDS, Programs, compile_all
+from workshare_builds import BUILDS, Programs
 
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Programs]:
-    """The programs by name of the MPI, each compiled once, with warnings as errors."""
+    """The programs by name of the MPI, compiled when a test first runs them, warnings as errors."""
     made: dict[str, Programs] = {}
 
     def get(name: str) -> Programs:
         if name not in made:
-            folder = tmp_path_factory.mktemp(name)
-            compile_all(BUILDS[name], folder, "plain", "openmp")
-            made[name] = Programs(BUILDS[name], folder)
+            made[name] = Programs(BUILDS[name], tmp_path_factory.mktemp(name))
         return made[name]
 
     return get

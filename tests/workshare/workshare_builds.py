@@ -29,16 +29,23 @@ BUILDS = one_of_each_family()
 
 @dataclass(frozen=True)
 class Programs:
-    """All programs of an MPI; names include the build: triangular-plain."""
+    """The programs of an MPI; names include the build: triangular-plain."""
 
     build: MpiBuild
     folder: Path
+
+    def program(self, name: str) -> Path:
+        """The path of a program, which is compiled when it is first asked for."""
+        path = self.folder / name
+        if not path.exists():
+            compile_all(self.build, self.folder, str(path))
+        return path
 
     def run(
         self, name: str, ranks: int, *arguments: object, threads: int = 1
     ) -> subprocess.CompletedProcess[str]:
         command = self.build.launch(ranks, Placement.FREE)
-        command += [str(self.folder / name), *(str(word) for word in arguments)]
+        command += [str(self.program(name)), *(str(word) for word in arguments)]
         return subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
