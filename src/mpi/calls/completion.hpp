@@ -43,8 +43,8 @@ class Scratch {
 
 inline std::size_t length(int count) { return count > 0 ? static_cast<std::size_t>(count) : 0; }
 
-// A copy of the handles of an array, made before the library clears them. `needed`: a receive is
-// started that rndv::complete() has to see; otherwise the copy is empty.
+// A copy of the handles of an array of requests, made before the library clears them. The copy is
+// empty unless `needed`, that is, unless a receive is started that rndv::complete() has to see.
 class RequestHandles {
  public:
   RequestHandles(int count, const MPI_Request* requests, bool needed)
@@ -53,7 +53,8 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Another thread may reuse a handle once its request is complete.
+    // Claimed now, because another thread may get a request with the same handle once this one is
+    // complete.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -62,7 +63,7 @@ class RequestHandles {
   rndv::ReceiveClaim claim(std::size_t i) {
     return switches.threads ? std::move(claims_[i]) : rndv::receives.claim(handles_[i]);
   }
-  // The waiting thread has to fetch the message of that request.
+  // True if the thread of this call has to fetch the message of request `i`.
   bool is_claimed(std::size_t i) { return static_cast<bool>(claims_[i]); }
 
  private:
@@ -88,7 +89,8 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests. True if a request may be ours.
+// Called by every call that completes requests. True if a request may belong to a rendezvous
+// message.
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;
@@ -107,10 +109,11 @@ inline bool note_failed_test() {
   return before % wait::PollingStretch::kPolls == 0 && !switches.threads;
 }
 
-// A call tests once, or until the test finds something.
+// Whether a completion call tests once, or until the test finds something.
 enum class Polls : std::uint8_t { once, until_found };
 
-// Calls `test`, which returns a code and writes `found`: 0 for nothing.
+// Calls `test`, which returns the library's code and writes `found`, once or until `found` is not
+// 0. Helps others meanwhile.
 template <class Test>
 int poll_requests(Polls polls, const int* found, Test&& test) {
   int code = MPI_SUCCESS;

@@ -38,7 +38,8 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
     request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
-  // A receive that is shorter than the header fails; then no receive reads the message.
+  // A receive shorter than an RTS header fails with truncation, and no other receive will read the
+  // message.
   if (code == MPI_SUCCESS && held.header && !request.buffer) rndv::discard_message(*held.header);
   return code;
 }
@@ -87,7 +88,7 @@ int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) 
     return code;
   }
   request.blocking = true;
-  request.claimed.store(true, std::memory_order_relaxed);  // before other threads see the request
+  request.claimed.store(true, std::memory_order_relaxed);  // before others see it
   receives.enter(request, receive.request);
   receive.claim = rndv::ReceiveClaim(&request);
   return code;
@@ -111,11 +112,12 @@ template int start_blocking_receive(void*, MPI_Count, MPI_Datatype, int, int, MP
                                     BlockingReceive&);
 
 int wait_for(BlockingReceive& receive, MPI_Status* users) {
-  // From MPI_PROC_NULL: the library's blocking call writes the standard's status.
+  // A receive from MPI_PROC_NULL: the library's blocking call writes the status that the standard
+  // prescribes.
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, users);
   StatusOrOwn status(users);
-  // The latency of a short receive counts, unless this rank has a long send under way.
+  // A short receive polls for long before it helps, unless this rank has a long send under way.
   const bool latency = !receive.claim && services.send_table.empty();
   const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
   int code = MPI_SUCCESS;
@@ -183,7 +185,8 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
-  // A buffer without room for a header: the library's call is all, as a jump.
+  // The buffer has no room for an RTS header: the library's call is enough, and the compiler makes
+  // a jump of it.
   if (datatypes::known(count, type).bytes < p2p::kRtsBytes && !rndv::may_be_held()) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
   }

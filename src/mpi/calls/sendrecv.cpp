@@ -13,7 +13,8 @@
 namespace mh::mpi {
 namespace {
 
-// Ends the receive after the send has failed to start. A message that has arrived is received.
+// Cancels the receive after the send has failed to start. If the message has arrived already, the
+// receive completes.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);
