@@ -99,7 +99,7 @@ class alignas(kCacheLine) Pipeline {
     return static_cast<std::uint32_t>(ticket >> 32U);
   }
   static std::uint32_t left_in(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
-  // 0 if that use is over.
+  // The chunks left in a ticket; 0 if `use` is over.
   static std::uint32_t left_in(const Ticket& ticket, std::uint32_t use) {
     const std::uint64_t now = ticket.load(std::memory_order_relaxed);
     return use_in(now) == use ? left_in(now) : 0;

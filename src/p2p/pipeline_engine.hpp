@@ -97,7 +97,7 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Either
 
-  // A message to or from this rank is on a pipeline, or may come on one. A hint.
+  // True if a message to or from this rank is on a pipeline, or may come on a pipeline. A hint.
   [[nodiscard]] bool has_messages() const;
   // Fills or drains one chunk of any message.
   bool move_one();

@@ -27,9 +27,9 @@ namespace mh::mpi::rma::remote {
 void start_internode();
 void stop_internode();
 
-// Sends an operation; its buffers are all set. `result` holds the layout of the result buffer. With
-// `compare` the operation is a swap. A reduction that only the library computes is done at return,
-// element by element.
+// Sends an operation whose buffers are all set. `result` holds the layout of the result buffer.
+// With `compare` the operation is MPI_Compare_and_swap. A reduction that only the library computes
+// is done at return, element by element.
 Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
                       const layout::LayoutPtr& result, const void* compare);
 
