@@ -52,7 +52,8 @@ class Pace {
 
   std::uint64_t last_ = 0;
   std::uint32_t tight_left_ = 0;  // calls until the next look, in a tight loop
-  // The same elsewhere; 1 in a tight loop, for the call after the granted ones.
+  // Outside a tight loop, the calls until the next look. In a tight loop 1, for the call after the
+  // granted ones.
   std::uint32_t left_ = 1;
   std::uint32_t quick_strides_ = 0;
 };

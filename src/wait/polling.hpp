@@ -28,8 +28,8 @@ class PollingStretch {
 
   explicit PollingStretch(const Limits& limits) : limits_(limits) {}
 
-  // After a failed poll, kPolls failed polls after the last one. `unknown`: the caller shall
-  // measure a poll.
+  // Called once in kPolls failed polls. `unknown`: the caller shall measure how long a poll takes,
+  // and call is_pure().
   Verdict look(std::uint64_t now) {
     period_ = (now - left_) / kPolls;
     if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
@@ -37,7 +37,8 @@ class PollingStretch {
     return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
   }
 
-  // After `unknown`: a poll by itself took `ticks`. True if the rank only polls.
+  // Called after `unknown`, with the `ticks` that a poll takes by itself. True if the rank only
+  // polls.
   bool is_pure(std::uint64_t ticks, std::uint64_t now) {
     const std::uint64_t longest = ticks + ticks / 2 + limits_.slack;
     if (period_ <= longest) {
@@ -51,7 +52,7 @@ class PollingStretch {
   // A step of help took `ticks` and found nothing.
   void rest(std::uint64_t ticks, std::uint64_t now) { rests_until_ = now + kRest * ticks; }
 
-  // The caller returns to the program.
+  // Called when the wait returns to the program.
   void leave(std::uint64_t now) { left_ = now; }
 
  private:
