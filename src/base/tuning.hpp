@@ -14,10 +14,10 @@ namespace mh::tuning {
 // ---- Intervals between polls of the wait loop for rare events. Chosen: each poll costs less than
 // 2 % of its interval.
 
-inline constexpr double kLookAtLandedNs = 3e3;     // each buffer of a started receive
-inline constexpr double kGatherLandedNs = 30e3;    // those with gaps: read by a message to oneself
-inline constexpr double kLookAtShortNs = 100e3;    // buffers of short receives
-inline constexpr double kLookForLostNs = 20e6;     // RTS headers that matched too short a receive
+inline constexpr double kLookAtLandedNs = 3e3;   // each buffer of a started receive
+inline constexpr double kGatherLandedNs = 30e3;  // buffers with gaps, read by a message to oneself
+inline constexpr double kLookAtShortNs = 100e3;  // buffers of short receives
+inline constexpr double kLookForLostNs = 20e6;   // RTS headers that matched too short a receive
 inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 
 // ---- Waits in MPI

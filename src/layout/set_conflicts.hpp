@@ -74,7 +74,7 @@ template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>
 constexpr std::uint64_t kConflictLoaded = kPack ? 7 : 4;
-// Shorter rows fit, or nearly so.
+// Shorter rows fit into their sets, or nearly so.
 constexpr std::uint64_t kLeastConflicting = 32;
 
 inline void ask_second_cache(Address at) { _mm_prefetch(pointer_to(at), _MM_HINT_T1); }
