@@ -54,7 +54,7 @@ struct RankCounts {
   std::uint64_t heap_kept;  // bytes of freed blocks held at the end
 };
 
-// A count: its name in JSON, and its counter, if it has one.
+// A count of a rank: its name in JSON, and its member of RankCounters, if it has one.
 struct CountRow {
   const char* key;
   std::uint64_t RankCounts::*count;

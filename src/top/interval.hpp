@@ -16,7 +16,7 @@
 
 namespace mh::top {
 
-// A rank of the node that occurred in a part of the looks.
+// A rank of the node, and the number of looks in which it was seen.
 struct Seen {
   std::uint32_t rank = 0;
   std::uint32_t looks = 0;
@@ -45,7 +45,8 @@ struct Interval {
 std::optional<Interval> watch(const SegmentView& view, const Place& place,
                               std::chrono::milliseconds length);
 
-// The job still runs: its first rank is in MPI's service, and a process of it is alive.
+// True while the job runs: the first rank of its node still has the descriptor, and a process of
+// the job is alive.
 bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
 
 }  // namespace mh::top
