@@ -134,7 +134,8 @@ Element detail::inspect(MPI_Datatype type) {
              .padded = extent != bytes,
              .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
-    // The library's structures differ from the compiler's: only the library can compute with them.
+    // If the library's structures differ from the compiler's, only the library can compute with
+    // them.
     if (mh::rma::bytes_of(found.type) != found.bytes) found.type = Type::other;
   }
   cache.fill(bits_of(type), pack(found));

@@ -45,7 +45,7 @@ void fill_layers(const mh_chain& chain) {
   }
 }
 
-// Every MPI library since MPI 1 has these functions.
+// False if the layer lacks a function that every MPI library has had since MPI 1.
 bool is_complete(const Next& layer) {
   return layer.Init != nullptr && layer.Send != nullptr && layer.Iprobe != nullptr &&
          layer.Comm_rank != nullptr && layer.Finalize != nullptr;

@@ -68,15 +68,16 @@ struct alignas(kCacheLine) ArrivalTable {
     std::atomic<std::uint32_t> off{0};
   };
 
-  // Guards the rest. acquire: lock, pairs with the release of the last unlock.
+  // Guards the members below. A lock takes it with acquire, which pairs with the release of the
+  // last unlock.
   std::atomic<std::uint32_t> lock{0};
   std::uint32_t frozen = 0;
   // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank
-  // whose message depends on it has learned of the failure by the program's own means.
+  // whose message depends on this flag has learned of the failure by the program's own means.
   std::atomic<std::uint32_t> failed{0};
   // No message of the node goes by rendezvous from now on (G4, G5, a truncated receive). Never
   // cleared. For G5 it is set before the communicator is used. relaxed: a rank in a collective of
-  // that communicator took part in making it.
+  // that communicator was in the call that made the communicator.
   std::atomic<std::uint32_t> rendezvous_ended{0};
   GroupEntry entries[kGroups];
 };
