@@ -124,7 +124,7 @@ class NodeTransport final : public Transport {
  private:
   // A rank to send to. A cache line of its own, since sending threads contend for `lock`.
   struct alignas(kCacheLine) Target {
-    ult::SpinLock lock;  // of `ring`
+    ult::SpinLock lock;  // guards `ring`
     // False after the kernel has refused process_vm_writev. relaxed: a hint.
     std::atomic<bool> may_write{true};
     int pid = 0;
