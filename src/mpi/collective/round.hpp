@@ -68,13 +68,13 @@ class Round {
   // Publish this rank's record, with its data staged at stage() or in its own buffers.
   [[nodiscard]] std::byte* stage() { return boards_.stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
-  // Null: no such buffer. False if a peer does not map the buffers: the round is then left to the
-  // library.
+  // A null pointer: the call has no such buffer. False if a peer does not map the buffers: the
+  // round is then left to the library.
   bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if all of them take part in `route`, on the same
+  // Waits for the records of all ranks. True if all ranks have published `route`, on the same
   // terms.
   bool all_agree(coll::Route route);
   // Waits for the record of one rank.
@@ -84,7 +84,7 @@ class Round {
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return has_call(record) && record.bytes == bytes_;
   }
-  // The same, with any bytes.
+  // True if the record is of the same call, whatever its bytes.
   [[nodiscard]] bool has_call(const coll::RoundRecord& record) const {
     return record.terms == terms_;
   }
@@ -100,8 +100,8 @@ class Round {
   }
   // Copies mapped bytes at an address of a rank's process.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
-  // The address of such bytes in this process, or that of a copy in `scratch`. Null: they cannot be
-  // read.
+  // The address of mapped bytes in this process, or that of a copy in `scratch`. Null: they cannot
+  // be read.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
   // Copies to a rank's mapped target, from `offset` on.
@@ -111,7 +111,7 @@ class Round {
 
   // This rank needs no more of its peers' mapped buffers, and has written all.
   void finish() { boards_.finish(); }
-  // Waits until this holds for a rank.
+  // Waits until a rank has called finish().
   void await_finished(int rank);
   // Ends a mapped round on this rank, and waits until all others have finished. `done`: of the
   // copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
