@@ -70,7 +70,7 @@ enum class StartState : std::uint8_t { before_constructor, waiting, taken };
 constinit std::atomic<StartState> start_state{StartState::before_constructor};
 
 // Starts the heap, in the first thread that comes here after the constructor; other threads do
-// without the heap meanwhile. Whether the heap has started. Relaxed: the exchange decides.
+// without the heap meanwhile. Returns whether the heap has started. Relaxed: the exchange decides.
 bool start_heap() {
   StartState seen = start_state.load(std::memory_order_relaxed);
   if (seen != StartState::waiting) return heap.started();

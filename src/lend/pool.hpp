@@ -65,7 +65,7 @@ class Pool {
     if (open) offer(kind).store(ends, std::memory_order_relaxed);
     return open;
   }
-  // Like expose(), for work of a few microseconds, without reading the clock.
+  // Does the same as expose() for work of a few microseconds, without reading the clock.
   Status expose_briefly(WorkKind kind, LendableWork& work, std::uint64_t ticks) {
     const Status open = open_to_helpers(kind, work);
     if (open) {

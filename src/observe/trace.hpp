@@ -96,7 +96,7 @@ struct TraceHeader {
   TraceIdentity rank;
   double ticks_per_s;
   std::uint64_t start_ticks;
-  std::uint64_t start_unix_ns;  // the same instant
+  std::uint64_t start_unix_ns;  // the instant of start_ticks
   char host[64];
   alignas(kCacheLine) std::atomic<std::uint64_t> end_ticks;  // 0: the trace was not ended
   alignas(kCacheLine) std::atomic<std::uint64_t> events;     // numbers given out

@@ -51,14 +51,16 @@ inline void report_obstacle(Obstacle what) {
   }
 }
 
-// Like report_obstacle(), for a call that a virtual thread can make (virtual_threads.hpp).
+// Does the same as report_obstacle() for a call that a virtual thread can make
+// (virtual_threads.hpp).
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;
   report_obstacle(what);
   current->needs_team = before;
 }
-// Like report_division(), for a call at which the threads of the team meet.
+// Does the same as report_division() for a call at which the threads of the team wait for each
+// other.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;

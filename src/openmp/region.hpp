@@ -76,7 +76,7 @@ struct Participant {
 
   Role role;
   Site* site;
-  bool marked = false;                 // by the user: the loop is to be shared
+  bool marked = false;                 // the user has marked the loop as shared
   std::uint32_t number = 0;            // the thread's number in the team
   std::uint32_t loops = 0;             // begun by this thread; kStrayed: several, or another kind
   Obstacle obstacle = Obstacle::none;  // first one met
@@ -217,14 +217,14 @@ class SharedRegion final : public lend::LendableWork {
   IterationRange next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
-  // Like next(), for a thread that goes_on().
+  // Does the same as next(), but faster, for a thread that goes_on().
   IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
   // The next phase of a region whose threads met at a barrier: all iterations once more.
   // Precondition: none is left.
   void reopen() { iterations_.reopen(); }
-  // After a claim: makes visible what was done before reopen().
+  // Called after a claim: makes visible what other threads did before reopen().
   void see_all() const { iterations_.see_all(); }
   // Called by thread 0 of the team when a phase has begun: offers it to helpers at its next chunk.
   void offer_again(Participant& me) {

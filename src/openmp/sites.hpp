@@ -97,7 +97,7 @@ class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
 
-  // Null: nothing is timed.
+  // If `site` is null, nothing is timed.
   explicit Stopwatch(Site* site)
       : site_(is_due(site) ? site : nullptr), begin_(site_ != nullptr ? ticks() : 0) {}
   ~Stopwatch() {

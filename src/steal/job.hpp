@@ -41,8 +41,8 @@ struct CopySpec {
   std::uint32_t chunk_bytes;
   CopyOrder order;
   bool shaped = false;  // scattered at an end; see Shapes
-  // With both_ends: the chunks of a region, if each claim goes to another region than the last; 0:
-  // claims go to neighbours.
+  // For both_ends: the number of chunks in a page region (kPageRegion), if each claim shall go to
+  // another region than the last claim; 0: claims go to neighbouring chunks.
   std::uint32_t region_chunks = 0;
 };
 

@@ -28,14 +28,15 @@ class Pace {
     return quick_strides_ == kStrides;
   }
 
-  // Like tight(), but never reads the clock. After false, tight() must be called.
+  // True if tight() is known to be true without a look at the clock. After false, tight() must be
+  // called.
   bool known_tight() {
     if (tight_left_ == 0) return false;
     --tight_left_;
     return true;
   }
 
-  // In a tight loop, after tight(): grants this many further calls without a check.
+  // Called after tight() has been true: returns how many further calls need no check.
   std::uint32_t grant() { return std::exchange(tight_left_, 0); }
   // Returns unused calls of a grant.
   void give_back(std::uint32_t calls) { tight_left_ = calls; }

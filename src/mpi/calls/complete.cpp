@@ -173,5 +173,4 @@ int cancel(MPI_Request* request) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/complete.inc"

@@ -344,5 +344,4 @@ int Win_free(MPI_Win* win) {
 }  // namespace wrap
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/epochs.inc"

@@ -62,5 +62,4 @@ int get_status_some(int count, const MPI_Request* requests, int* found, int* ind
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/get_status.inc"

@@ -49,8 +49,8 @@ class TurnLock {
 TurnLock g_library;
 
 constinit thread_local bool t_in_call = false;
-constinit thread_local bool t_may_pass =
-    false;  // this thread's call passes its turn while it waits
+// True if the call of this thread passes its turn on while it waits.
+constinit thread_local bool t_may_pass = false;
 
 void exclude_if_needed(Participant& me, Rule rule) {
   if (me.marked) return;

@@ -10,7 +10,7 @@
 //   that the receive waits for. An unmarked region that calls MPI is not shared then.
 //
 //   Order. Collective and one-sided calls depend on the order of iterations, which helpers change.
-//   They exclude an unmarked region; in a marked region and on a helper they are an error.
+//   An unmarked region that makes such a call is not shared; in a marked region, or on a helper, such a call is an error.
 //
 //   Cores. A helper that has to wait returns the core that it works on (wait.hpp, pool.hpp).
 //

@@ -101,5 +101,4 @@ int unpack(const void* stream, Count room, Count* position, void* memory, Count 
 }  // namespace packing
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/packing.inc"

@@ -102,5 +102,4 @@ int free_request(MPI_Request* request) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/persistent.inc"

@@ -111,5 +111,4 @@ int probe_until_seen(Probe&& probe) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/probe.inc"

@@ -69,7 +69,7 @@ bool needs_completion(const ReceiveRequest& request) {
   return request.buffer || request.is_held_message;
 }
 
-// Enters a nonblocking receive that was started with `code`.
+// Enters a nonblocking receive in the table. Its start has returned `code`.
 int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -81,7 +81,7 @@ int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   return code;
 }
 
-// Enters a blocking receive that was started with `code`.
+// Enters a blocking receive in the table. Its start has returned `code`.
 int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -226,5 +226,4 @@ void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/receive.inc"

@@ -160,5 +160,4 @@ int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/send.inc"

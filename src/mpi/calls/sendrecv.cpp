@@ -127,5 +127,4 @@ int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int 
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/sendrecv.inc"

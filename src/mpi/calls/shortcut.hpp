@@ -32,9 +32,9 @@ inline bool nothing_under_way() {
          detached_operations.load(std::memory_order_relaxed) == 0 && !rndv::may_be_held();
 }
 
-// Whether a blocking call, whose messages are short or unknown, may wait in the library. Each call
-// asks once: the answer counts the call. Slots of finished sends are freed on the way, so that one
-// long message in the past does not count for ever.
+// True if a blocking call with messages that are short, or of unknown length, may wait in the
+// library. Each such call must call this function once, which measures their pace. Also frees the
+// slots of finished sends: one long message in the past must not count for ever.
 inline bool may_wait_in_library() {
   if (switches.threads ||
       !short_calls.tight(ticks, [] { return ticks_from_ns(tuning::kShortWaitNs); })) {

@@ -121,5 +121,4 @@ int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/wait_all.inc"

@@ -51,7 +51,7 @@ struct ReplacedHandlers {
   // threads, so the lock is recursive and its wait has a bound. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
-  // Called with `mutex`.
+  // Called with `mutex` locked.
   auto find(MPI_Comm comm) {
     return std::find_if(handlers.begin(), handlers.end(),
                         [comm](const ReplacedHandler& one) { return one.comm == comm; });

@@ -54,7 +54,7 @@ void discard_piece() {
 void start() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // one node; the same on all ranks
+  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // all ranks are on this node
   if (!agreement::all(is_wanted(), MPI_COMM_WORLD)) return;
   if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
   agreement::broadcast(detail::config.key, 0, MPI_COMM_WORLD);

@@ -72,7 +72,7 @@ struct InternodeSends {
 };
 InternodeSends g_sends;
 
-// Called with the mutex, as all functions down to advance().
+// Called with the mutex locked, as all functions down to advance().
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
     if (g_sends.by_id[id] == nullptr) return id;

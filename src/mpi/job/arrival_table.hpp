@@ -54,7 +54,7 @@ struct ArrivalLines {
     // Written by the rank that owns the area. release: what the rank did before the collective is
     // visible to ranks whose acquire sees the count. Zeroed under the lock with a new entry (G2).
     std::atomic<std::uint64_t> arrivals{0};
-    std::atomic<std::uint64_t> barriers{0};  // likewise
+    std::atomic<std::uint64_t> barriers{0};  // release and acquire as for `arrivals`
   };
   Line line[kGroups];
 };

@@ -43,13 +43,13 @@ struct ProcessConfig {
   std::uint64_t unmapped_threshold = 0;  // all others: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange
   // Sizes in bytes from which third ranks help.
-  std::uint64_t help_threshold = 0;         // by the kernel
+  std::uint64_t help_threshold = 0;         // of a message that the kernel copies
   std::uint64_t mapped_help_threshold = 0;  // where all ranks map both ends
   steal::CopyOrder order = steal::CopyOrder::both_ends;
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries FINs and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`
-  MPI_Comm windows_comm{};    // likewise, only while `internode_windows`
+  MPI_Comm windows_comm{};    // a duplicate, only while `internode_windows`
   MPI_Comm self_comm{};       // this rank alone; carries held messages (rndv/held_messages.hpp)
 };
 

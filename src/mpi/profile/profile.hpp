@@ -82,7 +82,7 @@ class WaitingCall {
   std::size_t call_;
   const CallFacts& facts_;
   std::uint64_t begin_;
-  tracing::Collectives collectives_;  // before the call, if there is a trace
+  tracing::Collectives collectives_;  // counts before the call, if there is a trace
 };
 
 // A call of this thread that never waits, or a poll.

@@ -3,7 +3,7 @@
 // call that completes a request comes here.
 //
 // The wait loop also fetches messages of started receives that the program does not look at,
-// because their senders may wait for that. Any thread.
+// because their senders may wait for the FIN. Any thread.
 #pragma once
 
 #include "mpi/rndv/receive_requests.hpp"

@@ -76,7 +76,7 @@ MPI_Datatype copy_of(MPI_Datatype type) {
   return copy;
 }
 
-// Frees the requests of a send that is not active. Called with the mutex.
+// Frees the requests of a send that is not active. Called with the mutex locked.
 void dispose(MPI_Request request, PersistentSend& send) {
   real.Request_free(&request);
   real.Request_free(&send.plain);
@@ -145,7 +145,7 @@ bool is_over(LibraryStart& start) {
   return true;
 }
 
-// True if the FIN of a freed send has come; then frees its requests. Called with the mutex.
+// True if the FIN of a freed send has come; then frees its requests. Called with the mutex locked.
 bool is_over(FreedSend& freed) {
   int flag = 0;
   real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);

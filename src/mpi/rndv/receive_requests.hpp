@@ -44,7 +44,7 @@ struct Delivery {
 // A message from another node that is arriving.
 struct IncomingMessage {
   std::shared_ptr<internode::Incoming> stream;
-  Delivery delivery;  // once all of it is there
+  Delivery delivery;  // the result, once all bytes have come
 };
 
 struct ReceiveRequest {

@@ -42,7 +42,7 @@ struct SentMessage {
   std::atomic<std::uint64_t> started{0};
   layout::LayoutPtr layout;                              // null where the data is contiguous
   p2p::End from;                                         // the send buffer
-  steal::CopyOrder order = steal::CopyOrder::both_ends;  // that the communicator asks for
+  steal::CopyOrder order = steal::CopyOrder::both_ends;  // from the communicator's info key
   bool resent = false;
   std::uint64_t next_push = 0;      // tick of the next attempt to push
   std::uint64_t push_interval = 0;  // ticks from that attempt to the one after it
