@@ -12,9 +12,8 @@ namespace mh::lci::detail {
 namespace {
 
 constexpr std::size_t kFewestCredits = 8;
-// The most credits for one peer: twice the number of tasks of a rank that send to one peer at a
-// time. Half of the credits may be on their way back, and a task without a credit is parked and
-// woken.
+// The most credits for one peer: twice the tasks of a rank that send to one peer at a time. Half of
+// the credits may be on their way back, and a task without a credit is parked and woken.
 constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
 // The initial keys of the matching table, which grows: 128 KB, which stay in the second-level

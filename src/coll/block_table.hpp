@@ -38,7 +38,7 @@ static_assert(sizeof(BlockEntry) == 32);
 
 inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) + 1;
 
-// The bytes of `length` bytes of data behind a table.
+// The room that `length` bytes of data take behind a table.
 constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
 namespace detail {

@@ -172,8 +172,7 @@ Taken Heap::take(const Wish& wish) {
   return {};
 }
 
-// Takes a block from the cache. kNoPage if the cached block has another length, which happens when
-// sizes alternate.
+// Takes a cached block. kNoPage if the cached block has another length, as with alternating sizes.
 Page Heap::take_cached(Page pages) {
   const Page first = cache_.take(pages);
   if (first == kNoPage || extents_.pages_of(first) == pages) return first;

@@ -104,8 +104,7 @@ constexpr std::size_t kMallocAlignment = alignof(std::max_align_t);
 
 bool is_power_of_two(std::size_t number) { return number != 0 && (number & (number - 1)) == 0; }
 
-// Asks the heap for a block; null if it refuses. The first large request of the process starts the
-// heap.
+// Asks the heap for a block; null if it refuses. The process's first large request starts it.
 [[gnu::noinline]] void* serve(std::size_t bytes, std::size_t alignment, bool zero) {
   if (!heap.started()) [[unlikely]] {
     if (!start_heap()) return nullptr;

@@ -49,8 +49,7 @@ class HandleCache {
     CachedHandle& entry = entries_[place_in(kEntries, handle)];
     if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy)
       return;  // another thread fills it
-    // release fence: pairs with the acquire fence in find(). A thread that sees the new value sees
-    // the handle gone.
+    // release: pairs with the fence in find(). A thread that sees the new value sees no handle.
     std::atomic_thread_fence(std::memory_order_release);
     entry.value.store(value, std::memory_order_relaxed);
     entry.handle.store(handle + 1, std::memory_order_release);

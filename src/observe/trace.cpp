@@ -54,8 +54,7 @@ Result<Fd> new_file(const std::string& folder, std::uint32_t world_rank) {
 }
 
 Result<std::span<std::byte>> map_file(const Fd& file, std::size_t bytes) {
-  // Reserves the space: without it, a store to a page for which the disk has no room would raise
-  // SIGBUS.
+  // Reserves the space: a store to a page for which the disk has no room would raise SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0)
     return from_errno(error);
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);

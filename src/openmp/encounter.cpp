@@ -317,8 +317,7 @@ void set_num_threads(Number threads) {
   (real.*call)(threads);
 }
 
-// omp_get_max_threads(). The run time answers for the calling thread, which a virtual thread is
-// not.
+// omp_get_max_threads(). The run time knows the calling thread, not its virtual thread.
 int max_threads() {
   if (virtual_team() != nullptr) return virtual_team()->most_threads();
   report_division(Obstacle::thread_number);

@@ -42,8 +42,7 @@ char* make_stack(std::size_t bytes) {
 
 }  // namespace
 
-// Lays out the registers that mh_fibre_switch() takes from the new stack, and the address to which
-// it returns.
+// Lays out the registers and the return address that mh_fibre_switch() takes from the new stack.
 void TeamFibre::begin(Entry entry, void* data) {
   struct FirstFrame {
     void* r15 = nullptr;

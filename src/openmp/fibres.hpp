@@ -25,9 +25,8 @@ class TeamFibre {
   void begin(Entry entry, void* data);
   // Runs the fibre on the calling thread until it pauses or ends. Returns true if it has ended.
   bool resume();
-  // Called on the fibre: resume() returns in the thread that runs the fibre. Not inlined, because
-  // the fibre may go on in another thread: the caller must not keep the addresses of thread-local
-  // variables.
+  // Called on the fibre: resume() returns in the thread that runs the fibre. Not inlined: the fibre
+  // may go on in another thread, where addresses of thread-local variables differ.
   [[gnu::noinline]] void pause();
 
   // Data that the paused fibre leaves for the threads that combine a reduction.

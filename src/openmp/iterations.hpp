@@ -70,8 +70,7 @@ class Iterations {
     });
   }
 
-  // Hands out all iterations of the loop once more. Precondition: no iteration is left. Helpers may
-  // be inside.
+  // Hands out all iterations once more. Precondition: none is left. Helpers may be inside.
   void reopen() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     std::uint64_t again = 0;

@@ -73,8 +73,7 @@ Looked& g_looked = *new Looked;
 std::atomic<std::uint64_t> g_loads{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
-// Lists the loaded objects anew if an object was loaded since the last look. Called with the lock
-// held.
+// Lists the loaded objects anew if one was loaded since the last look. The caller has the lock.
 void look_again() {
   const std::uint64_t loads = rebind::loads_so_far();
   if (g_loads.load(std::memory_order_relaxed) == loads) return;

@@ -29,8 +29,7 @@ struct alignas(4) CallsOfAll {
   bool needs_teams;  // virtual threads cannot make all of these calls
   bool meets;
   bool is_numbered;
-  // True if virtual threads may make any of these calls; `with_barriers`: threads that may meet at
-  // barriers.
+  // True if virtual threads may make all these calls; `with_barriers`: and meet at barriers.
   [[nodiscard]] bool permit(bool with_barriers) const {
     return !needs_teams && (with_barriers ? !is_numbered : !meets);
   }

@@ -59,8 +59,7 @@ inline void report_division(Obstacle what) {
   report_obstacle(what);
   current->needs_team = before;
 }
-// Does the same as report_division() for a call at which the threads of the team wait for each
-// other.
+// Does the same as report_division() for a call at which the team's threads await each other.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;
@@ -69,8 +68,7 @@ inline void report_meeting(Obstacle what) {
   current->needs_team = before;
 }
 
-// Makes all threads of the calling thread's team wait for each other, by `together`. Helpers wait
-// with the team.
+// Makes all threads of the caller's team wait for each other, by `together`, helpers included.
 template <class Together>
 void meet_team(Together&& together) {
   if (!in_region()) return together();

@@ -29,8 +29,7 @@ using instructions::load_value;
 using instructions::ReferenceKind;
 using instructions::ReferenceVisitor;
 
-// Calls visit() for each function or slot to which the code refers. Returns false if the code
-// cannot be decoded.
+// Calls visit() for each function or slot that the code names. False if it cannot be decoded.
 bool visit_references(std::span<const std::uint8_t> code, const ReferenceVisitor& visit) {
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 }

@@ -189,8 +189,7 @@ void SharedRegion::offer(std::uint64_t ends) {
   offered_at_ = observe::trace() != nullptr ? ticks() : 0;
 }
 
-// True if the loop is known to need no review in this execution. Even a brief loop is timed now and
-// then.
+// True if the loop needs no review in this execution. Even a brief loop is timed now and then.
 bool SharedRegion::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
@@ -268,8 +267,7 @@ std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) co
 }
 
 // A helper's chunk: a share of the iterations left, by the number of threads inside the loop, and
-// short enough that the helper keeps its core little longer than a unit. At least `least`, the
-// user's size.
+// short enough for its unit on a lent core. At least `least`, the user's size.
 std::uint64_t SharedRegion::guided_chunk(std::uint64_t left, std::uint64_t least) const {
   const float now = rate();
   if (now == 0) return least;

@@ -190,8 +190,7 @@ class SharedRegion final : public lend::LendableWork {
             .review_at = must_review_first(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
-  // Records what this execution teaches about the site. Called before leave(), with the state of
-  // thread 0.
+  // Records the times of this execution at the site. Called before leave(), with thread 0's state.
   void account(const Participant& owner) {
     if (teaches(owner)) [[unlikely]]
       learn(owner);

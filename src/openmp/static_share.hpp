@@ -20,8 +20,7 @@ struct StaticLoop {
   std::make_signed_t<Index> chunk;
 };
 
-// A thread's share: the interval from `low` to `high`, then the same interval `stride` further on,
-// and so forth.
+// A thread's share: the interval from `low` to `high`, and again every `stride` further on.
 template <class Index>
 struct StaticShare {
   Index low;
@@ -46,8 +45,7 @@ inline bool is_static_schedule(std::int32_t schedule) {
 
 namespace detail {
 
-// A loop in the unsigned type of its index: the low end, the high end, the number of iterations,
-// the step.
+// A loop in the unsigned type of its index: its ends, the number of iterations, and the step.
 template <class Wide>
 struct DividedLoop {
   Wide low;

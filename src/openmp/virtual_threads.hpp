@@ -11,8 +11,7 @@
 //
 // Threads that may meet at a barrier have stacks of their own (fibres.hpp). A virtual thread that
 // comes to a barrier pauses. When all have paused, they are claimed once more, each by any thread:
-// a new *phase*. Reductions of LLVM's run time have such a barrier, at which the values are
-// combined.
+// a new *phase*. Reductions of LLVM's run time combine at such a barrier.
 //
 // A region qualifies by what it did when it was watched and by what its code can reach
 // (virtual_threads_within_reach() in reach.hpp). A thread that waits for another in memory cannot
@@ -40,8 +39,7 @@ class VirtualTeam {
   static constexpr std::uint32_t kMost = 1024;
 
   // `most`: the answer of omp_get_max_threads(). `own_threads`: the number of the rank's own
-  // threads that run the region. `fibres`: one for each thread of a team that may meet at barriers,
-  // else null.
+  // threads that run the region. `fibres`: one a thread if they may meet at barriers, else null.
   VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
               TeamFibre* fibres)
       : body_(body),
@@ -64,8 +62,7 @@ class VirtualTeam {
   // Returns when all threads of the team have called meet().
   void meet(std::uint32_t number);
   // A meet() at which the data of all threads are combined into those of thread 0, in the order of
-  // LLVM's run time. This is a tree: a thread gathers from those whose numbers differ from its own
-  // in one bit.
+  // LLVM's run time. A tree: a thread gathers from those whose numbers differ in one bit.
   using Combine = void (*)(void*, void*);
   void meet_and_combine(std::uint32_t number, void* data, Combine combine);
 

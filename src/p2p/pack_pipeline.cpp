@@ -41,8 +41,7 @@ std::optional<std::uint32_t> PackPipeline::claim() {
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
     if (use_in(offered) != use_in(next) || count_in(next) >= count_in(offered)) return std::nullopt;
-    // A failed exchange reads next_ again, which has to be an acquire; GCC demands it of the
-    // success, too.
+    // A failed exchange reads next_ again, with acquire; GCC demands that of a success, too.
     if (next_.compare_exchange_weak(next, next + 1, std::memory_order_acquire)) {
       return count_in(next);
     }

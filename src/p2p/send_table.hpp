@@ -120,8 +120,7 @@ struct alignas(kCacheLine) SendSlot {
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
     return over ? SlotState::free : state_in(now);
   }
-  // True if the receiver has given buffer and slot back, and the sender has not freed that use of
-  // the slot.
+  // True if the receiver has given the buffer of this send back, and its slot is not freed.
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }

@@ -34,8 +34,7 @@ class Transfer {
   // No chunk is left to claim. Other ranks may still copy theirs.
   [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->has_work(); }
 
-  // Copies every byte again, alone. Called after all_claimed(), if only dead processes hold
-  // unfinished chunks.
+  // Copies every byte again, alone. Called after all_claimed(), if only dead processes hold chunks.
   void recover();
 
   // Frees the job, after step() has returned true. True if every byte is copied.

@@ -39,8 +39,7 @@ class WaitAdmission {
 
   // True if threads are out: their waits have ended, and they have not come back. Becomes false
   // after a while, because a thread that has exited never comes back. That time is longer than
-  // `alone`, because the system may give the core back to a server that has had less of the core
-  // than other threads.
+  // `alone`, because the system may give the core back to a server that has run less than others.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }

@@ -45,8 +45,7 @@ struct Interval {
 std::optional<Interval> watch(const SegmentView& view, const Place& place,
                               std::chrono::milliseconds length);
 
-// True while the job runs: the first rank of its node still has the descriptor, and a process of
-// the job is alive.
+// True while the job runs: its first rank has the descriptor, and one of its processes lives.
 bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
 
 }  // namespace mh::top

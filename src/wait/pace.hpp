@@ -28,8 +28,7 @@ class Pace {
     return quick_strides_ == kStrides;
   }
 
-  // True if tight() is known to be true without a look at the clock. After false, tight() must be
-  // called.
+  // True if tight() is true without a look at the clock. After false, tight() must be called.
   bool known_tight() {
     if (tight_left_ == 0) return false;
     --tight_left_;
@@ -53,8 +52,7 @@ class Pace {
 
   std::uint64_t last_ = 0;
   std::uint32_t tight_left_ = 0;  // calls until the next look, in a tight loop
-  // Outside a tight loop, the calls until the next look. In a tight loop 1, for the call after the
-  // granted ones.
+  // Outside a tight loop, the calls until the next look; in a tight loop 1.
   std::uint32_t left_ = 1;
   std::uint32_t quick_strides_ = 0;
 };

@@ -36,8 +36,7 @@ bool may_park();
 // Parks the calling task until done() has been true once. Precondition: may_park().
 void park(detail::Predicate done);
 
-// True if the calling thread is the looker now, or was already. It remains the looker until
-// end_look().
+// True if the calling thread is now the looker, or was already, until end_look().
 bool begin_look();
 void end_look();
 // True on the looker, whose own waits do not park.

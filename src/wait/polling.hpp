@@ -28,8 +28,7 @@ class PollingStretch {
 
   explicit PollingStretch(const Limits& limits) : limits_(limits) {}
 
-  // Called once in kPolls failed polls. `unknown`: the caller shall measure how long a poll takes,
-  // and call is_pure().
+  // Called once in kPolls failed polls. `unknown`: the caller times a poll, and calls is_pure().
   Verdict look(std::uint64_t now) {
     period_ = (now - left_) / kPolls;
     if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
@@ -37,8 +36,7 @@ class PollingStretch {
     return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
   }
 
-  // Called after `unknown`, with the `ticks` that a poll takes by itself. True if the rank only
-  // polls.
+  // Called after `unknown`, with the `ticks` that a poll takes. True if the rank only polls.
   bool is_pure(std::uint64_t ticks, std::uint64_t now) {
     const std::uint64_t longest = ticks + ticks / 2 + limits_.slack;
     if (period_ <= longest) {

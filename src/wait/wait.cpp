@@ -241,7 +241,7 @@ void count_those_back() {
   g_waits.admission.came(g_waits.back.exchange(0, std::memory_order_relaxed), ticks());
 }
 
-// True if other threads of this rank sit, or are out and may want the server's core.
+// True if other threads of this rank sit, or have left a wait and may want the server's core.
 bool is_crowded() {
   count_those_back();
   return g_waits.election.has_waiters() || g_waits.admission.has_threads_out(ticks());

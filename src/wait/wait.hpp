@@ -56,7 +56,7 @@ class WaitActions {
   virtual void set_idle(bool now) = 0;
   // Says that the wait which began at `since` (ticks) goes on after its spin; 0: it is over.
   virtual void set_waiting(std::uint64_t since) = 0;
-  // A wait has ended after `waited` ticks, copying included.
+  // Counts a wait that has ended after `waited` ticks, copying included.
   virtual void count_wait(std::uint64_t waited) = 0;
   // Called before each further poll of a wait: threads that call MPI in turns pass their turn on.
   virtual void between_polls() = 0;
@@ -93,7 +93,7 @@ enum class OfferedTasks : std::uint8_t { none, may_run };
 
 // Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
 void install_actions(WaitActions* actions, const WaitRules& rules);
-// WaitRules::cores.
+// The value of WaitRules::cores.
 std::uint32_t cores();
 
 namespace detail {
@@ -141,10 +141,10 @@ void share_no_waits();
 // program that waits.
 void note_failed_poll();
 
-// After a failed poll, PollingStretch::kPolls failed polls after the last call. If the program has
-// done nothing but poll for a while, the rank helps others with one step, as in a wait. `poll`
-// polls once more, and is true if something came. Returns true if poll() has been true; it is not
-// called again then. For programs in which one thread calls MPI.
+// Called after a failed poll, once in PollingStretch::kPolls failed polls. If the program has done
+// nothing but poll for a while, the rank helps others with one step, as in a wait. `poll` polls
+// once more, and is true if something came. Returns true if poll() has been true; it is not called
+// again then. For programs in which one thread calls MPI.
 template <class Poll>
 inline bool help_if_polling(Poll&& poll) {
   return detail::help_if_polling(detail::Predicate(poll));

@@ -68,8 +68,7 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return rndv::complete(receives.claim(handle), code, status.get());
 }
 
-// True if a test of `count` requests has completed request `index`. A failing call may leave
-// `index` unchanged.
+// True if a test of `count` requests has completed request `index`. A failure may leave it unset.
 bool has_found(int code, int flag, int index, int count) {
   return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
 }

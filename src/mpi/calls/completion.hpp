@@ -53,8 +53,7 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Claimed now, because another thread may get a request with the same handle once this one is
-    // complete.
+    // Claimed now: another thread may get a request with this handle once this one is complete.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -89,8 +88,7 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests. True if a request may belong to a rendezvous
-// message.
+// Called by every call that completes requests. True if a request may need rndv::complete().
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;
@@ -101,7 +99,7 @@ inline bool may_complete_ours() {
 // True: the caller shall call wait::help_if_polling().
 inline bool note_failed_test() {
   constexpr std::uint32_t kPolls = 16;
-  static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: an approximate count
+  static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact
   const std::uint32_t before = polled.load(std::memory_order_relaxed);
   polled.store(before + 1, std::memory_order_relaxed);
   if (before % kPolls != 0 && services.send_table.empty()) return false;

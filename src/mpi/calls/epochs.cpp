@@ -30,14 +30,13 @@ using rma::Win;
 
 int refused(const Win& win) { return rma::raise_error(win.handle, MPI_ERR_RMA_SYNC); }
 
-// The code that a call returns at the end of an epoch. `fine`: no operation of the epoch has
-// failed.
+// The code of a call that ends an epoch. `fine`: no operation of the epoch has failed.
 int epoch_result(const Win& win, bool fine) {
   return fine ? MPI_SUCCESS : rma::raise_error(win.handle, MPI_ERR_OTHER);
 }
 
-// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or the library's call, which
-// refuses.
+// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or nothing where the library
+// refuses such calls itself.
 constexpr CallResult kProcNull =
     rma::kLocksNobody ? CallResult(MPI_SUCCESS) : CallResult(std::nullopt);
 

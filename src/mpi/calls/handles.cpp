@@ -73,8 +73,7 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   error_handlers::note_change();
-  // An error handler may depend on the thread in which it runs, so each thread waits for itself
-  // from now on.
+  // An error handler may depend on its thread, so each thread waits for itself from now on.
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;

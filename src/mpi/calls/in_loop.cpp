@@ -33,8 +33,7 @@ class TurnLock {
     // Only the holder writes. release: pairs with the acquire of the next holder in is_served().
     served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  // True if a thread waits for the lock. Called by the holder. relaxed: a hint, which the holder
-  // reads again soon.
+  // True if a thread waits for the lock. Called by the holder. relaxed: a hint, read again soon.
   [[nodiscard]] bool is_wanted() const {
     return next_.load(std::memory_order_relaxed) - served_.load(std::memory_order_relaxed) > 1;
   }

@@ -14,8 +14,7 @@ namespace mh::mpi {
 namespace packing {
 namespace {
 
-// The arguments of MPI_Pack or MPI_Unpack: `room` bytes at `stream`, of which the first `*position`
-// are in use already.
+// The arguments of MPI_Pack or MPI_Unpack: `room` bytes at `stream`, the first `*position` in use.
 template <class Count>
 struct PackCall {
   const void* memory;
@@ -27,8 +26,7 @@ struct PackCall {
   MPI_Comm comm;
 };
 
-// The number of bytes that the layout engine is to move; 0 if the library has to carry out the
-// call.
+// The bytes that the layout engine is to move; 0 if the library has to carry out the call.
 template <class Count>
 std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout) {
   const std::uint64_t size = layout.size();
@@ -66,8 +64,7 @@ constexpr auto kPack = [](const layout::Elements& from, layout::StreamRange rang
 constexpr auto kUnpack = [](const layout::Elements& to, layout::StreamRange range,
                             const char* stream) { layout::unpack_range(to, range, stream); };
 
-// Carries out the call by the layout engine, or by `library()`, which calls the MPI library with
-// the same arguments.
+// Carries out the call by the layout engine, or by `library()`, the MPI library's own call.
 template <class Count, class Move, class Library>
 [[gnu::noinline]] int serve(const PackCall<Count>& call, Move move, Library library) {
   if (!switches.active) return library();

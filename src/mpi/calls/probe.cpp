@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, probes: MPI_Probe, Iprobe, Mprobe and Improbe.
 //
-// The library's status has the size of the RTS header. The program's status gets the size of the
-// message.
+// The library's status has the size of an RTS header; the program gets the size of the message.
 #include "mpi/calls/completion.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/switches.hpp"

@@ -38,8 +38,7 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
     request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
-  // A receive shorter than an RTS header fails with truncation, and no other receive will read the
-  // message.
+  // A receive shorter than an RTS header is truncated, and no other receive reads the message.
   if (code == MPI_SUCCESS && held.header && !request.buffer) rndv::discard_message(*held.header);
   return code;
 }
@@ -112,8 +111,7 @@ template int start_blocking_receive(void*, MPI_Count, MPI_Datatype, int, int, MP
                                     BlockingReceive&);
 
 int wait_for(BlockingReceive& receive, MPI_Status* users) {
-  // A receive from MPI_PROC_NULL: the library's blocking call writes the status that the standard
-  // prescribes.
+  // A receive from MPI_PROC_NULL: the library's blocking call writes the standard's status.
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, users);
   StatusOrOwn status(users);
@@ -185,8 +183,7 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
-  // The buffer has no room for an RTS header: the library's call is enough, and the compiler makes
-  // a jump of it.
+  // The buffer has no room for an RTS header: the library's call is enough, and becomes a jump.
   if (datatypes::known(count, type).bytes < p2p::kRtsBytes && !rndv::may_be_held()) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
   }

@@ -24,8 +24,7 @@ namespace {
 // its receiver, so it needs no wait loop.
 constexpr std::uint64_t kNeverWaits = 2048;
 
-// Makes the library's call for a mode. Inlined, so that the send of a short message ends in a jump
-// to the library.
+// Makes the library's call for a mode. Inlined, so that a short send ends in a jump to the library.
 template <class... Arguments>
 [[gnu::always_inline]] inline int send_now(SendMode mode, Arguments... arguments) {
   if (mode == SendMode::standard) return by_count::Send(next, arguments...);

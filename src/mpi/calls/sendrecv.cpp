@@ -13,8 +13,7 @@
 namespace mh::mpi {
 namespace {
 
-// Cancels the receive after the send has failed to start. If the message has arrived already, the
-// receive completes.
+// Cancels the receive, whose send has failed to start. The receive may still get its message.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);

@@ -59,8 +59,7 @@ class WaitAll {
   [[nodiscard]] bool is_refused() const {
     return code_ != MPI_SUCCESS && code_ != MPI_ERR_IN_STATUS;
   }
-  // True if a request that the test has found is a receive whose message the thread of this call
-  // has to fetch.
+  // True if the test has found a receive whose message the thread of this call has to fetch.
   bool is_claimed() {
     return std::any_of(indices_.data(), indices_.data() + length(found_), [this](int index) {
       return handles_.is_claimed(static_cast<std::size_t>(index));

@@ -62,7 +62,7 @@ inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
 
 class Round {
  public:
-  // Begins the communicator's next round. `terms`: any further facts that must be equal.
+  // Begins the communicator's next round. `terms`: further facts that must be equal on all ranks.
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
   // Publish this rank's record, with its data staged at stage() or in its own buffers.
@@ -74,8 +74,7 @@ class Round {
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if all ranks have published `route`, on the same
-  // terms.
+  // Waits for the records of all ranks. True if all have published `route`, on the same terms.
   bool all_agree(coll::Route route);
   // Waits for the record of one rank.
   const coll::RoundRecord& await(int rank);
@@ -100,8 +99,7 @@ class Round {
   }
   // Copies mapped bytes at an address of a rank's process.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
-  // The address of mapped bytes in this process, or that of a copy in `scratch`. Null: they cannot
-  // be read.
+  // Mapped bytes as this process sees them, or a copy in `scratch`. Null: they cannot be read.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
   // Copies to a rank's mapped target, from `offset` on.
@@ -113,8 +111,8 @@ class Round {
   void finish() { boards_.finish(); }
   // Waits until a rank has called finish().
   void await_finished(int rank);
-  // Ends a mapped round on this rank, and waits until all others have finished. `done`: of the
-  // copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
+  // Ends a mapped round on this rank, and waits until all others have finished. `done`: the status
+  // of the copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
   int end(Status done);
 
   // Waits until done() is true.

@@ -59,8 +59,7 @@ struct ReplacedHandlers {
 };
 ReplacedHandlers& g_replaced = *new ReplacedHandlers;
 
-// True if the program's handler of `comm` differs from that of MPI_COMM_WORLD. A replaced handler
-// counts as in place.
+// True if the program's handlers of `comm` and MPI_COMM_WORLD differ, replaced or not.
 bool compare_with_world(MPI_Comm comm) {
   const ThreadLock hold(g_replaced.mutex);
   const auto none = g_replaced.handlers.end();

@@ -103,12 +103,10 @@ inline bool is_of_class(int code, int wanted) {
   return found == wanted;
 }
 inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
-// True if the request of this code is not complete, because another request of the same call has
-// failed.
+// True if a request is not complete, because another request of the same call has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
-// Sends a FIN to a rank of the node, which may be this rank. The FIN completes that rank's receive
-// with this tag.
+// Sends a FIN to a rank of the node, this rank included, whose receive with this tag it completes.
 inline void send_fin(std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);

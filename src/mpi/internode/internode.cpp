@@ -30,8 +30,7 @@ constexpr bool kGains = false;
 constexpr bool kGains = true;
 #endif
 
-// True if this rank wants internode pipelines. MH_FAKE_NODES permits to test them under any MPI
-// library.
+// True if this rank wants internode pipelines. MH_FAKE_NODES tests them under any MPI library.
 bool is_wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
 
 // Receives one piece of a message that no receive has matched.

@@ -19,8 +19,7 @@
 namespace mh::mpi::internode {
 namespace {
 
-// The numbers of the messages that were received from one sender: all up to `all_`, and those in
-// `some_`.
+// The numbers of the messages received from one sender: all up to `all_`, and those in `some_`.
 class ReceivedNumbers {
  public:
   [[nodiscard]] bool has(std::uint64_t number) const {
@@ -78,8 +77,7 @@ class Incoming {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
     const bool over = advance();
-    // release: pairs with the acquire at the head of step(). The waiting thread sees the unpacked
-    // bytes.
+    // release: pairs with the acquire at the head of step(), which then sees the unpacked bytes.
     if (over) over_.store(true, std::memory_order_release);
     busy_.clear(std::memory_order_release);
     return over;

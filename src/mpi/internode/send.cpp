@@ -33,8 +33,8 @@ struct SentPiece {
   std::byte* buffer;  // null for the RTS header
 };
 
-// A send by internode pipeline. Only the sending thread uses it until `posted`, then only the
-// holder of g_sends.mutex.
+// A send by internode pipeline. Only the sending thread uses it until `posted` is true, then only
+// the holder of g_sends.mutex.
 struct InternodeSend {
   p2p::RtsHeader header{};
   layout::LayoutPtr layout;
@@ -47,8 +47,7 @@ struct InternodeSend {
   bool counts_as_done = false;                // the FIN is sent, or the blocking call is over
   std::uint64_t last_change = 0;              // tick at which the receiver last got a piece
 
-  // Releases the buffers of the pieces that the receiver has got, in order. True if no piece is
-  // left.
+  // Releases the buffers of pieces that the receiver has got, in order. True if none is left.
   bool release_sent() {
     while (!in_flight.empty()) {
       int flag = 0;
@@ -252,8 +251,7 @@ bool complete_on_cancel(MPI_Request request) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
     // The request of this send may be complete; its handle may belong to another request by now.
     if (send->counts_as_done) continue;
-    // The pieces are copies of the send buffer, so the program's request may complete before the
-    // receiver has them.
+    // The pieces are copies, so the program's request may complete before they are received.
     complete_send(*send);
     return true;
   }

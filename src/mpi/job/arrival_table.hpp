@@ -68,8 +68,7 @@ struct alignas(kCacheLine) ArrivalTable {
     std::atomic<std::uint32_t> off{0};
   };
 
-  // Guards the members below. A lock takes it with acquire, which pairs with the release of the
-  // last unlock.
+  // Guards the members below. acquire to lock, pairs with the release of the last unlock.
   std::atomic<std::uint32_t> lock{0};
   std::uint32_t frozen = 0;
   // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank

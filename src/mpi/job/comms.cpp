@@ -47,8 +47,7 @@ std::uint64_t child_key(Comm& parent, const GroupOnNode& on_node, int salt) {
   return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
 }
 
-// The rank in `comm` of each rank of the node, or MPI_UNDEFINED. One library call for all of them,
-// whatever the size.
+// The rank in `comm` of each rank of the node, or MPI_UNDEFINED, by one call of the library.
 std::vector<int> ranks_in(MPI_Comm comm) {
   MPI_Group group{};
   real.Comm_group(comm, &group);
@@ -126,8 +125,7 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     if (all.entries[index].key != 0) continue;
     all.entries[index].key = key;
     all.entries[index].to_leave = static_cast<std::uint32_t>(members);
-    // relaxed: the lock publishes these words, because each member takes the lock to find the
-    // entry.
+    // relaxed: the lock publishes these words; each member takes it to find the entry.
     all.entries[index].off.store(0, std::memory_order_relaxed);
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];

@@ -74,8 +74,7 @@ void share_cores() {
     return;
   }
   const auto policy = settings().victim;
-  // A rank that sends or receives a message on a pipeline lends to its partner by copy_own_chunk()
-  // instead.
+  // A rank with a message on a pipeline lends to its partner by lend_to_partner() instead.
   const auto admitted = [](std::uint32_t rank, lend::WorkKind kind) {
     const bool own = kind == lend::WorkKind::pipelines && services.pipeline_engine &&
                      services.pipeline_engine->has_messages();

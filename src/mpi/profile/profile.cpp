@@ -36,12 +36,10 @@ using observe::Presence;
 using observe::ThreadProfile;
 
 constexpr std::uint32_t kPollsPerSample = 16;
-// The first kPollsTimedFirst polls of a thread are all timed, and so are polls that take longer
-// than kShortPollNs.
+// The first polls of a thread are all timed, and so are polls that take longer than kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
-// The most peers whose presence a call reads. A collective of more ranks reads that of the first
-// ranks.
+// The most peers whose presence a call reads: in a larger collective the first ranks.
 constexpr std::size_t kMostPeers = 64;
 
 // The members of a communicator as ranks of this node.
@@ -132,8 +130,7 @@ std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
   return on_node;
 }
 
-// The group to which the ranks of messages on `comm` belong: the remote group of an
-// intercommunicator.
+// The group of the peers of messages on `comm`: the remote group of an intercommunicator.
 MPI_Group group_of(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
   int is_inter = 0;

@@ -174,13 +174,11 @@ inline bool is_wanted() { return !settings().profile.empty() || !settings().trac
 
 // ---- Start and end ------------------------------------------------------------------------------
 
-// Starts the profile after MPI_Init. If this rank has joined no node, every call counts as
-// transfer.
+// Starts the profile after MPI_Init. Without a node, every call counts as transfer.
 void start();
 // Stops the profile and ends the trace of this rank.
 void stop();
-// Gathers the profiles at rank 0, which writes the file. Collective, after stop(). `summary`: JSON,
-// used on rank 0.
+// Gathers the profiles at rank 0, which writes the file. Collective, after stop(). `summary`: JSON.
 void write(const std::string& summary);
 
 }  // namespace mh::mpi::profile

@@ -212,8 +212,7 @@ std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortA
 }
 
 // Defers an operation without a result on memory of MPI_Win_create that only the kernel reaches.
-// Returns false if the operation cannot be deferred; else sets `code`. `what` has no bytes and no
-// target yet.
+// False if the operation cannot be deferred; else sets `code`. `what` lacks bytes and target.
 bool defer_operation(Win& win, const void* origin, const TargetArgs& target, const ShortAccess& at,
                      mh::rma::Operation what, CallResult& code) {
   if (win.flavor != Flavor::created || at.bytes == 0) return false;

@@ -36,8 +36,7 @@ Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
 // Waits for the results from one target, or from all. Returns false if a request to them has
 // failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// Waits for the results as await_results() does, and until the targets have carried out all
-// requests.
+// Waits as await_results() does, and until the targets have carried out all requests.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);

@@ -256,8 +256,7 @@ MessageInbox::Acceptance handle_answer(MessageBuffer& buffer) {
   const WinPtr win = find_internode(head.window);
   if (win == nullptr) return MessageInbox::Acceptance::accepted;
   RemoteRank& peer = peer_of(*win, head.from);
-  // release, in every branch: pairs with the acquires of the calling threads that wait
-  // (remote.cpp).
+  // release, in every branch: pairs with the acquires of waiting callers (remote.cpp).
   if (head.failed) peer.failed.store(true, std::memory_order_release);
   switch (head.kind) {
     case RmaMessageKind::result:

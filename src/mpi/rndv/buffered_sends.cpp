@@ -29,8 +29,7 @@ struct BufferedSends {
   std::mutex mutex;                     // guards `sends`
   std::vector<BufferedSend> sends;      // the oldest first
   std::atomic<std::uint32_t> count{0};  // relaxed: a hint; 0 in nearly every program
-  // True once an RTS header may have been overwritten. relaxed: the wait loop reads this flag again
-  // and again.
+  // True once an RTS header may have been overwritten. relaxed: the wait loop reads it again.
   std::atomic<bool> looks_for_overdue{false};
 };
 BufferedSends g_buffered;

@@ -28,8 +28,7 @@ namespace {
 
 using observe::MessagePath;
 
-// Bytes of one piece of a resend or of an intermediate copy: neither needs memory for the whole
-// message.
+// Bytes of a piece of a resend or of an intermediate copy, which need no memory for the whole.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
 // Memory for one piece. Threads of a process without free memory use a static spare in turn.

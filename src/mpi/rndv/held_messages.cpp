@@ -144,8 +144,7 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
   return held;
 }
 
-// Takes the oldest message from `source` out of the library and holds it. False if there is no such
-// message.
+// Takes the oldest message from `source` out of the library and holds it. False if there is none.
 bool hold_oldest(int source, MPI_Comm comm) {
   int flag = 0;
   MPI_Message message{};

@@ -44,8 +44,7 @@ class MatchingStep {
  private:
   std::uint32_t entered_;  // what this step has added to HeldMessages::steps
 };
-// Called before the first probe of a program with several threads. From then on receives take
-// shared steps.
+// Called before the first probe of a program with threads; receives take shared steps then.
 void note_probe();
 
 struct HeldMessage {
@@ -67,8 +66,7 @@ void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status);
 // gets the size of the program's message. False if another thread has received the message.
 bool hold_probed(MPI_Comm comm, MPI_Status* seen);
 
-// The first held message that a call with these arguments matches: a probe reports it, a receive
-// takes it.
+// The first held message that these arguments match: for a probe, and for a receive.
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status);
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm);
 // The held message behind a handle of MPI_Mprobe or MPI_Improbe.

@@ -128,8 +128,7 @@ bool is_active(MPI_Request request) {
   return flag == 0;
 }
 
-// True if the library has sent the data; then completes the program's request. Called with the
-// mutex.
+// True if the library has sent the data; then completes the request. Called with the mutex locked.
 bool is_over(LibraryStart& start) {
   int flag = 0;
   MPI_Status status;
@@ -224,9 +223,8 @@ void await_fin_of(MPI_Request request) {
   const auto send = find_send(request);
   const auto tag = send ? std::optional(send->fin_tag) : fin_tag_of(request);
   if (!tag) return;
-  // This rank sends itself a second FIN, and posts a second receive behind the program's receive of
-  // the FIN. MPI matches in order, so once the second receive is complete the program's is complete
-  // too.
+  // This rank sends itself a second FIN, and posts a second receive behind the program's. MPI
+  // matches in order, so the program's receive is complete once the second receive is.
   MPI_Request second = MPI_REQUEST_NULL;
   if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, config.node_comm, &second) !=
       MPI_SUCCESS) {

@@ -4,8 +4,7 @@
 // The library makes each request first, and checks the arguments. The program then gets a
 // persistent receive of the FIN in place of that request. Each start posts the message anew. A
 // start that cannot go by rendezvous (no free slot, helping switched off, the communicator freed)
-// starts the library's own request, and this rank sends the FIN to itself when that request is
-// complete.
+// starts the library's own request; once that is complete, this rank sends itself the FIN.
 //
 // A FIN's tag is used again only when no FIN with that tag is under way. Therefore a send that the
 // program frees while it is active stays here until its FIN has come. Any thread.
@@ -25,8 +24,7 @@ void make_persistent_send(const OutgoingMessage& message, MPI_Datatype type, MPI
 
 // MPI_Start of a request that make_persistent_send() has replaced; empty for any other request.
 std::optional<int> start_persistent_send(MPI_Request* request);
-// MPI_Request_free of a request that make_persistent_send() has replaced. False for any other
-// request.
+// MPI_Request_free of a request that make_persistent_send() has replaced; false for others.
 bool free_persistent_send(MPI_Request request);
 // MPI_Cancel of a start that start_persistent_send() has left to the library's own request. False
 // for any other request.

@@ -37,8 +37,7 @@ ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Dat
 // True if a rendezvous message from a rank of this node may arrive in the buffer.
 bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 
-// The buffer as one end of a copy. `layout` is the layout of its datatype, or null for contiguous
-// data.
+// The buffer as one end of a copy. `layout` is that of its datatype; null: contiguous data.
 p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
 
 // Copies the first `bytes` of the packed stream to the buffer.

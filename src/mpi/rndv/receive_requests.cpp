@@ -20,8 +20,7 @@ struct KeptTypes {
 };
 KeptTypes g_kept;
 
-// Adds 1 to a counter or subtracts 1. The caller holds the table's lock, or is the program's only
-// thread.
+// Adds 1 to a counter or subtracts 1. The caller holds the table's lock, or is the only thread.
 void change(std::atomic<std::size_t>& counter, bool up) {
   counter.store(counter.load(std::memory_order_relaxed) + (up ? 1 : static_cast<std::size_t>(-1)),
                 std::memory_order_relaxed);

@@ -60,8 +60,7 @@ struct ReceiveRequest {
   bool blocking = false;             // the thread in the blocking call fetches the message itself
   bool status_says_nothing = false;  // the status of the library's call has no size
   p2p::PostedReceive* posted = nullptr;  // not null while the sender may push
-  // Keeps the communicator alive for a held message, and for any receive once the program has freed
-  // the communicator.
+  // Keeps a communicator alive: of a held message, and one that the program has freed.
   std::shared_ptr<Comm> kept_comm{};
 
   // Written by the thread that has pinned the request.
@@ -86,8 +85,7 @@ struct ReceiveRequest {
 };
 
 // The right of the calling thread to complete a request, claimed before the library completes it.
-// Empty for a handle that is not in the table, or that another thread has claimed. The destructor
-// ends the claim.
+// Empty if the handle is not in the table, or claimed by another thread. The destructor ends it.
 class ReceiveClaim {
  public:
   ReceiveClaim() = default;
@@ -124,8 +122,7 @@ class ReceiveTable {
   }
   // True if a receive is started or a persistent receive exists.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // True if a long receive is started whose sender cannot push: only this rank can copy its
-  // message.
+  // True if a long receive is started whose sender cannot push: only this rank copies it.
   [[nodiscard]] bool needs_this_rank() const {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }

@@ -98,8 +98,7 @@ bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader
 }
 
 // The posted receive in whose buffer the RTS header `mine` of `send` lies. Nothing if several
-// receives are posted for that buffer: the sender cannot tell which of these the library has
-// matched.
+// receives are posted for that buffer: the sender cannot tell which was matched.
 FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
   p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
   const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
@@ -116,8 +115,7 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   return found;
 }
 
-// Does the same as copy_to() for a message with gaps: this thread packs the data and writes them to
-// the receive buffer.
+// Does the same as copy_to() for a message with gaps, whose data this thread packs and writes.
 bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
@@ -153,8 +151,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
   const SentMessage& sent = g_sends.by_slot[slot];
   const p2p::RtsHeader mine = sent.header;
   const auto [posted, buffer] = find_posted(send, mine);
-  // take() fails if the receiver has taken the send meanwhile, or if the slot belongs to a later
-  // send.
+  // take() fails if the receiver has taken the send, or if the slot belongs to a later send.
   if (posted == nullptr || !send.take(mine.generation)) return false;
   // The receiver may meanwhile have posted the entry again for another buffer.
   if (!posted->is_of(buffer) ||

@@ -62,8 +62,7 @@ void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_
     note_rts_sized_send(dest, tag, comm);
 }
 
-// Sends, through the MPI library, the messages that their receivers could not copy. A step of the
-// wait loop.
+// Sends the messages that their receivers could not copy by the library. A step of the wait loop.
 void serve_resends();
 
 // The wait loop's step for messages that this rank sends: copies a chunk of a message whose
