@@ -25,8 +25,8 @@ inline constexpr std::uint32_t kNobody = ~0U;
 
 struct RankState {
   State state = State::computes;
-  // The rank of the node for which it copies, or to which it lends. kNobody: it copies a message
-  // that it receives.
+  // The rank of the node for which this rank copies, or to which it lends. kNobody: this rank
+  // copies a message that it receives.
   std::uint32_t helped = kNobody;
   WaitsAt at = WaitsAt::unknown;
   std::vector<std::uint32_t> late;     // the ranks of the node for which this rank waits

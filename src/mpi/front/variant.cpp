@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only exported function of a variant: takes the chain from the front, fills both layers and
-// the table.
+// The only exported function of a variant: takes the chain from the front, fills the layers `next`
+// and `real`, and the table of entries.
 //
 // The front calls it once per process, before any wrapper can run, while every other thread with an
 // MPI call waits; plain stores therefore suffice. Makes no MPI call. After a later refill_table(),
