@@ -47,14 +47,14 @@ class PollingStretch {
     return false;
   }
 
-  // A step of help took `ticks` and found nothing.
+  // Called after a step of help that took `ticks` and found nothing to do.
   void rest(std::uint64_t ticks, std::uint64_t now) { rests_until_ = now + kRest * ticks; }
 
   // Called when the wait returns to the program.
   void leave(std::uint64_t now) { left_ = now; }
 
  private:
-  static constexpr std::uint64_t kRest = 63;  // in lengths of the step before
+  static constexpr std::uint64_t kRest = 63;  // a rest, in durations of the step before it
 
   void restart(std::uint64_t now) {
     counts_from_ = std::max(counts_from_, now + limits_.lasts);
