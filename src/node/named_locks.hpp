@@ -45,8 +45,9 @@ class NamedLocks {
   static constexpr std::size_t kMost = 128;
 
   bool initialise();
-  // The lock of this name (not 0); null if all locks have other names.
-  NamedLock* find(std::uint64_t name);
+  // The lock of this name (not 0). The first call with a name takes a free lock for it. Null if no
+  // lock is free.
+  NamedLock* find_or_take(std::uint64_t name);
 
  private:
   NamedLock locks_[kMost];

@@ -83,7 +83,7 @@ std::string demangled(const std::string& symbol) {
   return status == 0 && text != nullptr ? text.get() : "";
 }
 
-// The position of the opening bracket of the pair that ends before `end`.
+// `end` is the position behind a ')'. Returns the position of its '(', or 0 if there is none.
 std::size_t opening(std::string_view text, std::size_t end) {
   int depth = 0;
   for (std::size_t at = end; at-- > 0;) {

@@ -51,15 +51,16 @@ inline void report_obstacle(Obstacle what) {
   }
 }
 
-// Does the same as report_obstacle() for a call that a virtual thread can make
-// (virtual_threads.hpp).
+// Reports a call that needs a team of threads, such as a loop, but that a virtual thread
+// (virtual_threads.hpp) can make as well. Like report_obstacle(), but `needs_team` stays as it was.
+// Nothing happens in a region that has a team.
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;
   report_obstacle(what);
   current->needs_team = before;
 }
-// Does the same as report_division() for a call at which the team's threads await each other.
+// Reports such a call at which, in addition, the threads of the team await each other.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;

@@ -66,7 +66,7 @@ class Thief {
 
  private:
   [[nodiscard]] JobSlots& slots_of(std::uint32_t rank) const;
-  [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
+  [[nodiscard]] bool other_numa_node_allowed(std::uint32_t victim) const;
   bool claim_and_copy(Job& job, std::uint32_t owner);
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
   // This thief's scratch buffer, or `little` if there was no memory for it.

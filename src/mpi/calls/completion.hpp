@@ -95,14 +95,15 @@ inline bool may_complete_ours() {
 }
 
 // Called after a test that found nothing. A program may test once per element that it computes.
-// Therefore, while this rank has no send under way, only each kPolls-th failed test helps others.
-// True: the caller shall call wait::help_if_polling().
+// Therefore, while this rank has no send under way, only each kOwnDuties-th failed test moves
+// chunks of the rank's own messages. True: the caller shall call wait::help_if_polling(), which may
+// help other ranks.
 inline bool note_failed_test() {
-  constexpr std::uint32_t kPolls = 16;
+  constexpr std::uint32_t kOwnDuties = 16;
   static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact
   const std::uint32_t before = polled.load(std::memory_order_relaxed);
   polled.store(before + 1, std::memory_order_relaxed);
-  if (before % kPolls != 0 && services.send_table.empty()) return false;
+  if (before % kOwnDuties != 0 && services.send_table.empty()) return false;
   wait::note_failed_poll();
   return before % wait::PollingStretch::kPolls == 0 && !switches.threads;
 }

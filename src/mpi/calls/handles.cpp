@@ -78,10 +78,12 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
-    // From now on a collective may fail on this rank alone, and this library would not see that.
+    // From now on this library would not see that a collective fails on this rank alone, because
+    // the failing call returns MPI_SUCCESS. So arrival barriers and rendezvous end now, as after a
+    // failure.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failing_calls_return_success())
-      comms::note_failed_collective();
+      comms::end_arrival_barriers();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }

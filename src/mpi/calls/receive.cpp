@@ -162,7 +162,7 @@ template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  if (bytes >= config.threshold || !may_pass_to_library())
+  if (bytes >= config.least_threshold || !may_pass_to_library())
     return receive_any(buffer, count, type, source, tag, comm, status);
   // No header fits into the buffer, and the library does not return with an error. The tail call
   // saves a return from deep in the library's wait: 50 ns in Open MPI 5.

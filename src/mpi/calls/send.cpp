@@ -58,7 +58,7 @@ int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type
   OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
   message.pattern = send.pattern;
   if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
-  if (message.bytes >= config.threshold && rndv::may_use_rendezvous(message, type, info)) {
+  if (message.bytes >= config.least_threshold && rndv::choose_rendezvous(message, type, info)) {
     send.slot = rndv::post_send(message, p2p::kNoFin);
     if (send.slot) return rndv::send_rts(*send.slot, message);
   }
@@ -136,7 +136,7 @@ template <class Count>
   OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
   message.pattern = SendPattern::nonblocking;
   if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
-  if (message.bytes >= config.threshold && rndv::may_use_rendezvous(message, type, info)) {
+  if (message.bytes >= config.least_threshold && rndv::choose_rendezvous(message, type, info)) {
     if (const auto slot = rndv::post_send(message, p2p::SendTable::kOwnTag))
       return start_rendezvous(*slot, message, request);
   }
@@ -151,7 +151,7 @@ template <class Count>
 int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, MPI_Request* request) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  const bool as_given = bytes < config.threshold && bytes != p2p::kRtsBytes;
+  const bool as_given = bytes < config.least_threshold && bytes != p2p::kRtsBytes;
   return as_given ? start_now(mode, buffer, count, type, dest, tag, comm, request)
                   : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
 }

@@ -24,7 +24,9 @@ namespace mh::mpi {
 inline wait::Pace short_calls;
 
 // True if a message of `bytes` bytes never goes by rendezvous.
-inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !config.rendezvous; }
+inline bool is_short(std::uint64_t bytes) {
+  return bytes < config.least_threshold || !config.rendezvous;
+}
 
 // True if no operation of this rank needs its wait loop.
 inline bool nothing_under_way() {

@@ -31,11 +31,11 @@ bool has_arrived(const Comm& comm, const Comm::Member& member) {
 // True if the communicator's arrival barrier is off. acquire: pairs with the release in
 // switch_off() of the rank whose collective failed.
 bool is_off(const Comm& comm) {
-  return comm.off->load(std::memory_order_acquire) != 0 || comms::has_failed_collective();
+  return comm.off->load(std::memory_order_acquire) != 0 || comms::arrival_barriers_ended();
 }
 
 void switch_off(Comm& comm) {
-  comms::note_failed_collective();
+  comms::end_arrival_barriers();
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 

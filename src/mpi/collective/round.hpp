@@ -2,7 +2,8 @@
 // A collective that the ranks carry out themselves (coll/board_group.hpp): publishes the record of
 // this rank, waits for those of its peers, and reaches their memory.
 //
-// Threads: one thread at a time in the collectives of a communicator, as MPI has it.
+// Threads: one thread at a time in the collectives of a communicator, as MPI has it. Limit: the
+// wait for a peer has no end of its own. If a rank dies in a collective, the launcher ends the job.
 #pragma once
 
 #include <cstddef>

@@ -25,7 +25,7 @@ struct OutgoingMessage {
   MPI_Comm comm;
   SendPattern pattern = SendPattern::unknown;
   bool synchronous = false;
-  // Set by may_use_rendezvous() if the data has gaps: the layout of an element, their number.
+  // Set by choose_rendezvous() if the data has gaps: the layout of an element, their number.
   layout::LayoutPtr layout{};
   std::uint64_t count = 0;
 };

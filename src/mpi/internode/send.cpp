@@ -149,7 +149,8 @@ void post_pieces(InternodeSend& send) {
 
 bool may_use_pipeline(const OutgoingMessage& message, MPI_Datatype type,
                       const datatypes::Info& info) {
-  if (!config.internode || info.contiguous || message.bytes < std::max(kLeast, config.threshold))
+  if (!config.internode || info.contiguous ||
+      message.bytes < std::max(kLeast, config.least_threshold))
     return false;
   if (!comms::allow_rendezvous()) return false;
   const Comm* comm = comms::find(message.comm);

@@ -270,11 +270,11 @@ void leave(Comm& comm) {
   if (--entry.to_leave == 0) entry.key = 0;
 }
 
-void note_failed_collective() {
+void end_arrival_barriers() {
   table().failed.store(1, std::memory_order_relaxed);
   end_rendezvous();
 }
-bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
+bool arrival_barriers_ended() { return table().failed.load(std::memory_order_relaxed) != 0; }
 
 bool end_rendezvous() {
   return switches.active && table().rendezvous_ended.exchange(1, std::memory_order_relaxed) == 0;

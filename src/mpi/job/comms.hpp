@@ -63,7 +63,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // The state of this rank in the communicator's collectives. The first collective looks for the
   // group (comms::join()).
   std::uint32_t group = kUnknownGroup;
-  // This rank's own line, and the group's switch (G4). Null before join(), and without an arrival
+  // This rank's own line, and the switch of the group, which is on once a collective of the group
+  // has failed on a rank (G4 in arrival_table.hpp). Null before join(), and without an arrival
   // barrier.
   ArrivalLines::Line* line = nullptr;
   std::atomic<std::uint32_t>* off = nullptr;
@@ -115,9 +116,10 @@ inline std::shared_ptr<Comm> share(Comm* comm) {
 // freed.
 MPI_Comm for_errors(const Comm& comm);
 
-// A collective has failed on some rank of this node (arrival_table.hpp, G4).
-void note_failed_collective();
-bool has_failed_collective();
+// A collective has failed on a rank of this node, or may fail unseen: arrival barriers and
+// rendezvous end on the node, for good (G4 in arrival_table.hpp).
+void end_arrival_barriers();
+bool arrival_barriers_ended();
 // Rendezvous ends on this node, for good: a communicator has no arrival barrier (G5), a collective
 // has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or a header was overwritten
 // (rndv/receive.hpp). True the first time.

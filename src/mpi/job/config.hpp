@@ -38,7 +38,7 @@ struct ProcessConfig {
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
 
   // Sizes in bytes from which messages go by rendezvous.
-  std::uint64_t threshold = 0;           // the least threshold of any rank of the job
+  std::uint64_t least_threshold = 0;     // of any rank of the job, mapped or unmapped
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
   std::uint64_t unmapped_threshold = 0;  // all others: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange

@@ -62,7 +62,7 @@ void start_helping() {
   switches.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
   detail::config.unmapped_threshold =
       std::max<std::uint64_t>(settings().threshold, kLeastThreshold);
-  detail::config.threshold = config.unmapped_threshold;
+  detail::config.least_threshold = config.unmapped_threshold;
   detail::config.exchange_threshold = settings().exchange_threshold;
   detail::config.help_threshold = settings().help_threshold;
   detail::config.mapped_help_threshold = settings().mapped_help_threshold;

@@ -67,7 +67,7 @@ void wait_for(node::NamedLock& lock) {
 
 void lock_or_unlock(std::uint64_t name, int begins) {
   if (!services.node) return;
-  node::NamedLock* const lock = services.node->header().locks.find(name);
+  node::NamedLock* const lock = services.node->header().locks.find_or_take(name);
   if (lock == nullptr) return say_once_no_lock();
   if (begins == 0) return lock->unlock();
   if (!lock->lock_soon()) wait_for(*lock);

@@ -214,7 +214,7 @@ void map_heaps() {
   if (!config.heaps_mapped) return;
   detail::config.mapped_threshold =
       std::max<std::uint64_t>(settings().mapped_threshold, kLeastThreshold);
-  detail::config.threshold = std::min(config.threshold, config.mapped_threshold);
+  detail::config.least_threshold = std::min(config.least_threshold, config.mapped_threshold);
 }
 
 void apply_settings() {
@@ -340,9 +340,10 @@ std::uint32_t usable_cores() {
 bool oversubscribed() { return config.ranks > usable_cores(); }
 
 void agree_on_threshold() {
-  std::uint64_t least = config.threshold;
-  agreement::reduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
-  detail::config.threshold = least;
+  std::uint64_t least = config.least_threshold;
+  agreement::reduce(&detail::config.least_threshold, &least, 1, MPI_UINT64_T, MPI_MIN,
+                    MPI_COMM_WORLD);
+  detail::config.least_threshold = least;
 }
 
 void build_node() {

@@ -52,8 +52,8 @@ std::uint64_t bytes_buffered() {
 }
 
 // Copies the message of a posted send. The copy is entered before the sender is released, so that a
-// thread which sees the send as over finds the copy. A message that cannot be copied is lost; the
-// program knows of an error, because a receive was truncated before.
+// thread which sees the send as over finds the copy. A message that cannot be copied is lost. The
+// program has seen an error before: a receive was truncated, or errors return to the program.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
   BufferedSend buffered{.send = send,

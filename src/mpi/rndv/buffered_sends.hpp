@@ -30,8 +30,8 @@ inline constexpr std::uint64_t kMostBuffered = 256U << 20U;
 // send that is posted to this rank.
 void end_rendezvous_after_truncation();
 
-// Buffers the sends that have been posted for too long, if errors return or the search has started.
-// Part of the wait loop.
+// Buffers the sends to this rank that have been posted for too long, if MPI errors return to the
+// program or start_to_buffer_overdue_sends() was called. Part of the wait loop.
 void buffer_overdue_sends();
 void start_to_buffer_overdue_sends();
 

@@ -178,7 +178,7 @@ bool copy_in_pieces(const TakenMessage& message) {
     const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send().from.at(offset);
-    if (!copy_with_thieves(room, from, piece, message.order, nullptr)) return false;
+    if (!copy_in_chunks(room, from, piece, message.order, nullptr)) return false;
     p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
   }
   return true;
@@ -196,15 +196,15 @@ std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool read
 std::optional<MessagePath> copy_contiguous(const TakenMessage& message) {
   p2p::SendSlot& send = message.send();
   const memory::View to = view_of(message.to.base, config.me);
-  if (!copy_with_thieves(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
+  if (!copy_in_chunks(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
   const bool mapped = all_ranks_map(to, message.bytes) && all_ranks_map(send.from, message.bytes);
   return mapped ? MessagePath::mapped : MessagePath::kernel;
 }
 
 }  // namespace
 
-bool copy_with_thieves(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                       steal::CopyOrder order, p2p::SendSlot* send) {
+bool copy_in_chunks(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                    steal::CopyOrder order, p2p::SendSlot* send) {
   steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = all_ranks_map(to, bytes) && all_ranks_map(from, bytes);
   if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;

@@ -170,7 +170,7 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
       is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
   const bool by_internode =
       !message.synchronous && internode::may_use_pipeline(message, type, info);
-  if (!by_internode && !may_use_rendezvous(message, type, info)) return;
+  if (!by_internode && !choose_rendezvous(message, type, info)) return;
   const auto fin_tag = reserve_tag();
   if (!fin_tag) return;
   PersistentSend send{.message = message,

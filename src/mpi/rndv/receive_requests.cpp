@@ -26,7 +26,9 @@ void change(std::atomic<std::size_t>& counter, bool up) {
                 std::memory_order_relaxed);
 }
 
-bool is_long(const ReceiveRequest& request) { return request.buffer.capacity >= config.threshold; }
+bool is_long(const ReceiveRequest& request) {
+  return request.buffer.capacity >= config.least_threshold;
+}
 
 // True if the sender cannot push: only the wait loop of this rank can copy the message.
 bool is_unposted(const ReceiveRequest& request) {

@@ -48,8 +48,9 @@ struct SentMessage {
   std::uint64_t push_interval = 0;  // ticks from that attempt to the one after it
 };
 
-// The request that the FIN with a certain tag completes. relaxed: a thread that cancels a request
-// has started it, or the program has synchronised it with the thread that did.
+// The request that a FIN completes; the tag of the FIN is the index. Both members are written and
+// read relaxed: MPI_Cancel comes after the start of the request, in the same thread or in a thread
+// that the program has synchronised with the starting one.
 struct FinTarget {
   std::atomic<MPI_Request> request{};
   std::atomic<std::uint64_t> sequence{0};  // of the send, plus one; 0: no send
@@ -142,7 +143,7 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
-  if (!copy_with_thieves(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
+  if (!copy_in_chunks(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
     return false;
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
@@ -293,8 +294,8 @@ void trace_sent(std::uint64_t bytes, std::uint32_t to) {
 
 }  // namespace
 
-bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (message.bytes < config.threshold) return false;
+bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
+  if (message.bytes < config.least_threshold) return false;
   if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses it
   const bool mapped = may_go_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;

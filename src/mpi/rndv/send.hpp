@@ -21,11 +21,11 @@ namespace mh::mpi::rndv {
 // The index of a posted send in the send table.
 using Slot = std::uint32_t;
 
-// Whether this send may go by rendezvous: helping is on, the receiver is another rank of this node,
-// the data is long enough, and contiguous or of a known layout. A contiguous message that is part
-// of an exchange must be longer, unless its buffer is in the shared heap or a third rank can help.
-// Sets the layout and the count of data with gaps.
-bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
+// Whether this send goes by rendezvous, if the send table has room: helping is on, the receiver is
+// another rank of this node, the data is long enough, and contiguous or of a known layout. A
+// contiguous message that is part of an exchange must be longer, unless its buffer is in the shared
+// heap or a third rank can help. Sets the layout and the count of data with gaps.
+bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Posts the message in a free slot, if there is one. With p2p::kNoFin the sender looks at the slot
 // to learn that its buffer is free. Otherwise the FIN is a message with this tag, whose receive is
