@@ -57,7 +57,7 @@ def text_at(strings: bytes, at: int) -> str:
 
 
 def image_of(path: Path) -> Image | None:
-    """None if the file is not a (complete) 64-bit ELF file."""
+    """The image of a file; None if it is not a (complete) 64-bit ELF file."""
     try:
         data = path.read_bytes()
         if data[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", data, 18)[0] != X86_64:
@@ -74,7 +74,7 @@ def image_of(path: Path) -> Image | None:
 
 
 def dynamic_symbols(image: Image) -> list[tuple[str, bool]]:
-    """Name, and whether the object defines it."""
+    """The dynamic symbols: each name, and whether the object defines it."""
     result = []
     for table in image.named(SHT_DYNSYM):
         strings = image.content(image.sections[table.link])

@@ -48,7 +48,7 @@ class Loops:
 
 
 def loops_of(path: Path, image: Image, symbols: list[tuple[str, bool]]) -> Loops | None:
-    """None for an object without OpenMP of its own."""
+    """The loops of an object; None if it has no OpenMP of its own."""
     wanted = {name for name, defined in symbols if not defined}
     if not any(REGION.fullmatch(name) for name in wanted):
         return None

@@ -115,7 +115,8 @@ void EndpointState::free(std::byte* memory) const {
   }
 }
 
-// For the thread in progress(). False: the endpoint is not open yet, or the matching table is full.
+// Handles an arrived packet, on the thread in progress(). False: its endpoint is not open yet, or
+// the matching table is full.
 bool DeviceState::dispatch(Packet& packet) {
   if (packet.header.kind == Wire::credit) {
     handle_credit(packet);

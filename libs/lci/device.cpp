@@ -12,8 +12,8 @@ namespace mh::lci::detail {
 namespace {
 
 constexpr std::size_t kFewestCredits = 8;
-// Twice the number of tasks of a rank that send to one peer at a time. Half of the credits may be
-// on their way back, and a task without a credit is parked and woken.
+// The most credits for one peer: twice the tasks of a rank that send to one peer at a time. Half of
+// the credits may be on their way back, and a task without a credit is parked and woken.
 constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
 // The initial keys of the matching table, which grows: 128 KB, which stay in the second-level
@@ -224,8 +224,8 @@ void DeviceState::handle_failure(const NetEvent& event) {
   put_done(*static_cast<LargeMessage*>(event.context), event.code);
 }
 
-// For the thread in progress(). acquire: partner is recycle(), which has returned the packets to
-// the pool.
+// Posts free packets, on the thread in progress(). acquire: partner is recycle(), which has
+// returned the packets to the pool.
 void DeviceState::post_receives(bool near) {
   std::size_t count = unposted[near].exchange(0, std::memory_order_acquire);
   while (count != 0) {

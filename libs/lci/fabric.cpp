@@ -253,7 +253,8 @@ class Fabric final : public Transport {
     fi_cq_err_entry error{};
     if (::fi_cq_readerr(cq_.get(), &error, 0) != 1) return false;
     auto* context = static_cast<NetContext*>(error.op_context);
-    if (context == nullptr) return false;  // a connection's; its operations have their own errors
+    if (context == nullptr)
+      return false;  // a connection has failed; its operations report errors, too
     const bool posted = context->use == NetContext::Use::receive;
     const Code code = code_of(-error.err);
     event = {posted ? NetEvent::What::unposted : NetEvent::What::failed,

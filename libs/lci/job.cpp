@@ -71,7 +71,7 @@ bool is_launcher(const std::string& root) {
   return detail::launcher_named(root) != detail::Launcher::none;
 }
 
-// False: a rank or size in the environment is invalid.
+// Reads rank and size from the environment. False: one of the two is invalid.
 bool complete_rank(JobConfig& config) {
   config.rank = first_number(
       {"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_RANK"});
@@ -309,7 +309,7 @@ Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point d
   return sockets;
 }
 
-// Invalid if rank 0 does not listen yet.
+// Connects to rank 0. The result is invalid if rank 0 does not listen yet.
 Fd connect_to_root(const std::string& root) {
   if (is_name(root)) {
     Fd socket = open_name(root, ::connect);

@@ -68,7 +68,7 @@ class JobState {
   std::vector<std::atomic<bool>> alive_;
   std::atomic<unsigned> deaths_{0};
 
-  std::mutex mutex_;  // of all members below but the thread, and of writes to sockets
+  std::mutex mutex_;  // guards all members below but the thread, and of writes to sockets
   std::condition_variable changed_;
   std::vector<std::string> parts_;  // rank 0: the parts of the current allgather
   std::vector<bool> present_;       // rank 0: by rank, whether the part has arrived

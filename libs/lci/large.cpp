@@ -129,7 +129,7 @@ void DeviceState::put_or_defer(LargeMessage& record) {
   });
 }
 
-// False: the network is full; the caller tries again.
+// Starts the put of a record's data. False: the network is full; the caller tries again.
 bool DeviceState::put(LargeMessage& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
     auto* data = const_cast<std::byte*>(record.put.data);  // add() takes no const memory

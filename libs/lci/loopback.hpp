@@ -41,7 +41,7 @@ class LoopbackNetwork {
     NetContext* context;
   };
   struct Port {
-    std::mutex mutex;  // of all members but the atomics
+    std::mutex mutex;  // guards all members but the atomics
     std::deque<Flight> inbox;
     std::deque<LoopbackPacket> posted;
     std::deque<NetEvent> events;

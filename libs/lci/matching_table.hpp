@@ -194,7 +194,7 @@ class MatchingTable {
 
     const std::size_t limit_;
     PacketPool<BucketLine> free_;
-    alignas(kCacheLine) ult::SpinLock lock_;  // of `made_` and `slabs_`
+    alignas(kCacheLine) ult::SpinLock lock_;  // guards `made_` and `slabs_`
     std::atomic<std::size_t> made_{0};        // relaxed: in_use() is a guess
     std::vector<BucketLine*> slabs_;
   };
@@ -430,7 +430,7 @@ class MatchingTable {
   // A Buckets word. Partners: current() and grow(), which holds growing_.
   std::atomic<std::uintptr_t> buckets_{0};
   Spare spare_;
-  alignas(kCacheLine) ult::SpinLock growing_;          // of `arrays_` and of growth
+  alignas(kCacheLine) ult::SpinLock growing_;          // guards `arrays_` and of growth
   std::vector<std::unique_ptr<BucketLine[]>> arrays_;  // the last array is current
 };
 

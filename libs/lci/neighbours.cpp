@@ -22,7 +22,8 @@ namespace {
 // rings of an inbox then exceed kMostInbox.
 constexpr std::size_t kMostInbox = std::size_t{4} << 20U;
 constexpr std::size_t kMostRing = std::size_t{256} << 10U;
-constexpr std::size_t kPacketsInRing = 8;  // at least: a record has at most an eighth of a ring
+constexpr std::size_t kPacketsInRing =
+    8;  // at least, since a record has at most an eighth of a ring
 
 std::size_t ring_bytes(std::size_t ranks, const DeviceConfig& config) {
   const std::size_t least =

@@ -102,8 +102,8 @@ class NodeTransport final : public Transport {
     Target& target = targets_[i];
     context.use = NetContext::Use::put;
     if (const Code code = move(target, put); code != Code::ok) return code;
-    // The word of a ring record has the size in place of the rank, so a granted put's place goes as
-    // payload.
+    // The header word of a ring record has the payload's size where `immediate` has `rank`. In a
+    // put to a granted buffer, `rank` is the index of that buffer, so the index travels as payload.
     const auto place = std::as_bytes(std::span(&put.immediate.rank, 1));
     const bool granted = put.immediate.kind == Wire::granted;
     const Code code = inject(rank, put.immediate, granted ? place : std::span<const std::byte>{});
@@ -124,7 +124,7 @@ class NodeTransport final : public Transport {
  private:
   // A rank to send to. A cache line of its own, since sending threads contend for `lock`.
   struct alignas(kCacheLine) Target {
-    ult::SpinLock lock;  // of `ring`
+    ult::SpinLock lock;  // guards `ring`
     // False after the kernel has refused process_vm_writev. relaxed: a hint.
     std::atomic<bool> may_write{true};
     int pid = 0;

@@ -121,7 +121,7 @@ struct alignas(kCacheLine) Peer : Deferred {
   // True while tasks wait for a credit. seq_cst with `credits`: a waiter sets `awaited`, then reads
   // `credits`; give_credits() adds to `credits`, then reads `awaited`.
   std::atomic<bool> awaited{false};
-  ult::SpinLock waiting_lock;  // of `waiting`
+  ult::SpinLock waiting_lock;  // guards `waiting`
   ult::detail::WaitQueue waiting;
 
   // Consumers.
@@ -296,7 +296,7 @@ struct DeviceState {
   // acquire: post_receives().
   alignas(kCacheLine) std::array<std::atomic<std::size_t>, 2> unposted{};
 
-  alignas(kCacheLine) ult::SpinLock deferred_lock;  // of the two pointers below
+  alignas(kCacheLine) ult::SpinLock deferred_lock;  // guards the two pointers below
   Deferred* first_deferred = nullptr;
   Deferred* last_deferred = nullptr;
   std::atomic<bool> any_deferred{false};  // relaxed: a hint; a late read delays the step only

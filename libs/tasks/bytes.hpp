@@ -2,7 +2,7 @@
 // Tasks as bytes. All tasks of a collection have one size, which its creation fixes.
 //
 // A task is a header and the argument of its function. ByteSlots is the buffer of a deque of such
-// tasks. An Arena holds copies of tasks, which have numbers.
+// tasks. An Arena stores copies of tasks and gives each copy a number.
 #pragma once
 
 #include <cstddef>

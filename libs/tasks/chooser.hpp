@@ -6,8 +6,8 @@
 // once if durations persist: if even loads would, by the last change of durations, have become less
 // uneven than the best iterations are. `plb_central` is tried if `plb_tree` was better than
 // `retain`, and only in jobs of up to kMostCentral ranks, because its time grows with them. The
-// cheapest goes on. Another is tried again once its excess is a small part of the time since. If
-// the loads are even enough, tasks stay where they ran.
+// cheapest balancer goes on. Another balancer is tried again once its extra cost is a small part of
+// the time that has passed since. If the loads are even enough, tasks stay where they ran.
 //
 // All ranks pass the same numbers, so all choose the same balancer. Times are in seconds.
 #pragma once

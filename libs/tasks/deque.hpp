@@ -22,10 +22,10 @@
 // itail was read. (In the other order, a steal that was reserved and completed in between would
 // count for an older steal that is still being copied.)
 //
-// Differences from the paper's listing: getTask() reads below the head. acquireFromShared() takes
-// half and at least one (the paper's min is a max here), and unlocks if there is nothing to take.
-// The paper's worker shares tasks when none is left to steal. This worker shares when few are left,
-// because it looks only between its tasks.
+// Differences from the paper's listing: getTask() takes the slot head - 1, not head.
+// acquireFromShared() takes max(1, half of the shared tasks), where the listing has min, and
+// unlocks if there is nothing to take. The paper's worker shares tasks when none is left to steal.
+// This worker shares when few are left, because it looks only between its tasks.
 //
 // Threads: one worker. Any thread may call reserve() and complete(). The words may lie in memory
 // that processes share.

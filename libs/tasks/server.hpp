@@ -21,7 +21,7 @@ class AnswerServer {
   AnswerServer& operator=(const AnswerServer&) = delete;
   ~AnswerServer() { static_cast<void>(end()); }
 
-  static constexpr std::chrono::microseconds kBetween{20};  // polls, and the timer's slack
+  static constexpr std::chrono::microseconds kBetween{20};  // plus the timer's slack
 
   // Waits until the answers under way have been sent, and ends the thread. Returns its failure.
   Status end() {

@@ -37,10 +37,10 @@ class Survivor {
   static std::size_t bytes(const NodeShape& shape);
   // All ranks are on one node. `memory`: bytes() long, aligned to a cache line.
   Survivor(std::byte* memory, NodeMemory& deques, Adopt adopt);
-  // Before the barrier of all ranks.
+  // Called before the barrier of all ranks.
   Status open() { return lines_.hold(); }
 
-  // A task has been added to the own part.
+  // Called when a task has been added to the own part.
   void added();
 
   // Meetings of the ranks that are not lost: arrive(), then calls of one of the two until the
@@ -50,11 +50,11 @@ class Survivor {
   Meeting at_start();
   Meeting at_end();
 
-  // After the start. `steal`: ranks may take tasks of all parts.
+  // Called once at_start() has returned `met`. `steal`: ranks may take tasks of all parts.
   void begin(bool steal);
   // Claims a task and copies it to `task`. False: no task is ready.
   bool take(TaskBytes task);
-  // The claimed task has ended.
+  // Called when the claimed task has ended.
   void end();
   bool all_ended();
   // Saves the tasks of ranks that have died.

@@ -178,8 +178,8 @@ void Worker::signal_own(TaskRecord* record, Location location) {
   }
 }
 
-// The task's own worker would need a core that another process of this host uses (share_cores()).
-// Its wake-up would cost more than most tasks do between two waits.
+// Takes a signalled task over, if its own worker would need a core that another process of this
+// host uses (share_cores()). That wake-up would cost more than most tasks do between waits.
 bool Worker::take_over(TaskRecord* record, Location at) {
   if (&core != record->core || !core.stealing || !core.has_its_share()) return false;
   if (core.workers[at.worker]->bell.is_awake()) return false;

@@ -94,7 +94,7 @@ class BiasedFlag {
     return false;
   }
 
-  // The favoured thread reads it at each raise(); it is written once.
+  // Written once; the favoured thread reads this word at each raise().
   alignas(kCacheLine) std::atomic<Thread> favoured_{nullptr};
   // Raised by the favoured thread. release: lower(); acquire: the raise() of any thread.
   std::atomic<bool> own_{false};

@@ -46,7 +46,7 @@ class Leaf {
   std::int64_t begin_ = 0;
 };
 
-// The calling rank has mapped the node segment. Once, before touch().
+// Called once, before touch(), when the calling rank has mapped the node segment.
 void enter(std::uint32_t me, const std::byte* segment);
 // Accesses a line of the segment that other cores access, too.
 void touch(const void* line, Access access);

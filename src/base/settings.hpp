@@ -54,14 +54,14 @@ struct Settings {
   VictimPolicy victim;
   std::uint64_t cores;
   std::vector<std::string> openmp_exclude;  // names with '*' for any characters
-  std::vector<std::string> openmp_only;     // likewise; empty: all
+  std::vector<std::string> openmp_only;     // names with '*'; empty: all
   bool tasks_in_wait;
   ThreadLevel thread_level;
   WindowScope windows;
   std::uint64_t fake_nodes;
   bool summary;
   std::string summary_json;  // a path, empty for none
-  std::string profile;       // likewise
+  std::string profile;       // a path, empty for none
   std::string trace;         // a folder, empty for none
   double spin_us;
   bool wait_together;

@@ -14,10 +14,10 @@ namespace mh::tuning {
 // ---- Intervals between polls of the wait loop for rare events. Chosen: each poll costs less than
 // 2 % of its interval.
 
-inline constexpr double kLookAtLandedNs = 3e3;     // each buffer of a started receive
-inline constexpr double kGatherLandedNs = 30e3;    // those with gaps: read by a message to oneself
-inline constexpr double kLookAtShortNs = 100e3;    // buffers of short receives
-inline constexpr double kLookForLostNs = 20e6;     // RTS headers that matched too short a receive
+inline constexpr double kLookAtLandedNs = 3e3;   // each buffer of a started receive
+inline constexpr double kGatherLandedNs = 30e3;  // buffers with gaps, read by a message to oneself
+inline constexpr double kLookAtShortNs = 100e3;  // buffers of short receives
+inline constexpr double kLookForLostNs = 20e6;   // RTS headers that matched too short a receive
 inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 
 // ---- Waits in MPI
@@ -25,7 +25,7 @@ inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 // Short calls go straight to the library if their mean wait is below this: start + test costs 100
 // ns, less than 2 % of it. Measured: with 3 us, messages of 8 to 32 KB took 3 to 5 % longer.
 inline constexpr double kShortWaitNs = 6e3;
-// Like kShortWaitNs, between collectives. An arrival barrier costs less than 2 % of it.
+// The limit of kShortWaitNs for collectives. An arrival barrier costs less than 2 % of this time.
 inline constexpr double kTightCollectivesNs = 10e3;
 
 // ---- Threads of a rank that wait together
@@ -90,7 +90,7 @@ inline constexpr double kEndIsLateNs = 12e3;
 // The rank at the late end must have at least this much left to do to be lent a core. Measured:
 // handing over a core and back takes 12 us; a lent core is away for 20 to 40 us.
 inline constexpr double kWorthLendingNs = 40e3;
-// Like kWorthLendingNs, for a third rank, whose caches hold none of the message.
+// The limit of kWorthLendingNs for a third rank, whose caches hold none of the message.
 inline constexpr double kWorthInvitingNs = 150e3;
 
 // ---- Lent cores

@@ -22,8 +22,8 @@
 namespace mh::coll {
 
 struct BlockEntry {
-  // The peer finds its block so far behind the table's begin (Route::staged), or at this address of
-  // the owner's process (Route::mapped). With Route::library the block comes as a message.
+  // The place of the peer's block: an offset from the table's begin (Route::staged), or an address
+  // in the owner's process (Route::mapped). With Route::library the block comes as a message.
   std::uint64_t place = 0;
   std::uint64_t bytes = 0;     // of the block for the peer; 0: none
   std::uint64_t expected = 0;  // bytes of the block that the owner expects of the peer
@@ -38,11 +38,11 @@ static_assert(sizeof(BlockEntry) == 32);
 
 inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) + 1;
 
-// The bytes of `length` bytes of data behind a table.
+// The room that `length` bytes of data take behind a table.
 constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
 namespace detail {
-// A table has no entry for its owner.
+// The index of a peer's entry: a table has no entry for its owner.
 constexpr std::uint32_t place_of(std::uint32_t owner, std::uint32_t peer) {
   return peer - (peer > owner ? 1 : 0);
 }

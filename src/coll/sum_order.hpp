@@ -77,11 +77,11 @@ class DoublingOrder {
   alignas(64) std::array<std::array<std::byte, kPiece>, std::bit_width(kMostRanks)> parts_;
 };
 
-// The knowledge of a communicator about the order of its sums, the same on all ranks.
+// The ranks' knowledge of the order of a communicator's sums, the same on all ranks.
 enum class SumKnowledge : std::uint8_t {
   none,      // too few calls so far
   doubling,  // the library's bits are those of DoublingOrder
-  library,   // they are not, or nobody knows
+  library,   // they differ, or the order could not be found
 };
 
 // The sums of a communicator, by operation, type and number of elements.

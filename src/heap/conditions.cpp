@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
 
-// Indexed by Verdict.
+// The texts of explain(), by Verdict.
 constexpr const char* kReasons[] = {
     "large allocations are shared",
     ("blocks up to 4 MB are shared, since private memory has huge pages here and shared memory has "
@@ -77,7 +77,8 @@ bool memory_group(char* group, std::size_t bytes, bool* second_version) {
   return true;
 }
 
-// Returns UINT64_MAX if the file or the key is missing.
+// Reads a number from a file of a control group, behind `key` if there is a key. Returns UINT64_MAX
+// if the file or the key is missing.
 std::uint64_t number_in(const char* folder, const char* group, const char* file,
                         const char* key = "") {
   std::snprintf(system_path, sizeof system_path, "%s%s/%s", folder, group, file);

@@ -273,8 +273,8 @@ bool File::copy_by_file(const Span& span, int protection, int fd) const {
   return false;
 }
 
-// For a program that has closed the descriptor. mincore() tells which pages are in memory, but not
-// which are swapped out; with swap, all pages are read.
+// Copies a span if the program has closed the descriptor. mincore() tells which pages are in
+// memory, but not which are swapped out; with swap, all pages are read.
 bool File::copy_by_memory(const Span& span, int protection, int /*fd*/) const {
   constexpr std::size_t kPiece = kHugePage;
   const std::size_t page = page_bytes();

@@ -51,7 +51,7 @@ struct HeapHeader {
   std::uint32_t layout;
   std::atomic<std::uint32_t> closed;   // 1: retired; release, pairs with the acquire in views
   std::uint64_t base;                  // of the heap
-  std::atomic<std::uint64_t> bytes;    // mapped from `base` on; release, pairs as above
+  std::atomic<std::uint64_t> bytes;    // mapped from `base` on; release, as `closed`
   std::atomic<std::uint32_t> statics;  // release: the spans with lower indices are written
   Span spans[kMaxStatics];
 };

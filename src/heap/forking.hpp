@@ -31,8 +31,8 @@
 
 namespace mh::heap {
 
-// For pthread_atfork(). One fork() at a time, because this thread holds the heap's lock from
-// prepare() on.
+// The handlers for pthread_atfork(). One fork() at a time, because the forking thread holds the
+// heap's lock from prepare() on.
 class Forking {
  public:
   using Call = pid_t (*)();

@@ -20,7 +20,8 @@ constexpr std::uint32_t kPlaces = 16;
 // A block of this size or more begins in a huge page of its own.
 constexpr std::size_t kHugeBlock = 4U << 20U;
 constexpr std::uint64_t kLookEveryMs = 250;
-// Blocks in small pages where private memory would have huge ones: message buffers, not arrays.
+// The largest block that is served where shared memory has small pages and private memory would
+// have huge pages: message buffers are served, arrays are not.
 constexpr std::uint64_t kLargestInSmallPages = 4U << 20U;
 
 Span span_of(const void* address, std::size_t bytes) {
@@ -171,7 +172,7 @@ Taken Heap::take(const Wish& wish) {
   return {};
 }
 
-// No block if the cached one has another length, which happens when sizes alternate.
+// Takes a cached block. kNoPage if the cached block has another length, as with alternating sizes.
 Page Heap::take_cached(Page pages) {
   const Page first = cache_.take(pages);
   if (first == kNoPage || extents_.pages_of(first) == pages) return first;
@@ -237,7 +238,8 @@ void Heap::release_deferred_locked() {
   }
 }
 
-// A heap with isolated spans, and one that returns its memory, cache nothing.
+// True if a freed extent may go to the cache. A heap with isolated spans caches nothing, nor does a
+// heap that returns its memory at once.
 bool Heap::may_cache(Page first) const {
   return extents_.pages_of(first) <= BlockCache::kMostPages && file_.isolated() == 0 &&
          bound_.load(std::memory_order_relaxed) != 0;

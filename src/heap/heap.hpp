@@ -49,7 +49,7 @@ class Heap {
   struct Options {
     bool reserve = false;                // allocate memory at once (strict accounting)
     bool promote = false;                // private memory would get huge pages at first touch
-    bool promote_asked = false;          // ... if the program asks for them
+    bool promote_asked = false;          // ... if the program asks for huge pages
     bool bounded = false;                // fresh memory within a budget (budget.hpp)
     std::uint64_t largest = UINT64_MAX;  // largest block that is served
     std::uint64_t keep = 256U << 20U;    // most kept bytes
@@ -72,7 +72,7 @@ class Heap {
   [[nodiscard]] bool owns(const void* address) const { return file_.holds(address); }
   // Returns all cached and kept memory to the system.
   void trim();
-  // Whether peers can reach all of it.
+  // Whether peers can reach all bytes of the range.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes);
   // Makes a part of the heap or of static memory private to this process until its block is freed.
   void isolate(const void* address, std::size_t bytes);

@@ -55,7 +55,7 @@ void after_fork_in_child() { forking.child(); }
   ::pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-// Acquire: pairs with the release above.
+// The next allocator's functions. Acquire: pairs with the release in start_forwarding().
 inline const Next& forward() {
   if (!found_next.load(std::memory_order_acquire)) [[unlikely]]
     start_forwarding();
@@ -70,7 +70,7 @@ enum class StartState : std::uint8_t { before_constructor, waiting, taken };
 constinit std::atomic<StartState> start_state{StartState::before_constructor};
 
 // Starts the heap, in the first thread that comes here after the constructor; other threads do
-// without the heap meanwhile. Whether the heap has started. Relaxed: the exchange decides.
+// without the heap meanwhile. Returns whether the heap has started. Relaxed: the exchange decides.
 bool start_heap() {
   StartState seen = start_state.load(std::memory_order_relaxed);
   if (seen != StartState::waiting) return heap.started();
@@ -104,7 +104,7 @@ constexpr std::size_t kMallocAlignment = alignof(std::max_align_t);
 
 bool is_power_of_two(std::size_t number) { return number != 0 && (number & (number - 1)) == 0; }
 
-// The heap's answer; the first large request of the process starts the heap.
+// Asks the heap for a block; null if it refuses. The process's first large request starts it.
 [[gnu::noinline]] void* serve(std::size_t bytes, std::size_t alignment, bool zero) {
   if (!heap.started()) [[unlikely]] {
     if (!start_heap()) return nullptr;
@@ -274,7 +274,7 @@ MH_EXPORT int madvise(void* address, std::size_t bytes, int advice) {
   const int answer = forward().madvise(address, bytes, advice);
   if (answer != 0) return answer;
   if (advice == MADV_DONTNEED) heap.empty(address, bytes);
-  if (advice == MADV_HUGEPAGE) heap.wants_huge(address, bytes);  // NumPy asks for them
+  if (advice == MADV_HUGEPAGE) heap.wants_huge(address, bytes);  // as NumPy does
   return answer;
 }
 

@@ -24,8 +24,9 @@ enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
 // last page has `pages` and `state`; the tags between are stale.
 struct BoundaryTag {
   Page pages;
-  Page next, previous;  // in the bin; of used extents the number of note()
-  Page younger, older;  // by age, of kept extents; `older` of used extents is the list of chain()
+  Page next, previous;  // in the bin; in a used extent the number of note()
+  Page younger,
+      older;  // by age of kept extents; in a used extent, `older` links the list of chain()
   ExtentState state;
   std::uint8_t first;  // 1: the first page of an extent
 };

@@ -125,8 +125,8 @@ bool Views::allow_writing(PeerHeap& peer) const {
     const StaticView& part = peer.parts[i];
     all = all && ::mprotect(part.view, part.span.bytes, PROT_READ | PROT_WRITE) == 0;
   }
-  // Release: pairs with the acquire above; a thread that sees true may write. Pages added later
-  // inherit the protection.
+  // Release: pairs with the acquire at the head of this function; a thread that sees true may
+  // write. Pages added later inherit the protection.
   if (all) peer.writable.store(true, std::memory_order_release);
   return all;
 }

@@ -49,7 +49,7 @@ class Views {
     }
     return elsewhere(rank, address, bytes);
   }
-  // Like at(), for writing.
+  // Does the same as at(), for writing.
   [[nodiscard]] std::byte* to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) const;
 
  private:
@@ -68,7 +68,7 @@ class Views {
     std::mutex extending;
   };
 
-  // Acquire: pairs with the release in File::retire().
+  // True while the peer's heap is not retired. Acquire: pairs with the release in File::retire().
   static bool open(const PeerHeap& peer) {
     return peer.header->closed.load(std::memory_order_acquire) == 0;
   }

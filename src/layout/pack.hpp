@@ -52,14 +52,14 @@ struct Elements {
 
 inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
-// Return the number of bytes moved.
+// Pack or unpack a range of the stream, and return the number of bytes moved.
 std::uint64_t pack_range(const Elements& from, StreamRange range, void* packed);
 std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* packed);
 
-// Like pack_range() and unpack_range(), for contiguous bytes.
+// Do the same as pack_range() and unpack_range() for contiguous bytes.
 void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes);
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes);
-// Like copy_to(), for bytes that another core has written.
+// Does the same as copy_to() for bytes that another core has written.
 void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes);
 
 // Copies from layout to layout through a scratch buffer that stays in the first cache levels: at

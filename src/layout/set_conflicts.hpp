@@ -74,7 +74,7 @@ template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>
 constexpr std::uint64_t kConflictLoaded = kPack ? 7 : 4;
-// Shorter rows fit, or nearly so.
+// Shorter rows fit into their sets, or nearly so.
 constexpr std::uint64_t kLeastConflicting = 32;
 
 inline void ask_second_cache(Address at) { _mm_prefetch(pointer_to(at), _MM_HINT_T1); }
@@ -141,7 +141,7 @@ bool move_as_conflicting(Address at, const BlockRows& rows, std::byte* stream) {
 // words through at a time; elsewhere that takes up to 1.8 times as long.
 constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kMostWords = 8;
-constexpr std::uint64_t kWordsAsked = 24;  // blocks ahead
+constexpr std::uint64_t kWordsAsked = 24;  // the distance of a prefetch, in blocks
 constexpr std::uint64_t kBlocksLoadedAtOnce = 24;
 
 // For rows with severe set conflicts: all blocks lie relative to the lines as the first does.

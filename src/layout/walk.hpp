@@ -283,7 +283,8 @@ void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   sink.rows(at, {column.count, column.stride, row.count, row.stride, grid.block});
 }
 
-// A function of its own, because its frame is too long for the short paths.
+// Not inlined: the large stack frame of this function would slow down the paths for contiguous data
+// and for a single grid.
 template <class Sink>
 [[gnu::noinline]] void walk_any(const Layout& layout, std::uint64_t count, Address at,
                                 StreamRange range, Sink& sink) {

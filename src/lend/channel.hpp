@@ -87,7 +87,7 @@ struct alignas(kCacheLine) WorkOffer {
   // of the message first. relaxed: a hint; the owner's process decides what work there is.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
-  // relaxed: a hint for ranks that know more of its work than the owner.
+  // relaxed: a hint for ranks that know of work for it before the owner does.
   std::atomic<std::uint32_t> exposed{0};
   // 1: a lender has found no free helper since the owner's process made the last ones. Set by
   // lenders, cleared by the owner's process. relaxed: a hint.

@@ -142,7 +142,7 @@ LendResult Lender::lend(const std::function<void()>& before) {
   return LendResult::nothing;
 }
 
-// All helpers of this owner are at work: its process may make further ones.
+// Called if all helpers of `owner` are at work. Tells its process, which may make further helpers.
 void Lender::find_full(std::uint32_t owner) {
   full_.push_back(owner);
   std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
@@ -155,7 +155,7 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   learn(false);
   Channel* const channel = hold(owner);
   if (channel == nullptr) return LendResult::nothing;
-  teaches_ = false;  // the helper works on the awaited message itself
+  teaches_ = false;  // this unit works on the awaited message itself
   return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
@@ -171,7 +171,7 @@ void Lender::learn(bool something_came) {
   }
 }
 
-// `channel`: held by this lender.
+// Lends this core to the helper of `channel`, which this lender holds.
 LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_t unit) {
   if (!place_here(channel)) {
     channel.word.store(kFree, std::memory_order_relaxed);

@@ -85,7 +85,7 @@ class Lender {
   std::vector<std::uint32_t> full_;  // ranks without a free helper in this search
   std::uint32_t id_;
   // The length of units. Of the last unit: its start, its planned end, the time that the core was
-  // away, and whether the unit teaches anything. away_ is 0 once the unit is evaluated.
+  // away, and whether learn() evaluates it. away_ is 0 once the unit is evaluated.
   UnitLength unit_;
   std::uint64_t lent_at_ = 0;
   std::uint64_t whole_at_ = 0;

@@ -65,7 +65,7 @@ class Pool {
     if (open) offer(kind).store(ends, std::memory_order_relaxed);
     return open;
   }
-  // Like expose(), for work of a few microseconds, without reading the clock.
+  // Does the same as expose() for work of a few microseconds, without reading the clock.
   Status expose_briefly(WorkKind kind, LendableWork& work, std::uint64_t ticks) {
     const Status open = open_to_helpers(kind, work);
     if (open) {
@@ -169,8 +169,8 @@ class Pool {
   std::uint32_t lenders_;
   std::size_t stack_;
   cpu_set_t home_{};  // CPUs of the owner
-  // Made by the first thread that exposes work. release: the store to hired_ pairs with the acquire
-  // in hired().
+  // Helpers are made by the first thread that exposes work. release: the store to hired_ pairs with
+  // the acquire in hired().
   std::once_flag hiring_;
   Status hiring_went_;
   // helpers_ is filled before hired_, and grows under this lock.

@@ -34,9 +34,9 @@ class UnitLength {
     return std::clamp(static_cast<std::uint64_t>(best), rules_.least, rules_.most);
   }
 
-  // No message came while the core was away.
+  // Records that no message came while the core was away.
   void nothing_came(std::uint64_t away) { since_ += away; }
-  // A message came while the core was away. The mean covers about four messages.
+  // Records that a message came while the core was away. The mean covers about four messages.
   void came_late(std::uint64_t away) {
     between_ = between_ - between_ / 4 + (since_ + away) / 4;
     since_ = 0;

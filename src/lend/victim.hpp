@@ -19,9 +19,9 @@ class CoreVictimPicker {
   CoreVictimPicker(VictimPolicy policy, std::uint64_t seed)
       : policy_(policy), dice_(0x9e3779b97f4a7c15ULL * (seed + 1)) {}
 
-  // Above 0; the higher, the better. `left`: how long the offer goes on, in any unit. `near`: the
-  // offer is on the lender's NUMA node. `helpers()`: how many helpers of the victim work; called
-  // only if needed, since it reads every channel.
+  // The value of an offer, above 0; the higher, the better. `left`: how long the offer goes on, in
+  // any unit. `near`: the offer is on the lender's NUMA node. `helpers()`: how many helpers of the
+  // victim work; called only if needed, since it reads every channel.
   template <class Helpers>
   std::uint64_t value(std::uint64_t left, bool near, Helpers&& helpers) {
     constexpr std::uint64_t kNear = 1ULL << 62U;

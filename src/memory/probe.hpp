@@ -27,11 +27,11 @@ struct AccessFacts {
 };
 AccessFacts read_access_facts();
 
-// For Yama scope 1. Returns the nearest process that all of `pids` descend from; it may itself be
-// in `pids`. 0: unknown.
+// Used under Yama scope 1. Returns the nearest process that all of `pids` descend from; it may
+// itself be in `pids`. 0: unknown.
 pid_t common_ancestor(std::span<const pid_t> pids);
 
-// For Yama scope 1; every rank calls it. Permits all descendants of the ranks' common ancestor to
+// Used under Yama scope 1, by every rank. Permits all descendants of the ranks' common ancestor to
 // read this process. unsupported: no Yama. refused: the common ancestor is the machine's init,
 // which would permit every process.
 Status allow_ranks_to_read(std::span<const pid_t> pids);

@@ -31,10 +31,10 @@ class Reach {
  public:
   enum class KernelCopies : bool { no, yes };
 
-  // Without peers' heaps: process numbers identify processes.
+  // Makes an object without heaps of peers: process numbers identify processes.
   Reach();
-  // For rank `me` of `ranks`. With heaps, rank numbers identify processes, since process numbers
-  // may differ between namespaces.
+  // Makes the object of rank `me` of `ranks`. With heaps, rank numbers identify processes, since
+  // process numbers may differ between namespaces.
   Reach(std::uint32_t me, std::uint32_t ranks, KernelCopies kernel);
 
   // Maps the heap of `rank`. Once for each rank, before any other thread uses this object.

@@ -17,11 +17,13 @@
 
 namespace mh::memory {
 
-// Bytes in the address space of process `pid` (a number valid for all ranks of the node).
+// Bytes in the address space of a rank. The kernel's copies use `pid`. Where ranks have heaps,
+// `rank` identifies the process, because ranks in namespaces of their own may have equal process
+// numbers.
 struct View {
   std::uint64_t address;
   pid_t pid;
-  std::uint32_t rank;  // node-local; for counters and locality
+  std::uint32_t rank;  // on the node
 
   // The view that begins `offset` bytes further.
   [[nodiscard]] View at(std::uint64_t offset) const { return {address + offset, pid, rank}; }

@@ -14,7 +14,8 @@ class CallResult {
  public:
   constexpr CallResult(int code) : code_(code) {}
   constexpr CallResult(std::nullopt_t /*none*/) : code_(kNone) {}
-  // The library must get the call at once: it will probably refuse the arguments.
+  // A result that passes the call to the library at once, without a wait: the library will probably
+  // refuse the arguments.
   static constexpr CallResult refused() { return kRefused; }
 
   [[nodiscard]] constexpr explicit operator bool() const { return code_ > kRefused; }
@@ -22,7 +23,7 @@ class CallResult {
   [[nodiscard]] constexpr int operator*() const { return code_; }
 
  private:
-  // No MPI error codes.
+  // These values are no error codes of MPI.
   static constexpr int kNone = std::numeric_limits<int>::min();
   static constexpr int kRefused = kNone + 1;
   int code_;

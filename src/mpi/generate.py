@@ -60,7 +60,7 @@ class Call:
     condition: str = ""  # of `does`
     does: str = ""
     unhelped: bool = False  # the MPI library may wait in the call, which has no arrival barrier
-    sometimes: bool = False  # new in MPI 4: a supported library may lack it
+    sometimes: bool = False  # new in MPI 4: a supported library may lack the call
 
     @property
     def name(self) -> str:
@@ -90,7 +90,7 @@ def prototype_of(name: str) -> Prototype:
 
 
 def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
-    """With the call's arguments for "..."; one that names none of them is a slip of the pen."""
+    """Puts the call's arguments in place of "..."; a statement without any argument is an error."""
     statement = statement.replace("...", prototype.arguments)
     words = set(re.findall(r"[A-Za-z_]\w*", condition + statement))
     if not words & set(prototype.names):
@@ -201,7 +201,7 @@ def narrowing(small: Prototype, large: Prototype) -> str:
 
 
 def by_count(prototypes: list[Prototype]) -> str:
-    """Two functions of one name for each call that has a large form among `prototypes`."""
+    """Two functions with the same name for each call that has a large form among `prototypes`."""
     named = {p.name: p for p in prototypes}
     return "\n".join(
         f"inline int {name}(const Next& layer, {form.declared}) {{\n{narrowed}"
@@ -318,7 +318,7 @@ def given_body(call: Call) -> str:
 
 
 def quick_barrier_body(call: Call) -> str:
-    """With a way past the arrival barrier that saves no registers."""
+    """A body with a way past the arrival barrier that saves no registers."""
     p = call.prototype
     slow = plain_body(call, f"[[gnu::noinline]] static int after_barrier_{p.name}")
     tried = f"""
@@ -376,7 +376,7 @@ def object_of(p: Prototype) -> tuple[str, str]:
 
 
 def loop_body(call: Call) -> str:
-    """The call where loops are shared: one look more where it is made outside of them."""
+    """The call while loops are shared: tests whether the thread is inside a shared loop."""
     p = call.prototype
     goes_on = f"{'next.' if call.kind == 'pass' else 'wrap::'}{p.name}({p.arguments})"
     refusal = ""
@@ -489,7 +489,7 @@ def facts_in(p: Prototype) -> str:
 
 
 def collective_facts(p: Prototype, data: tuple[str, str] | None) -> str:
-    """Arguments that are not significant at this rank, or with MPI_IN_PLACE, are not read."""
+    """The facts of a collective. Arguments without significance at this rank are not read."""
     nothing = "no_data(members(comm))"
     sent, received = (
         f"mean_facts({name}counts, {name}type, comm)"
@@ -570,7 +570,7 @@ def stand_in_body(index: int, call: Call) -> str:
     if call.kind == "observe":
         fixed = ", ".join(f"[[maybe_unused]] {x}" for x in p.parameters if x != "...")
         return f"void {p.name}({fixed}) {{\n  stand_in::count({index});\n}}"
-    # Finalize and Abort are the last chance to write the counts down.
+    # The counts are reported in Finalize and Abort, the last calls of a process.
     report = "  stand_in::report();\n" if p.name in ("Finalize", "Abort") else ""
     return f"""int {p.name}({p.declared}) {{
   stand_in::count({index});

@@ -32,8 +32,8 @@ constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
 template <std::size_t kEntries = 256>
 class HandleCache {
  public:
-  // True, and the value, if it is there. (Not an optional: compilers keep one in memory, and this
-  // is on the way of every call.)
+  // True if the cache has the handle; sets its value. (Not an optional: compilers keep one in
+  // memory, and this is on the way of every call.)
   [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
     const CachedHandle& entry = entries_[place_in(kEntries, handle)];
     // A seqlock with the handle as its sequence: fill() takes the handle away before it changes the
@@ -47,8 +47,9 @@ class HandleCache {
 
   void fill(std::uint64_t handle, std::uint64_t value) {
     CachedHandle& entry = entries_[place_in(kEntries, handle)];
-    if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy) return;  // another thread
-    // release fence: whoever sees the new value has to see the handle gone.
+    if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy)
+      return;  // another thread fills it
+    // release: pairs with the fence in find(). A thread that sees the new value sees no handle.
     std::atomic_thread_fence(std::memory_order_release);
     entry.value.store(value, std::memory_order_relaxed);
     entry.handle.store(handle + 1, std::memory_order_release);

@@ -59,7 +59,7 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 
 // ---- config.self_comm ---------------------------------------------------------------------------
 
-// Held messages (rndv/held_messages.hpp), in turn.
+// Renewed messages (rndv/held_messages.hpp), which use these tags in turn.
 inline constexpr TagRange kRenewed{0, 1 << 14U};
 // Copies between two layouts (rndv::send_to_self()).
 inline constexpr TagRange kRelaid{kRenewed.end(), 1};

@@ -48,7 +48,7 @@ bool NamedLocks::initialise() {
   return std::ranges::all_of(locks_, [](NamedLock& lock) { return lock.initialise(); });
 }
 
-NamedLock* NamedLocks::find(std::uint64_t name) {
+NamedLock* NamedLocks::find_or_take(std::uint64_t name) {
   for (std::size_t looked = 0; looked < kMost; ++looked) {
     NamedLock& lock = locks_[(name + looked) % kMost];
     std::uint64_t here = lock.name_.load(std::memory_order_relaxed);

@@ -22,8 +22,8 @@ namespace mh::node {
 
 class alignas(kCacheLine) NamedLock {
  public:
-  // Once, by the root of the node, before any other process sees the lock. Returns false if the
-  // system has no such locks.
+  // Called once, by the first rank of the node, before any other process sees the lock. Returns
+  // false if the system has no such locks.
   bool initialise();
   // Returns false if the lock was not free for some microseconds.
   bool lock_soon();
@@ -35,7 +35,7 @@ class alignas(kCacheLine) NamedLock {
  private:
   friend class NamedLocks;
 
-  // 0: no name yet. relaxed: the mutex was there before the segment had a second user.
+  // 0: no name yet. relaxed: initialise() has made the mutex before the segment had a second user.
   std::atomic<std::uint64_t> name_{0};
   pthread_mutex_t mutex_{};
 };
@@ -45,8 +45,9 @@ class NamedLocks {
   static constexpr std::size_t kMost = 128;
 
   bool initialise();
-  // The lock of this name (not 0); null if there is none left.
-  NamedLock* find(std::uint64_t name);
+  // The lock of this name (not 0). The first call with a name takes a free lock for it. Null if no
+  // lock is free.
+  NamedLock* find_or_take(std::uint64_t name);
 
  private:
   NamedLock locks_[kMost];

@@ -135,7 +135,7 @@ void Node::follow_core() {
   if (header_->numa_nodes < 2) return;
   std::atomic<std::uint16_t>& home = mine().numa;
   const std::uint16_t here = numa_of_cpu(emulated::cpu(::sched_getcpu()));
-  // The load comes first: other ranks read this line, and the node seldom changes.
+  // The load comes first: other ranks read this line, and the rank's NUMA node seldom changes.
   if (home.load(std::memory_order_relaxed) != here) home.store(here, std::memory_order_relaxed);
 }
 

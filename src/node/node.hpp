@@ -50,7 +50,7 @@ class Node {
     return *reinterpret_cast<RankRecord*>(first_record_ + rank * header_->stride);
   }
   [[nodiscard]] RankRecord& mine() const { return record(me_); }
-  // Starts at a cache line.
+  // The area of a rank, which starts at a cache line.
   [[nodiscard]] std::byte* area(std::uint32_t rank) const {
     return first_record_ + rank * header_->stride + sizeof(RankRecord);
   }

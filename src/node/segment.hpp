@@ -59,7 +59,7 @@ class Segment {
 // A descriptor of the segment by which `mh top` finds and maps the segment of a running job. It has
 // a high number, so that the program's own descriptors get the numbers that they would have had. A
 // program that closes it, or puts another file in its place, only hides its job from `mh top`.
-// Without a free high number there is none. Not thread-safe.
+// Without a free high number there is no such descriptor. Not thread-safe.
 class Publication {
  public:
   // Duplicates `fd`.

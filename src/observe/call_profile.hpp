@@ -44,7 +44,7 @@ class ThreadProfile {
   CallSums& sums(std::size_t call, const CallData& data) {
     return sums_[call * kRows + 2 * size_class(data.bytes) + (data.contiguous ? 0 : 1)];
   }
-  // Ticks for which calls of this thread have waited for that rank of the node.
+  // The ticks for which calls of this thread have waited for a rank of the node.
   std::uint64_t& late_ticks(std::size_t node_rank) { return late_ticks_[node_rank]; }
 
   static constexpr std::size_t kRows = 2 * kSizeClasses;  // of a call
@@ -89,7 +89,7 @@ std::vector<ProfileRow> profile_rows(std::span<const ThreadProfile* const> threa
                                      std::span<const char* const> names, std::uint32_t world_rank,
                                      double ticks_per_s);
 
-// The JSON of a run. `summary`: JSON of render_json(), or empty.
+// The JSON of a profiled run. `summary`: the JSON of render_json(), or empty.
 std::string render_profile(std::span<const ProfiledRank> ranks, std::span<const ProfileRow> rows,
                            std::span<const LateRank> late, const std::string& summary);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // How long a rank has been inside MPI, readable by the other ranks of its node. A profile divides
-// the time of a call by it. Data is transferred while every rank that the call may depend on is
-// inside MPI. While such a rank is outside, the call waits for that rank.
+// the time of a call by the presence of its peers. Data is transferred while every rank that the
+// call may depend on is inside MPI. While such a rank is outside, the call waits for that rank.
 //
 // Threads: any thread of the rank enters and leaves; any rank reads.
 #pragma once
@@ -26,7 +26,8 @@ class alignas(kCacheLine) Presence {
     if (threads_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::uint64_t begin = since_.load(std::memory_order_relaxed);
     since_.store(kChanging, std::memory_order_relaxed);
-    // release: a reader that sees the new total sees kChanging or a later value.
+    // release: pairs with the acquire loads in ticks_inside(). A reader that sees the new total
+    // sees kChanging or a later value.
     total_.store(total_.load(std::memory_order_relaxed) + (now > begin ? now - begin : 0) + more,
                  std::memory_order_release);
     since_.store(kOutside, std::memory_order_release);

@@ -43,7 +43,7 @@ struct RankCounts {
   std::uint64_t lent_chunks;  // of this rank's receives, on lent cores
   std::uint64_t lent_bytes;
   std::uint64_t messages_exchanged;  // left to the MPI library, because both ends were busy
-  std::uint64_t bytes_packed;        // by MPI_Pack and MPI_Unpack through the layout engine
+  std::uint64_t bytes_packed;        // by the layout engine, in MPI_Pack and MPI_Unpack
   std::uint64_t waits;
   std::uint64_t collectives_with_arrival_barrier;
   std::uint64_t collectives_direct;
@@ -54,7 +54,7 @@ struct RankCounts {
   std::uint64_t heap_kept;  // bytes of freed blocks held at the end
 };
 
-// A count: its name in JSON, and its counter, if it has one.
+// A count of a rank: its name in JSON, and its member of RankCounters, if it has one.
 struct CountRow {
   const char* key;
   std::uint64_t RankCounts::*count;

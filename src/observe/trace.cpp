@@ -43,7 +43,7 @@ std::uint64_t unix_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// The new file of the rank. A reader of an old file keeps what it has mapped.
+// Makes the new file of the rank. A reader of an old file keeps what it has mapped.
 Result<Fd> new_file(const std::string& folder, std::uint32_t world_rank) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return from_errno(errno);
   const std::string path = fmt::format("{}/rank-{}.mhtrace", folder, world_rank);
@@ -54,7 +54,7 @@ Result<Fd> new_file(const std::string& folder, std::uint32_t world_rank) {
 }
 
 Result<std::span<std::byte>> map_file(const Fd& file, std::size_t bytes) {
-  // Without space of its own, a page that the disk has no room for would be a SIGBUS.
+  // Reserves the space: a store to a page for which the disk has no room would raise SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0)
     return from_errno(error);
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
@@ -73,7 +73,7 @@ void fill_header(TraceHeader& header, const TraceIdentity& rank, const std::stri
   header.start_unix_ns = unix_ns();
   header.start_ticks = ticks();
   ::gethostname(header.host, sizeof header.host - 1);
-  // A reader knows by the magic that the other members are there.
+  // Written last: a reader that finds the magic knows that the other members are written.
   std::atomic_signal_fence(std::memory_order_release);
   std::memcpy(header.magic, "MHTRACE", sizeof header.magic);
 }

@@ -50,8 +50,8 @@ inline constexpr std::uint16_t kNoCall = 0xffff;
 struct TraceEvent {
   std::uint64_t begin = 0;
   std::uint64_t extent = 0;    // from begin to end
-  std::uint64_t transfer = 0;  // inside MPI, all ranks concerned, too
-  std::uint64_t waiting = 0;   // inside MPI, a rank concerned is not
+  std::uint64_t transfer = 0;  // ticks in which all peers were inside MPI, too
+  std::uint64_t waiting = 0;   // ticks in which a peer was outside MPI
   std::uint64_t bytes = 0;
   std::uint32_t peer = kNoPeer;  // world rank
   std::uint32_t count = 1;       // calls
@@ -96,7 +96,7 @@ struct TraceHeader {
   TraceIdentity rank;
   double ticks_per_s;
   std::uint64_t start_ticks;
-  std::uint64_t start_unix_ns;  // the same instant
+  std::uint64_t start_unix_ns;  // the instant of start_ticks
   char host[64];
   alignas(kCacheLine) std::atomic<std::uint64_t> end_ticks;  // 0: the trace was not ended
   alignas(kCacheLine) std::atomic<std::uint64_t> events;     // numbers given out
@@ -160,7 +160,7 @@ class CallTrace {
  private:
   void gather(const TraceEvent& call);
 
-  TraceEvent gathered_;  // of no kind: nothing is gathered
+  TraceEvent gathered_;  // without a kind while nothing is gathered
 };
 
 }  // namespace mh::observe

@@ -175,7 +175,7 @@ constexpr std::string_view kVirtual[] = {
     "omp_get_num_devices",
 };
 
-// Fortran's names are aliases of the same functions.
+// The name in C of a function that Fortran calls by an alias.
 std::string_view without_fortrans_ending(std::string_view name) {
   if (!name.starts_with("omp_")) return name;
   if (name.ends_with("_8_")) name.remove_suffix(3);

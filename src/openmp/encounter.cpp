@@ -41,10 +41,11 @@ unsigned team_now() {
   return most > 1 ? static_cast<unsigned>(most) : 1;
 }
 
-// The threads that OpenMP gives to a region of this thread.
+// The number of threads that OpenMP gives to a region of this thread.
 unsigned team_of(unsigned wanted) { return wanted != 0 ? wanted : team_now(); }
 
-// GCC computes a static share from the thread's number and the size of the team.
+// True if the watched region has a static loop: GCC computes a static share from the thread's
+// number and the size of the team.
 bool is_static(const Participant& watched) {
   return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
 }
@@ -58,7 +59,7 @@ void run_under_watch(void* encounter) {
 }
 
 // Lets a region without a loop that hands out chunks run by virtual threads from now on, if it
-// qualifies. Otherwise the site has the reason.
+// qualifies. Otherwise the site records the reason.
 void decide_virtual_threads(Site& site, const Encounter& met, const Participant& watched) {
   Obstacle why = watched.needs_team;
   if (why == Obstacle::none && watched.threads != team_of(met.threads)) why = Obstacle::other_calls;
@@ -133,8 +134,8 @@ unsigned usual_team() {
   return t_usual_team.threads;
 }
 
-// A loop that hands out chunks has no more threads than the rank has cores, where static loops have
-// virtual ones: the program's number of threads is then larger than that.
+// The number of own threads for a loop that hands out chunks: no more than the rank has cores, if
+// static loops run by virtual threads. The program then asks for more threads than there are cores.
 unsigned own_threads(unsigned wanted) {
   const unsigned team = wanted != 0 ? wanted : usual_team();
   return own_cores != 0 ? std::min(team, own_cores) : team;
@@ -152,13 +153,13 @@ bool is_unseen(const Site& site) {
   site.looked_up.store(true, std::memory_order_release);
 }
 
-// Called for a region that need not be watched.
+// Searches the code of a region that need not be watched for calls that exclude it.
 [[gnu::cold, gnu::noinline]] void search_code(Site& site, const Encounter& met) {
   const Obstacle found = obstacle_within_reach(met.code);
   if (found != Obstacle::none) decide_site(site, found);
 }
 
-// Returns null if the table is full.
+// Returns the site of the region; null if the table of sites is full.
 Site* site_of(const Encounter& met) {
   Site* site = sites.find(met.code);
   if (site != nullptr && is_unseen(*site)) [[unlikely]]
@@ -251,7 +252,7 @@ EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChu
   if (site != nullptr && is_unseen(*site)) [[unlikely]]
     search_code(*site, met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
-  // schedule(runtime) may be another schedule the next time.
+  // schedule(runtime) may name another schedule at the next execution.
   if (own_rule.schedule == Schedule::unspecified) return {.done = false, .timed = site};
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
@@ -274,12 +275,12 @@ bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order
 
 namespace {
 
-// In a marked region, helpers are members of the team. Any other region has the owner's team, as it
-// would without us. A helper in such a region may still ask for its number, although no thread did
-// in the watched execution: it gets a number of its own. If the helper has asked for the size of
-// the team as well, it is about to compute its share of a static loop. GCC computes the share from
-// both numbers, and the last thread of so large a team has an empty share. Limit: loops of less
-// than a million iterations.
+// The size of the team that a thread of a shared region is told. In a marked region, helpers are
+// members of the team. Any other region has the owner's team, as without Manyhands. A helper in
+// such a region may still ask for its number, although no thread did in the watched execution: it
+// gets a number of its own. If the helper has asked for the size of the team as well, it is about
+// to compute its share of a static loop. GCC computes the share from both numbers, and the last
+// thread of so large a team has an empty share. Limit: loops of less than a million iterations.
 constexpr int kManyThreads = 1 << 20;
 
 int thread_num() {
@@ -299,7 +300,8 @@ int num_threads() {
   return is_helper() ? kManyThreads : static_cast<int>(shared_region()->own_threads());
 }
 
-// The run time knows neither helpers nor a shared region that its owner runs alone.
+// A query of the nesting of regions. The run time knows neither helpers nor a shared region that
+// its owner runs alone, so the answer is corrected.
 template <auto query>
 int level() {
   report_division(Obstacle::thread_number);
@@ -315,7 +317,7 @@ void set_num_threads(Number threads) {
   (real.*call)(threads);
 }
 
-// The run time's own answer is that of the calling thread.
+// omp_get_max_threads(). The run time knows the calling thread, not its virtual thread.
 int max_threads() {
   if (virtual_team() != nullptr) return virtual_team()->most_threads();
   report_division(Obstacle::thread_number);

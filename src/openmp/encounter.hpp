@@ -23,7 +23,7 @@ namespace mh::openmp {
 // A parallel region as the compiler's code announces it.
 struct Encounter {
   const void* code;  // the outlined function, which identifies the region
-  Body body;         // runs it on the calling thread
+  Body body;         // runs the region's code on the calling thread
   void* data;
   unsigned threads;  // wanted by a clause, 0 without a clause
   // Runs a body with a team of the run time.
@@ -40,7 +40,7 @@ struct EncounterResult {
 
 // Executes the region if it is to be shared or watched.
 EncounterResult run_shared(const Encounter& met);
-// The same for a region that is one loop and nothing else.
+// Does the same for a region that is one loop and nothing else.
 EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
                            bool in_order);
 

@@ -42,7 +42,7 @@ char* make_stack(std::size_t bytes) {
 
 }  // namespace
 
-// The registers that mh_fibre_switch() takes from the stack, and the address that it returns to.
+// Lays out the registers and the return address that mh_fibre_switch() takes from the new stack.
 void TeamFibre::begin(Entry entry, void* data) {
   struct FirstFrame {
     void* r15 = nullptr;

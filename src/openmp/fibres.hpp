@@ -2,9 +2,9 @@
 // Stacks on which virtual threads run that stop at barriers, and go on later, perhaps on another
 // thread.
 //
-// A fibre belongs to one thread at a time. Whoever hands it on orders the memory
-// (virtual_threads.cpp). Stacks are kept for the next team. Limits: one team at a time in a
-// process; no stacks where the address space is limited (ulimit -v). Rounding modes and
+// A fibre belongs to one thread at a time. The thread that hands a fibre to another thread orders
+// the memory (virtual_threads.cpp). Stacks are kept for the next team. Limits: one team at a time
+// in a process; no stacks where the address space is limited (ulimit -v). Rounding modes and
 // floating-point exceptions are those of the thread.
 #pragma once
 
@@ -25,11 +25,11 @@ class TeamFibre {
   void begin(Entry entry, void* data);
   // Runs the fibre on the calling thread until it pauses or ends. Returns true if it has ended.
   bool resume();
-  // Called on the fibre: resume() returns. Not inlined: what the caller knows about its thread may
-  // have changed when this function returns.
+  // Called on the fibre: resume() returns in the thread that runs the fibre. Not inlined: the fibre
+  // may go on in another thread, where addresses of thread-local variables differ.
   [[gnu::noinline]] void pause();
 
-  // Data that the fibre leaves for others while it pauses.
+  // Data that the paused fibre leaves for the threads that combine a reduction.
   void* left = nullptr;
 
  private:
@@ -48,8 +48,8 @@ class TeamFibre {
 class TeamFibres {
  public:
   static constexpr std::uint32_t kMost = 256;
-  // The process's fibres, at least `count` with stacks; null if there is no room. Any thread; the
-  // one that enters the shared region uses them.
+  // The process's fibres, at least `count` of them with stacks; null if there is no memory. Any
+  // thread may call this; only the thread that has entered the shared region uses the fibres.
   static TeamFibre* with_stacks(std::uint32_t count);
 };
 

@@ -104,8 +104,8 @@ bool next_chunk(Index* first, Index* end) {
   return store_chunk(region.loop(), range, first, end);
 }
 
-// The functions for loops of one schedule, and the run time's own. `Chunk`: long, or empty for
-// schedule(runtime).
+// Our functions for loops of one schedule, and pointers to the run time's own. `Chunk`: long, or
+// empty for schedule(runtime).
 template <std::size_t number, class... Chunk>
 struct LoopCalls {
   static constexpr const ChunkSchedule& kind = kChunkSchedules[number];
@@ -197,7 +197,7 @@ void single_copy_end(void* data) {
   real.single_copy_end(data);
 }
 
-// Regions that are never shared.
+// Runs a region that is never shared, by the run time's own call.
 template <auto call, class... Others>
 auto run_nested(Body body, void* data, unsigned threads, Others... others) {
   const Nested nested({.done = false});

@@ -114,7 +114,7 @@ InstructionForm form_of(char letter, CodeByte next, const Prefixes& with) {
   }
 }
 
-// The form of an opcode of a vector instruction. `map`: the number in the vector prefix.
+// The form of a vector instruction's opcode. `map`: the opcode map that the vector prefix names.
 InstructionForm of_map(unsigned map, CodeByte opcode) {
   if (map == 1) return form_of(kSecondMap[opcode], 0, {});
   if (map == 3) return with_modrm(1);

@@ -18,7 +18,7 @@ namespace mh::openmp::instructions {
 enum class ReferenceKind : std::uint8_t {
   code,  // a jump or call target
   slot,  // an address that is read
-  // a call or jump to the address that stands at the target, or in a register (target 0)
+  // a call or jump to an address in memory at the target, or in a register (target 0)
   through_slot,
   through_pointer
 };

@@ -63,15 +63,14 @@ class Iterations {
     });
   }
 
-  // Like from_front(), from the end.
+  // Does the same as from_front() at the end of the loop.
   IterationRange from_end(std::uint64_t most) {
     return claim(most, [](std::uint64_t word, const UnpackedWord& now, std::uint64_t units) {
       return UnitClaim{.units = {now.end - units, now.end}, .after = word - (units << kBits)};
     });
   }
 
-  // Hands out as many iterations as open() did once more. Precondition: none is left. Helpers may
-  // be inside.
+  // Hands out all iterations once more. Precondition: none is left. Helpers may be inside.
   void reopen() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     std::uint64_t again = 0;
@@ -81,7 +80,7 @@ class Iterations {
     } while (!word_.compare_exchange_weak(word, again, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  // After a claim: makes visible what was done before reopen().
+  // Called after a claim: makes visible what other threads did before reopen().
   void see_all() const { (void)word_.load(std::memory_order_acquire); }
 
   // ---- Helpers ----------------------------------------------------------------------------------

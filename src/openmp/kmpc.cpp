@@ -19,7 +19,7 @@
 namespace mh::openmp {
 namespace {
 
-// ident_t, a place in the source; passed on unchanged.
+// libomp's ident_t, a place in the source. Our functions pass it on unchanged.
 struct SourceLocation {
   std::int32_t of_the_run_time[4];
   const char* source;
@@ -79,15 +79,15 @@ constinit thread_local NumThreadsClause t_clause;
 // loop, and the number never changes.
 constinit thread_local std::int32_t t_number = kUnasked;
 
-// Replaces the run time's function: compilers call it before clauses, too.
+// Replaces __kmpc_global_thread_num(), which compilers call before clauses, too.
 std::int32_t global_thread_num(SourceLocation* location) {
   if (t_number == kUnasked) [[unlikely]]
     t_number = real_kmpc.global_thread_num(location);
   return t_number;
 }
 
-// Number of pointers that are passed in registers behind a task's first two arguments. A task
-// ignores those that it has no parameter for.
+// The number of pointers that are passed in registers behind the first two arguments of a task. A
+// task ignores the registers for which it has no parameter.
 constexpr int kInRegisters = 4;
 
 struct ForkedRegion {
@@ -98,7 +98,8 @@ struct ForkedRegion {
   std::int32_t thread;  // libomp's number of the encountering thread, if known by a clause
 };
 
-// Calls a task without the run time's own function, which takes any number of pointers, and 4 ns.
+// Calls a task, if possible without the run time's own function. That function takes any number of
+// pointers, and costs 4 ns.
 void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t number) {
   void** const with = fork.arguments;
   if (fork.count <= kInRegisters) {
@@ -163,7 +164,7 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   if (!result.done) run_without_us(fork, threads, result);
 }
 
-// For regions with more pointers than come in registers.
+// Runs a region with more pointers than come in registers.
 constexpr int kPassed = 3;
 [[gnu::noinline]] void run_fork_of_many(SourceLocation* location, Microtask task,
                                         std::int32_t count, void* const (&passed)[kPassed],
@@ -177,9 +178,8 @@ constexpr int kPassed = 3;
   run_fork(location, task, count, arguments);
 }
 
-// The first pointers come in registers, whether the region has so many or not, and are passed on
-// unchanged.
-// NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
+// Replaces __kmpc_fork_call(). The first pointers come in registers, whether the region has so many
+// or not, and are passed on unchanged. NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
 void fork_call(SourceLocation* location, std::int32_t count, Microtask task, void* first,
                void* second, void* third, ...) {
   if (count <= kPassed) [[likely]] {
@@ -199,7 +199,8 @@ void begin_alone() {
   begin_set_aside();
 }
 
-// The program calls the body between these two calls.
+// The start of a region with a false if clause. The program calls the region's body itself before
+// it calls the function for the end.
 void serialized_parallel(SourceLocation* location, std::int32_t thread) {
   begin_alone();
   real_kmpc.serialized_parallel(location, thread);
@@ -209,7 +210,7 @@ void end_serialized_parallel(SourceLocation* location, std::int32_t thread) {
   end_set_aside();
 }
 
-// A region with an if clause, in a single call with at most one argument.
+// Runs a region with an if clause, in a single call with at most one argument.
 void fork_call_if(SourceLocation* location, std::int32_t count, Microtask task,
                   std::int32_t condition, void* argument) {
   if (condition == 0) {
@@ -290,7 +291,7 @@ int dispatch_next(SourceLocation* location, std::int32_t thread, std::int32_t* l
   return store_chunk(region.loop(), range, last, low, high, step);
 }
 
-// A static share of a loop for each thread of the team; a helper's share is empty.
+// Computes the calling thread's share of a static loop. A helper's share is empty.
 template <class Index>
 void static_init(SourceLocation* location, std::int32_t thread, std::int32_t schedule,
                  std::int32_t* last, Index* low, Index* high, std::make_signed_t<Index>* stride,
@@ -327,7 +328,8 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 // and then to call the end function.
 std::mutex g_reducing;
 
-// Thread 0 gets the combination of all. With a barrier, the others wait until it has used it.
+// Combines the values of all virtual threads into those of thread 0. With a barrier, the other
+// threads wait until thread 0 has used the result.
 template <bool kWaits>
 std::int32_t reduce_virtually(VirtualTeam& team, std::uint32_t number, void* data,
                               VirtualTeam::Combine combine) {
@@ -376,8 +378,8 @@ void barrier(SourceLocation* location, std::int32_t thread) {
   meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
-// The run time's locks know a thread by its number. A virtual thread that has met a barrier may be
-// on another thread than its code remembers.
+// The run time's number of the calling thread, by which its locks know the thread. A virtual thread
+// that has passed a barrier may run on another thread than its code remembers.
 std::int32_t number_here(SourceLocation* location, std::int32_t thread) {
   return virtual_team() != nullptr ? global_thread_num(location) : thread;
 }

@@ -29,7 +29,7 @@ bool matches_text(std::string_view pattern, std::string_view text) {
 
 namespace {
 
-// The colon of "object:pattern", which is not part of "::".
+// The position of the colon in "object:pattern", a colon that is not part of "::".
 std::size_t lone_colon(std::string_view pattern) {
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     if (pattern[at] != ':') continue;

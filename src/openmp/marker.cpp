@@ -17,7 +17,8 @@ namespace {
 // relaxed: set before the program's threads can call MPI.
 std::atomic<bool> g_teams_permitted{false};
 
-// Chunks of a static schedule are also handed out in order, in sizes that suit the loop.
+// The chunk rule of a marked loop. Chunks of a static schedule are also handed out in order, in
+// sizes that suit the loop.
 LoopChunkRule chunk_rule_of_mark(int schedule, long chunk) {
   const bool is_fixed = schedule < kDynamic || schedule > kRunTime;
   return chunk_rule_of(is_fixed && chunk > 0 ? kDynamic : schedule, chunk);
@@ -38,7 +39,7 @@ void permit_teams() { g_teams_permitted.store(true, std::memory_order_relaxed); 
 int unshared_team() {
   if (!g_teams_permitted.load(std::memory_order_relaxed)) return 1;
   using Query = int (*)();
-  // A program with marked loops has loaded its run time.
+  // A program with marked loops has loaded its OpenMP run time before it gets here.
   static const auto usual = reinterpret_cast<Query>(rebind::in_run_time("omp_get_max_threads"));
   return usual != nullptr ? std::max(usual(), 1) : 1;
 }

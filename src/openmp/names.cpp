@@ -38,8 +38,8 @@ std::string symbol_at(const mh_object& object, const void* address) {
 
 // ---- References to a function -------------------------------------------------------------------
 
-// x86-64 code that takes an address: lea DISTANCE(%rip),REGISTER in position-independent code, mov
-// $ADDRESS,REGISTER elsewhere.
+// True if the x86-64 instruction at `code` takes that address: lea DISTANCE(%rip),REGISTER in
+// position-independent code, mov $ADDRESS,REGISTER elsewhere.
 bool takes_address(const std::uint8_t* code, std::uintptr_t address) {
   std::int32_t value = 0;
   if (code[0] == 0x8d && (code[1] & 0xc7U) == 0x05) {
@@ -83,7 +83,7 @@ std::string demangled(const std::string& symbol) {
   return status == 0 && text != nullptr ? text.get() : "";
 }
 
-// The opening bracket of the pair that ends before `end`.
+// `end` is the position behind a ')'. Returns the position of its '(', or 0 if there is none.
 std::size_t opening(std::string_view text, std::size_t end) {
   int depth = 0;
   for (std::size_t at = end; at-- > 0;) {
@@ -93,7 +93,7 @@ std::size_t opening(std::string_view text, std::size_t end) {
   return 0;
 }
 
-// The beginning of the name: after the last space outside of brackets.
+// The beginning of the function's name: behind the last space that is outside of brackets.
 std::size_t beginning_of(std::string_view text) {
   int depth = 0;
   for (std::size_t at = text.size(); at-- > 0;) {
@@ -118,7 +118,7 @@ std::string without_template_arguments(std::string_view text) {
   return rest;
 }
 
-// GCC's Fortran puts two underscores before the module.
+// The name without the two underscores that gfortran puts before the name of a module.
 std::string plain_name(const std::string& symbol) {
   const bool of_module = symbol.starts_with("__") && symbol.find("_MOD_") != std::string::npos;
   return of_module ? symbol.substr(2) : symbol;
@@ -153,7 +153,7 @@ bool is_loaded(const void* address) { return mh_object_at(address).dynamic != nu
 }  // namespace
 
 std::string_view function_of(std::string_view outlined) {
-  // GCC; Clang; flang; Intel's compilers.
+  // In turn the marks of GCC, Clang, flang, and Intel's compilers.
   for (const std::string_view mark : {"._omp_fn.", ".omp_outlined", "..omp_par", ".DIR.OMP."}) {
     const std::size_t at = outlined.find(mark);
     if (at != std::string_view::npos) return outlined.substr(0, at);

@@ -42,7 +42,7 @@ void note_call(const char* name, void** /*slot*/, void* data) {
                               .is_numbered = is_numbered(name)};
 }
 
-// Libraries whose thread-local data no loop body depends on.
+// True for libraries on whose thread-local data no loop body depends.
 bool is_of_system(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "libc.so*",        "libm.so*",        "libmvec.so*",  "libstdc++.so*",  "libgcc_s.so*",
@@ -73,7 +73,7 @@ Looked& g_looked = *new Looked;
 std::atomic<std::uint64_t> g_loads{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
-// Call with the lock.
+// Lists the loaded objects anew if one was loaded since the last look. The caller has the lock.
 void look_again() {
   const std::uint64_t loads = rebind::loads_so_far();
   if (g_loads.load(std::memory_order_relaxed) == loads) return;
@@ -85,7 +85,7 @@ void look_again() {
   g_loads.store(loads, std::memory_order_release);
 }
 
-// Functions whose results differ from thread to thread.
+// True for functions whose results differ from thread to thread.
 bool tells_threads_apart(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "__tls_get_addr",

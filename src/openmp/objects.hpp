@@ -23,13 +23,13 @@ namespace mh::openmp {
 Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitted);
 // True if the object has thread-local data.
 bool has_thread_data(const mh_object& object);
-// The calls of the run time that all loaded objects import together. A region inside of a region
+// A summary of the run-time functions that any loaded object imports. A region inside of a region
 // has a team of one, so it is no obstacle.
 struct alignas(4) CallsOfAll {
-  bool needs_teams;  // virtual threads cannot make all of them
+  bool needs_teams;  // virtual threads cannot make all of these calls
   bool meets;
   bool is_numbered;
-  // True if virtual threads can reach any of them; `meets`: with barriers.
+  // True if virtual threads may make all these calls; `with_barriers`: and meet at barriers.
   [[nodiscard]] bool permit(bool with_barriers) const {
     return !needs_teams && (with_barriers ? !is_numbered : !meets);
   }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state by which all threads of the process share loops (switched on and off by sharing.cpp),
-// and the part of the calling thread in regions. The entry points of the run times (gomp.cpp,
-// kmpc.cpp, stubs.cpp) read and set the latter.
+// and the calling thread's role in regions. The entry points of the run times (gomp.cpp, kmpc.cpp,
+// stubs.cpp) read and set that role.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ inline SharedRegion* shared_region() { return detail::region.load(std::memory_or
 
 // ---- The calling thread -------------------------------------------------------------------------
 
-// True if the thread takes part in a shared region, as owner or as helper.
+// True if the calling thread runs the body of a shared region, as owner or as helper.
 inline bool in_region() {
   return current != nullptr && current->role != Participant::Role::watched;
 }
@@ -39,8 +39,8 @@ inline bool is_helper() { return current != nullptr && current->role == Particip
 // a helper gets no iterations of them.
 inline bool in_shared_loop() { return in_region() && current->loops == 1; }
 
-// Reports that the region of this thread makes a call that prevents sharing; the current execution
-// is completed. `none`: no effect.
+// Reports that the region of this thread makes a call that prevents sharing. The current execution
+// goes on to its end, later ones are not shared. `none`: no effect.
 inline void report_obstacle(Obstacle what) {
   if (current == nullptr || what == Obstacle::none) return;
   current->meets_team_call(what);
@@ -51,14 +51,16 @@ inline void report_obstacle(Obstacle what) {
   }
 }
 
-// Like report_obstacle(), for a call that a virtual thread can make (virtual_threads.hpp).
+// Reports a call that needs a team of threads, such as a loop, but that a virtual thread
+// (virtual_threads.hpp) can make as well. Like report_obstacle(), but `needs_team` stays as it was.
+// Nothing happens in a region that has a team.
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;
   report_obstacle(what);
   current->needs_team = before;
 }
-// Like report_division(), for a call at which the threads of the team meet.
+// Reports such a call at which, in addition, the threads of the team await each other.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;
@@ -67,7 +69,7 @@ inline void report_meeting(Obstacle what) {
   current->needs_team = before;
 }
 
-// Makes the calling thread's team wait for all of its threads, by `together`; helpers wait too.
+// Makes all threads of the caller's team wait for each other, by `together`, helpers included.
 template <class Together>
 void meet_team(Together&& together) {
   if (!in_region()) return together();
@@ -82,8 +84,8 @@ void meet_team(Together&& together) {
 // knows the number, too, but LLVM's query takes a quarter of the cost of a shared loop.
 extern constinit thread_local std::uint32_t depth;
 
-// Begin and end code that the thread runs outside of its region, in a region of the run time. The
-// thread's part in its own region is set aside meanwhile.
+// Begin and end code that the thread runs outside of its shared region, in a region of the run
+// time. The thread's Participant is put aside meanwhile.
 void begin_set_aside();
 void end_set_aside();
 

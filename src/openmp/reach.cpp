@@ -29,7 +29,7 @@ using instructions::load_value;
 using instructions::ReferenceKind;
 using instructions::ReferenceVisitor;
 
-// Returns false if the code cannot be decoded.
+// Calls visit() for each function or slot that the code names. False if it cannot be decoded.
 bool visit_references(std::span<const std::uint8_t> code, const ReferenceVisitor& visit) {
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 }
@@ -227,7 +227,7 @@ class CodeWalk {
 
   static constexpr std::size_t kEntry = 24;
 
-  // The end of such a jump; 0 if the code is something else.
+  // The end of the jump in a linker's stub; 0 if the code is something else.
   static std::size_t jump_in(std::span<const std::uint8_t> code) {
     constexpr std::size_t kJump = 6;
     static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};

@@ -19,7 +19,7 @@ extern "C" {
 namespace mh::openmp::rebind {
 namespace {
 
-constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code has it
+constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code has this function
 
 // The rebound calls of this process. Changed under the loader's lock (dl_iterate_phdr()).
 struct Rebinding {

@@ -18,7 +18,8 @@ constexpr float kMostReviews = 16;         // of a loop, by its owner
 // A shorter open loop is over before a second look.
 constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
-// Conversions of signed 64-bit numbers take one instruction, others several and a branch.
+// Converts by way of a signed number: signed 64-bit numbers take one instruction, unsigned ones
+// several and a branch.
 float as_float(std::uint64_t count) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
   return static_cast<float>(static_cast<std::int64_t>(std::min(count, kMost)));
@@ -188,7 +189,7 @@ void SharedRegion::offer(std::uint64_t ends) {
   offered_at_ = observe::trace() != nullptr ? ticks() : 0;
 }
 
-// Even a brief loop is timed now and then.
+// True if the loop needs no review in this execution. Even a brief loop is timed now and then.
 bool SharedRegion::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
@@ -226,7 +227,7 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
   const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
-  // The first helpers of a new loop cut their chunks by it.
+  // The first helpers of a new loop cut their chunks by this rate.
   if (known == 0) site_->ticks_per_iteration.store(seen, std::memory_order_relaxed);
   reviewed_at_ = now;
   reviewed_done_ = done;
@@ -265,8 +266,8 @@ std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) co
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-// A share of the rest by the number of threads inside the loop, for a limited time: a helper keeps
-// a core no longer than its unit and a chunk. The user's least size comes first.
+// A helper's chunk: a share of the iterations left, by the number of threads inside the loop, and
+// short enough for its unit on a lent core. At least `least`, the user's size.
 std::uint64_t SharedRegion::guided_chunk(std::uint64_t left, std::uint64_t least) const {
   const float now = rate();
   if (now == 0) return least;
@@ -313,8 +314,8 @@ bool SharedRegion::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   return true;
 }
 
-// Takes part as a late member of the team. Returns true if the helper had to leave early and may
-// join again at once.
+// Runs the region's body as a late member of the team. Returns true if the helper had to leave
+// early and may join again at once.
 bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
@@ -327,7 +328,7 @@ bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
     const ParticipantScope scope(me);
     run_body();
     const std::uint32_t raised = FloatingPoint::raised();
-    // relaxed: leaving the loop publishes it.
+    // relaxed: leave() publishes the flags.
     if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
   }
   return me.over && iterations_.left() != 0;

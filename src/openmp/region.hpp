@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An execution of a parallel region whose loop is shared, and the threads that take part.
+// An execution of a parallel region whose loop is shared, and the threads that run it.
 //
 // The owner runs the region's body as without us, alone or with its team, and claims chunks from
 // the front of the loop. While the loop is open, helpers may join. A helper runs the same body,
@@ -68,7 +68,7 @@ inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
   return (step == 1 ? distance : distance / step) + 1;
 }
 
-// A thread's part in one execution of a region.
+// The state of a thread in one execution of a region.
 struct Participant {
   enum class Role : std::uint8_t { watched, owner, helper };
 
@@ -76,15 +76,15 @@ struct Participant {
 
   Role role;
   Site* site;
-  bool marked = false;                 // by the user: the loop is to be shared
-  std::uint32_t number = 0;            // in the team
-  std::uint32_t loops = 0;             // begun so far; kStrayed: several, or another kind
+  bool marked = false;                 // the user has marked the loop as shared
+  std::uint32_t number = 0;            // the thread's number in the team
+  std::uint32_t loops = 0;             // begun by this thread; kStrayed: several, or another kind
   Obstacle obstacle = Obstacle::none;  // first one met
   // watched: the first call that only a team of the run time can answer, and the team's threads
   Obstacle needs_team = Obstacle::none;
   std::uint32_t threads = 0;
   bool meets_barrier = false;   // watched: the threads meet at barriers
-  bool asked_team = false;      // for its number of threads
+  bool asked_team = false;      // the region has asked for its number of threads
   bool over = false;            // helper: may claim no further chunk
   std::uint64_t deadline = 0;   // helper: end of the unit, in ticks
   std::uint64_t review_at = 0;  // owner, in the loop: value of `done` at which to review
@@ -115,10 +115,10 @@ struct Participant {
   }
 };
 
-// The calling thread's part; null outside of watched and shared regions.
+// The calling thread's state; null outside of watched and shared regions.
 extern constinit thread_local Participant* current;
 
-// The calling thread's part, also inside of regions nested in it.
+// The calling thread's state, also inside of regions that are nested in the shared region.
 extern constinit thread_local Participant* part;
 
 // Sets `current` and `part` for its lifetime.
@@ -190,7 +190,7 @@ class SharedRegion final : public lend::LendableWork {
             .review_at = must_review_first(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
-  // Call before leave(), with the part of thread 0.
+  // Records the times of this execution at the site. Called before leave(), with thread 0's state.
   void account(const Participant& owner) {
     if (teaches(owner)) [[unlikely]]
       learn(owner);
@@ -216,14 +216,14 @@ class SharedRegion final : public lend::LendableWork {
   IterationRange next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
-  // Like next(), for a thread that goes_on().
+  // Does the same as next(), but faster, for a thread that goes_on().
   IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
   // The next phase of a region whose threads met at a barrier: all iterations once more.
   // Precondition: none is left.
   void reopen() { iterations_.reopen(); }
-  // After a claim: makes visible what was done before reopen().
+  // Called after a claim: makes visible what other threads did before reopen().
   void see_all() const { iterations_.see_all(); }
   // Called by thread 0 of the team when a phase has begun: offers it to helpers at its next chunk.
   void offer_again(Participant& me) {
@@ -238,8 +238,8 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + pool_.most_helpers(); }
   // ---- Barriers of the team ---------------------------------------------------------------------
   //
-  // A helper that has finished the loop takes part in barriers. Limit: a region with a barrier
-  // before its loop is not joined.
+  // A helper that has finished the loop waits at barriers with the team. Limit: a region with a
+  // barrier before its loop is not joined.
 
   // The first thread of the team waits for helpers before it enters the barrier.
   void before_barrier(const Participant& me);
@@ -371,7 +371,7 @@ class SharedRegion final : public lend::LendableWork {
   Iterations iterations_;
 };
 
-// In the header, because every chunk pays for it.
+// In the header, because every chunk of a loop calls this function.
 inline IterationRange SharedRegion::next_at_once(Participant& me) {
   IterationRange range{.end = first_};
   if (range.end != 0) {

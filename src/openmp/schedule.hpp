@@ -9,7 +9,7 @@ namespace mh::openmp {
 
 inline constexpr int kDynamic = 2;
 inline constexpr int kGuided = 3;
-inline constexpr int kRunTime = 4;  // as omp_set_schedule() or OMP_SCHEDULE says now
+inline constexpr int kRunTime = 4;  // the schedule that omp_set_schedule() or OMP_SCHEDULE has set
 
 // Returns an unspecified rule for every other schedule: its chunks are static.
 inline LoopChunkRule chunk_rule_of(int schedule, std::int64_t chunk) {

@@ -67,7 +67,7 @@ struct alignas(kCacheLine) Site {
   std::atomic<Obstacle> obstacle{Obstacle::none};
   // The user's lists were applied. release: publishes the result, pairs with an acquire load.
   std::atomic<bool> looked_up{false};
-  // relaxed, as `obstacle`.
+  // relaxed: an old value costs only time.
   std::atomic<float> ticks_per_iteration{0};  // 0: not known
   // Set for a region whose threads are virtual (virtual_threads.hpp), before `state`.
   std::atomic<VirtualUse> virtual_use{VirtualUse{}};
@@ -97,7 +97,7 @@ class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
 
-  // Null: nothing is timed.
+  // If `site` is null, nothing is timed.
   explicit Stopwatch(Site* site)
       : site_(is_due(site) ? site : nullptr), begin_(site_ != nullptr ? ticks() : 0) {}
   ~Stopwatch() {

@@ -20,7 +20,7 @@ struct StaticLoop {
   std::make_signed_t<Index> chunk;
 };
 
-// `low` to `high`, then again `stride` further on.
+// A thread's share: the interval from `low` to `high`, and again every `stride` further on.
 template <class Index>
 struct StaticShare {
   Index low;
@@ -45,7 +45,7 @@ inline bool is_static_schedule(std::int32_t schedule) {
 
 namespace detail {
 
-// In the unsigned type of the index: the low end, the high end, iterations, the step.
+// A loop in the unsigned type of its index: its ends, the number of iterations, and the step.
 template <class Wide>
 struct DividedLoop {
   Wide low;
@@ -70,7 +70,7 @@ StaticPart<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride)
           .last = false};
 }
 
-// An interval for each thread, the first ones longer by one iteration.
+// Gives each thread one interval; the intervals of the first threads are longer by one iteration.
 template <class Wide>
 StaticPart<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, Wide size) {
   if (loop.count < size) {
@@ -85,7 +85,7 @@ StaticPart<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, 
   return {.low = low, .high = high, .stride = loop.count, .last = number == size - 1};
 }
 
-// Chunks in turn.
+// Gives the threads chunks in turn.
 template <class Wide>
 StaticPart<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk, Wide number,
                               Wide size) {
@@ -99,7 +99,7 @@ StaticPart<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk
   return {.low = low, .high = low + span - loop.step, .stride = stride, .last = last};
 }
 
-// An interval for each thread, a multiple of the chunk.
+// Gives each thread one interval, whose length is a multiple of the chunk.
 template <class Wide>
 StaticPart<Wide> simd_part(const DividedLoop<Wide>& loop, Wide chunk, Wide number, Wide size) {
   const Wide share = (loop.count + size - 1) / size;

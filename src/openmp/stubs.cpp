@@ -32,7 +32,7 @@ std::unordered_map<std::string, std::uint32_t>& g_numbers =
     *new std::unordered_map<std::string, std::uint32_t>;
 std::atomic<bool> g_past_the_end{false};  // relaxed: independent of other data
 
-// Result of a call that a helper skips: no chunk, no section, not chosen.
+// The result of a call that a helper skips: no chunk, no section, not chosen for a `single`.
 std::uintptr_t return_zero() { return 0; }
 
 bool is_skipped(const CallRule& rule) { return rule.effect != Effect::none && is_helper(); }

@@ -67,8 +67,8 @@ void VirtualTeam::meet_and_combine(std::uint32_t number, void* data, Combine com
   meet(number);
 }
 
-// The last thread to stop begins the next phase. All have ended, or none: OpenMP's barriers are for
-// all threads of a team.
+// Records that a virtual thread has paused or ended. The last thread to do so begins the next
+// phase. OpenMP's barriers are for all threads of a team, so either all have ended or none.
 void VirtualTeam::stopped(bool ended) {
   if (stopped_.fetch_add(1, std::memory_order_acq_rel) + 1 != size_) return;
   if (ended) return phase_.store(kOver, std::memory_order_release);
@@ -89,7 +89,7 @@ void VirtualTeam::combine_all() {
   }
 }
 
-// Returns false if the region is over.
+// Waits until the threads of the next phase can be claimed. Returns false if the region is over.
 bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
   if (phase == kOver) return false;  // others have ended the region before this thread came
   // The next phase has a number before its threads can be claimed.
@@ -106,8 +106,8 @@ bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
 
 // ---- Numbers ------------------------------------------------------------------------------------
 
-// There are as many claims as numbers, so a number is left for each claim. An owner takes the first
-// from the beginning of its part on, a helper the last.
+// Chooses a free number for a claim. There are as many claims as numbers, so a number is left for
+// each. An owner takes the first free number of its own part of the team, a helper the last.
 std::uint32_t VirtualTeam::number_for(const Participant& me, std::uint64_t claim) {
   if (own_threads_ == 1) return static_cast<std::uint32_t>(claim);
   const bool is_owner = me.role == Participant::Role::owner;
@@ -165,7 +165,8 @@ void* watch(void* /*nothing*/) {
   }
 }
 
-// The thread gets no signals of the program, and a stack as large as the program's threads have.
+// Starts the watching thread. It gets no signals of the program, and a stack as large as the
+// program's threads have.
 void start_watching() {
   sigset_t all;
   sigset_t saved;

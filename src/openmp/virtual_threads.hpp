@@ -9,9 +9,9 @@
 // virtual ones (encounter.cpp, kmpc.cpp). With several own threads, each begins in its own part of
 // the team, so that it touches the same data in each execution.
 //
-// Threads that may meet at a barrier have stacks of their own (fibres.hpp). One that meets a
-// barrier pauses. When all have, they are claimed once more, by whomever: a *phase*. Reductions of
-// LLVM's run time have such a barrier, and are combined there.
+// Threads that may meet at a barrier have stacks of their own (fibres.hpp). A virtual thread that
+// comes to a barrier pauses. When all have paused, they are claimed once more, each by any thread:
+// a new *phase*. Reductions of LLVM's run time combine at such a barrier.
 //
 // A region qualifies by what it did when it was watched and by what its code can reach
 // (virtual_threads_within_reach() in reach.hpp). A thread that waits for another in memory cannot
@@ -38,8 +38,8 @@ class VirtualTeam {
  public:
   static constexpr std::uint32_t kMost = 1024;
 
-  // `most`: what omp_get_max_threads() answers. `own_threads`: of the rank, at work on the region.
-  // `fibres`: one for each thread of a team that may meet at barriers, else null.
+  // `most`: the answer of omp_get_max_threads(). `own_threads`: the number of the rank's own
+  // threads that run the region. `fibres`: one a thread if they may meet at barriers, else null.
   VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
               TeamFibre* fibres)
       : body_(body),
@@ -59,11 +59,10 @@ class VirtualTeam {
   // ---- Barriers; called by virtual threads ------------------------------------------------------
 
   [[nodiscard]] bool has_barriers() const { return fibres_ != nullptr; }
-  // Returns when all threads of the team have called it.
+  // Returns when all threads of the team have called meet().
   void meet(std::uint32_t number);
-  // Like meet(). In between, the data of all threads are combined into those of thread 0, in the
-  // order of LLVM's run time. This is a tree: a thread gathers from those whose
-  // numbers differ from its own in one bit.
+  // A meet() at which the data of all threads are combined into those of thread 0, in the order of
+  // LLVM's run time. A tree: a thread gathers from those whose numbers differ in one bit.
   using Combine = void (*)(void*, void*);
   void meet_and_combine(std::uint32_t number, void* data, Combine combine);
 
@@ -105,7 +104,7 @@ inline std::uint32_t thread_number(const Participant& me) {
 }
 inline VirtualTeam* virtual_team() { return current != nullptr ? current->team : nullptr; }
 
-// The same if its threads may meet at barriers.
+// The calling thread's virtual team if its threads may meet at barriers, else null.
 inline VirtualTeam* team_that_meets() {
   VirtualTeam* const team = virtual_team();
   return team != nullptr && team->has_barriers() ? team : nullptr;

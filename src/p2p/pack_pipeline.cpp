@@ -41,7 +41,7 @@ std::optional<std::uint32_t> PackPipeline::claim() {
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
     if (use_in(offered) != use_in(next) || count_in(next) >= count_in(offered)) return std::nullopt;
-    // A failure is the next look; GCC wants the success no weaker.
+    // A failed exchange reads next_ again, with acquire; GCC demands that of a success, too.
     if (next_.compare_exchange_weak(next, next + 1, std::memory_order_acquire)) {
       return count_in(next);
     }
@@ -73,7 +73,7 @@ PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, Task task
   if (own_ || !pack_pipelines_.may_expose()) return;
   if (pack_pipelines_.exposed_.test_and_set(std::memory_order_acquire)) return;
   const double alone_ns = static_cast<double>(bytes) / kBytesPerNs;
-  // Without helpers the owner does it alone.
+  // If no helper comes, the owner packs or unpacks all chunks alone.
   static_cast<void>(pack_pipelines_.pool_->expose(lend::WorkKind::internode, pack_pipelines_,
                                                   ticks() + ticks_from_ns(alone_ns)));
   has_helpers_ = true;
@@ -91,7 +91,8 @@ void PackPipelines::Use::nothing_more() {
   if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::WorkKind::internode);
 }
 
-// Nobody waits just now: helpers are not made for nothing.
+// True if a helper exists or a rank waits that could lend its core. Otherwise no helper threads are
+// made, since nobody could run them now.
 bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.has_idle_peer());
 }

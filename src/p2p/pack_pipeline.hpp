@@ -117,7 +117,7 @@ class PackPipelines final : public lend::LendableWork {
 
     PackPipelines& pack_pipelines_;
     std::uint32_t index_;                // kNone if all were in use
-    std::unique_ptr<PackPipeline> own_;  // in that case
+    std::unique_ptr<PackPipeline> own_;  // the pipeline of this use in that case
     PackPipeline* pack_pipeline_ = nullptr;
     bool has_helpers_ = false;  // this use has asked for helpers
   };

@@ -24,7 +24,7 @@ std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std
   return use;
 }
 
-// The next use's cells, of `bytes` together, lie behind those of the last one.
+// The cells of the next use, of `bytes` together, lie behind the cells of the last use.
 void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
   const std::uint64_t last = cells_used_.load(std::memory_order_relaxed);
   begin_ += last * chunk_bytes_;
@@ -92,8 +92,8 @@ void Pipeline::pass_on(const PipelineChunk& chunk) {
 
 void Pipeline::drained(const PipelineChunk& chunk) {
   pass_on(chunk);
-  // release: pairs with over(), through the read-modify-writes of the others. After it the receiver
-  // may open the pipeline again.
+  // release: pairs with the acquire in over(), through the additions of other drainers. After it
+  // the receiver may open the pipeline again.
   done_.fetch_add(1, std::memory_order_release);
 }
 

@@ -50,22 +50,22 @@ class alignas(kCacheLine) Pipeline {
  public:
   static constexpr std::uint32_t kMostCells = 32;  // of one message at a time
 
-  // Receiver. `bytes` bytes in chunks of `chunk_bytes`, in cells that lie in the first `room` bytes
-  // (at least one chunk; nothing is 0). The pipeline must be new, or over. Returns the use. Chunks
-  // are filled from the high end for `high_to_low`, else from the low end.
+  // Called by the receiver. `bytes` bytes in chunks of `chunk_bytes`, in cells that lie in the
+  // first `room` bytes (at least one chunk; nothing is 0). The pipeline must be new, or over.
+  // Returns the use. Chunks are filled from the high end for `high_to_low`, else from the low end.
   std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room,
                      steal::CopyOrder order = steal::CopyOrder::low_to_high);
 
-  // Sender's process, or the receiver's where it can read the bytes. True: fill the chunk's cell,
-  // then filled().
+  // Called in the sender's process, or in a receiver's that can read the bytes. True: the caller
+  // fills the chunk's cell, then calls filled().
   [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& chunk);
   void filled(const PipelineChunk& chunk);
 
-  // Receiver's process. True: drain the chunk's cell, then drained().
+  // Called in the receiver's process. True: drain the chunk's cell, then call drained().
   [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& chunk);
   void drained(const PipelineChunk& chunk);
 
-  // Receiver. Every chunk is done; what other threads drained is visible then.
+  // Called by the receiver. True once every chunk is done, and visible to the caller.
   [[nodiscard]] bool over() const {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
@@ -99,7 +99,7 @@ class alignas(kCacheLine) Pipeline {
     return static_cast<std::uint32_t>(ticket >> 32U);
   }
   static std::uint32_t left_in(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
-  // 0 if that use is over.
+  // The chunks left in a ticket; 0 if `use` is over.
   static std::uint32_t left_in(const Ticket& ticket, std::uint32_t use) {
     const std::uint64_t now = ticket.load(std::memory_order_relaxed);
     return use_in(now) == use ? left_in(now) : 0;

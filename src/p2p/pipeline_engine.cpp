@@ -85,7 +85,7 @@ std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
   return now - begin;
 }
 
-// A chunk counts once, where it is drained.
+// Counts a chunk, only where it is drained.
 void PipelineEngine::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
     counters_.lent_chunks.add_shared(1);
@@ -160,7 +160,8 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
       .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_, order)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
-  if (alone >= ticks_from_ns(tuning::kWorthInvitingNs)) {  // a longer one may have invited before
+  if (alone >=
+      ticks_from_ns(tuning::kWorthInvitingNs)) {  // a longer message may have invited before
     invite(sender, alone);
     invite(node_.me(), alone);
   }

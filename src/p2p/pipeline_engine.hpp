@@ -97,7 +97,7 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Either
 
-  // A message to or from this rank is on a pipeline, or may come on one. A hint.
+  // True if a message to or from this rank is on a pipeline, or may come on a pipeline. A hint.
   [[nodiscard]] bool has_messages() const;
   // Fills or drains one chunk of any message.
   bool move_one();
@@ -127,7 +127,7 @@ class PipelineEngine final : public lend::LendableWork {
   observe::RankCounters& counters_;
   lend::Pool& pool_;
   const memory::Reach& reach_;
-  // Helpers may move chunks. Set once, for the first message.
+  // True once helpers may move chunks. Set once, for the first message.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
   std::uint32_t pipeline_bytes_;
   // Written by the thread that owns the slot or pipeline; read only after a claim (pipeline.hpp,

@@ -91,8 +91,9 @@ enum class Mover {
   unsettled,  // the sender has taken the send and may return it: the receiver asks again
 };
 
-// Called by the receiver after it has read the buffer. `send` is null if no RTS header lies there;
-// otherwise `generation` is the header's. `posted` is null if the sender cannot push.
+// Decides which rank moves the message. Called by the receiver after it has read the buffer. `send`
+// is null if no RTS header lies there; otherwise `generation` is the header's. `posted` is null if
+// the sender cannot push.
 //
 // The order of the reads matters. A sender changes the posted receive before it ends the send.
 // Therefore the send is read first: if it is over, a push that ended it is seen. A sender also

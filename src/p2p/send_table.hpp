@@ -114,26 +114,27 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] std::uint64_t generation() const {
     return word.load(std::memory_order_relaxed) >> kStateBits;
   }
-  // free if that use of the slot is over.
+  // The state of the send with this generation; `free` if that use of the slot is over.
   [[nodiscard]] SlotState state_of(std::uint64_t generation) const {
     const std::uint64_t now = word.load(std::memory_order_acquire);
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
     return over ? SlotState::free : state_in(now);
   }
-  // The receiver has returned buffer and slot, in that use of the slot.
+  // True if the receiver has given the buffer of this send back, and its slot is not freed.
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // The fields of a posted send, read without a claim: meanwhile the sender may cancel the send and
-  // post another. says(): of that use of the slot, until it is over, in any state.
+  // These read the fields of a send without a claim. Meanwhile the sender may cancel the send and
+  // post another. says() reads the send with that generation in any state, until it is over.
+  // posted() reads the send that is posted now.
   [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
-  // By the side that the picture names.
+  // Called by the rank that the picture names for this change.
   void change(SlotState next) {
     word.store(word_of(generation(), next), std::memory_order_release);
   }
-  // Either side, once it has found the header. True for the side that moves the data.
-  // acquire: pairs with the release of posted; the fields above are visible to that side.
+  // Called by sender or receiver, once it has found the header. True for the rank that moves the
+  // data. acquire: pairs with the release of posted; the fields above are visible to that rank.
   [[nodiscard]] bool take(std::uint64_t generation) {
     std::uint64_t expected = word_of(generation, SlotState::posted);
     return word.compare_exchange_strong(expected, word_of(generation, SlotState::taken),

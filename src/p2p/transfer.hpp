@@ -34,11 +34,10 @@ class Transfer {
   // No chunk is left to claim. Other ranks may still copy theirs.
   [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->has_work(); }
 
-  // After all_claimed(), if the remaining chunks belong to dead processes only: copies every byte
-  // again, alone.
+  // Copies every byte again, alone. Called after all_claimed(), if only dead processes hold chunks.
   void recover();
 
-  // After step() has returned true: frees the job. True if every byte is copied.
+  // Frees the job, after step() has returned true. True if every byte is copied.
   [[nodiscard]] bool close();
 
  private:
@@ -48,8 +47,8 @@ class Transfer {
   const steal::Shapes* shapes_;
   steal::SlotKeeper& keeper_;
   steal::Job* job_;           // null without a free job slot
-  std::uint64_t copied_ = 0;  // without a job
-  bool succeeded_ = true;     // without a job
+  std::uint64_t copied_ = 0;  // bytes copied by this thread alone, if there is no job
+  bool succeeded_ = true;     // of the copy without a job
 };
 
 }  // namespace mh::p2p

@@ -326,7 +326,7 @@ Status Executor::run(const DeferredList& list, const memory::View& target, Strip
   return done;
 }
 
-// Writes the run of puts that begins at entry `next`.
+// Writes the puts that follow each other from entry `next` on, by one kernel copy.
 Status Executor::write_run(const DeferredList& list, const memory::View& target,
                            std::uint32_t& next, const std::byte*& data) const {
   std::array<iovec, DeferredList::kOperations>

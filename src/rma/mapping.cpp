@@ -153,7 +153,7 @@ Result<Mapping> query_mapping(const Fd& maps, std::uint64_t from, std::uint64_t 
 
 bool is_none(const Status& status) { return status.sys_errno == ENOENT; }
 
-// Returns nothing on older kernels.
+// Queries all shared mappings of files, one by one. Returns nothing on kernels before 6.11.
 std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
   std::vector<Mapping> all;
   for (std::uint64_t from = 0;;) {

@@ -52,7 +52,7 @@ inline void unpack_here(const RmaBuffer& to, layout::StreamRange range, const st
   }
 }
 
-// Plain data, shared with helpers.
+// An operation without its buffers: plain data, which helpers read.
 struct Operation {
   Op op = Op::replace;
   Type type = Type::other;

@@ -28,7 +28,7 @@ struct ByteBits {
   std::uint8_t bits;
 };
 
-// In the order of Type.
+// The C types of the values of Type, in the same order.
 template <class... Listed>
 struct TypeList {};
 using Types =

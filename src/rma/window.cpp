@@ -161,7 +161,7 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
 
 namespace {
 
-constexpr std::uint8_t kGoStraight = 32;  // operations after one that the target did not take
+constexpr std::uint8_t kGoStraight = 32;  // operations without a message after a refused one
 constexpr std::uint32_t kTurnsBeforeDoubt = 4096;
 constexpr int kPatience = 80;  // polls: some microseconds, about a system call
 

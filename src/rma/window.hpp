@@ -182,7 +182,7 @@ class OperationRun {
   const BoundOperation& operation_;
   std::uint64_t lead_ = 0;  // bytes before the stream, so that chunks end at stripes
   SharedJob* job_ = nullptr;
-  std::uint64_t done_;  // bytes of the stream, without a job
+  std::uint64_t done_;  // bytes that this thread has carried out, if there is no job
   std::uint32_t chunk_bytes_;
   bool succeeded_ = true;
 };

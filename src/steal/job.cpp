@@ -11,7 +11,7 @@ void Job::open(const CopySpec& work) {
   work_ = work;
   chunks_ = static_cast<std::uint32_t>((work.bytes + work.chunk_bytes - 1) / work.chunk_bytes);
   failures_.store(0, std::memory_order_relaxed);  // published by the release below
-  done_.store(0, std::memory_order_relaxed);      // likewise
+  done_.store(0, std::memory_order_relaxed);      // published by the same release
   // release: pairs with the acquire in take(). A thief that gets a chunk sees work_, chunks_ and
   // done_ == 0.
   ticket_.store((kBias + chunks_) * kOne, std::memory_order_release);

@@ -24,7 +24,7 @@ namespace mh::steal {
 // and no half has to cross to the other core.
 enum class CopyOrder : std::uint8_t { low_to_high, high_to_low, both_ends };
 
-// The place, of `count`, of the chunk that a single copier copies as its `index`-th.
+// The position, below `count`, of the chunk that a single copier copies as its `index`-th.
 constexpr std::uint64_t place_of(std::uint64_t index, std::uint64_t count, CopyOrder order) {
   return order == CopyOrder::high_to_low ? count - 1 - index : index;
 }
@@ -41,8 +41,8 @@ struct CopySpec {
   std::uint32_t chunk_bytes;
   CopyOrder order;
   bool shaped = false;  // scattered at an end; see Shapes
-  // With both_ends: the chunks of a region, if each claim goes to another region than the last; 0:
-  // claims go to neighbours.
+  // For both_ends: the number of chunks in a page region (kPageRegion), if each claim shall go to
+  // another region than the last claim; 0: claims go to neighbouring chunks.
   std::uint32_t region_chunks = 0;
 };
 
@@ -72,34 +72,34 @@ struct Chunk {
 //       nothing, or has properly claimed a chunk of the new job.
 class alignas(kCacheLine) Job {
  public:
-  // Owner, with a closed slot. Publishes `work` as ceil(bytes / chunk_bytes) chunks.
+  // Called by the owner of a closed slot. Publishes `work` as ceil(bytes / chunk_bytes) chunks.
   void open(const CopySpec& work);
 
-  // Any rank. A check without a write, so that idle ranks do not steal the line from the owner.
-  // relaxed: a stale answer costs a wasted claim or a missed chunk, never correctness.
+  // Called by any rank: a check without a write, so that idle ranks do not steal the line from the
+  // owner. relaxed: a stale answer costs a wasted claim or a missed chunk, never correctness.
   [[nodiscard]] bool has_work() const {
     emulated::touch(&ticket_, emulated::Access::read);
     return remaining(ticket_.load(std::memory_order_relaxed)) > 0;
   }
 
-  // Any rank. True: `chunk` is claimed, and the caller must call finish() once.
+  // Called by any rank. True: `chunk` is claimed, and the caller must call finish() once.
   [[nodiscard]] bool claim(Chunk& chunk, ClaimSide side = ClaimSide::owner) {
     return has_work() && take(chunk, side);
   }
 
-  // The thief: the chunk's bytes are in place, or the copy failed. The thief must not access the
-  // job afterwards.
+  // Called by the thief when the chunk's bytes are in place, or the copy has failed. The thief must
+  // not access the job afterwards.
   void finish(bool succeeded);
 
-  // Owner. True once every chunk is finished; the bytes copied by all thieves are then visible to
-  // the owner.
+  // Called by the owner. True once every chunk is finished; the bytes copied by all thieves are
+  // then visible to the owner.
   [[nodiscard]] bool finished() const {
     emulated::touch(&done_, emulated::Access::read);
     // acquire: pairs with the release in finish() of every thief (a release sequence through the
     // RMWs).
     return done_.load(std::memory_order_acquire) == chunks_;
   }
-  // Owner, after finished(). True if a chunk failed, and so the whole transfer must go another way.
+  // Called by the owner, after finished(). True if a chunk, and so the transfer, failed.
   [[nodiscard]] bool failed() const { return failures_.load(std::memory_order_relaxed) != 0; }
 
   // Between a successful claim and finish() only (I3).

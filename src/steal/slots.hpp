@@ -76,7 +76,7 @@ class SlotKeeper {
 
   // Hides a job without unclaimed chunks; thieves may still hold claimed chunks.
   void hide(const Job& job) { bits_.hide(slot_of(job)); }
-  // After job.finished(), or once no living thread holds a chunk: the slot may be reused.
+  // Frees the slot. Called after job.finished(), or once no living thread holds a chunk.
   void close(const Job& job) { bits_.give_back(slot_of(job)); }
 
   [[nodiscard]] bool any_in_use() const { return bits_.any_in_use(); }

@@ -140,14 +140,14 @@ bool Thief::help_rank(std::uint32_t victim) {
   return false;
 }
 
-bool Thief::remote_allowed(std::uint32_t victim) const {
+bool Thief::other_numa_node_allowed(std::uint32_t victim) const {
   return strategy_ == Strategy::mixed ||
          !node_->has_active_ranks(node_->numa_of(victim), saturate_ranks_);
 }
 
 bool Thief::may_help(std::uint32_t victim) const {
   if (node_->is_near(victim)) return true;
-  return strategy_ != Strategy::localized && remote_allowed(victim);
+  return strategy_ != Strategy::localized && other_numa_node_allowed(victim);
 }
 
 bool Thief::help() {
@@ -160,7 +160,7 @@ bool Thief::help() {
   if (const std::uint32_t near = pick(true); near != kNobody && help_rank(near)) return true;
   if (strategy_ == Strategy::localized) return false;
   const std::uint32_t far = pick(false);
-  return far != kNobody && remote_allowed(far) && help_rank(far);
+  return far != kNobody && other_numa_node_allowed(far) && help_rank(far);
 }
 
 }  // namespace mh::steal

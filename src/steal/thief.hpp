@@ -31,15 +31,15 @@ struct AreaOffsets {
 
 class Thief {
  public:
-  // After node.settle(). The node and `reach` must outlive the thief.
+  // Precondition: node.settle(). The node and `reach` must outlive the thief.
   Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
         std::uint64_t saturate_ranks, const memory::Reach& reach);
 
   // Claims a chunk of the job of `owner` (any rank) and copies it. False: no chunk was left, or too
   // many threads of this rank hold chunks.
   bool run_one_chunk(Job& job, std::uint32_t owner);
-  // Like run_one_chunk(), for the thread that waits for this job: it need not announce its claim to
-  // itself.
+  // Does the same as run_one_chunk() for the thread that waits for this job, which need not
+  // announce its claim to itself.
   bool run_own_chunk(Job& job);
 
   // Copies a chunk for a victim chosen by the strategy; never for this rank. False: no chunk was
@@ -66,7 +66,7 @@ class Thief {
 
  private:
   [[nodiscard]] JobSlots& slots_of(std::uint32_t rank) const;
-  [[nodiscard]] bool remote_allowed(std::uint32_t victim) const;
+  [[nodiscard]] bool other_numa_node_allowed(std::uint32_t victim) const;
   bool claim_and_copy(Job& job, std::uint32_t owner);
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
   // This thief's scratch buffer, or `little` if there was no memory for it.

@@ -38,12 +38,12 @@ class WaitAdmission {
   }
 
   // True if threads are out: their waits have ended, and they have not come back. Becomes false
-  // after a while, because a thread that has exited never comes back. The while is longer than
-  // `alone`: the system may give the core back to a server that has had less of it than others.
+  // after a while, because a thread that has exited never comes back. That time is longer than
+  // `alone`, because the system may give the core back to a server that has run less than others.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }
-  // The caller begins to serve at `now`.
+  // The calling thread begins to serve at `now`.
   void began(std::uint64_t now) { alone_since_ = now; }
 
   // True if another thread may be out.
@@ -56,8 +56,8 @@ class WaitAdmission {
     return now - counted_to_ >= limits_.patience ? NextWait::oldest : NextWait::none;
   }
 
-  // A wait has ended at `now`. Each patience that has passed allows another wait to end, so a
-  // server that seldom runs does not delay others.
+  // Records that a wait has ended at `now`. Each `patience` that has passed allows another wait to
+  // end, so a server that seldom runs does not delay other threads.
   void ended(std::uint64_t now) {
     changed_ = now;
     if (is_alone(now)) out_ = 0;
@@ -71,7 +71,7 @@ class WaitAdmission {
     alone_since_ = now;
   }
 
-  // `threads` threads that were out have come back to wait.
+  // Records that `threads` threads which were out have come back to wait.
   void came(std::uint32_t threads, std::uint64_t now) {
     out_ -= std::min(out_, threads);
     changed_ = now;

@@ -76,7 +76,7 @@ class alignas(kCacheLine) Election {
     return seen == kFree && take_free_door();
   }
 
-  // Like try_serve(). After false the caller sits, and must call await().
+  // Does the same as try_serve(); but after false the caller sits, and must call await().
   bool enter(Seat<A>& seat) {
     std::uintptr_t seen = door_.load(std::memory_order_relaxed);
     for (;;) {

@@ -63,7 +63,7 @@ class alignas(kCacheLine) Parking {
                                                 std::memory_order_relaxed));
   }
 
-  // True: the caller is the looker until leave().
+  // True if the caller is now the looker, until it calls leave().
   bool enter() {
     // acquire: pairs with leave(); the caller sees the row.
     return looked_at_.load(std::memory_order_relaxed) == 0 &&

@@ -12,7 +12,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kLooks = 20;  // in an interval
+constexpr int kLooks = 20;  // looks at the states in an interval
 constexpr milliseconds kLeastPause(10);
 
 void count(std::vector<Seen>& all, std::uint32_t rank) {

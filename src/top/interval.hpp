@@ -16,7 +16,7 @@
 
 namespace mh::top {
 
-// A rank of the node that occurred in a part of the looks.
+// A rank of the node, and the number of looks in which it was seen.
 struct Seen {
   std::uint32_t rank = 0;
   std::uint32_t looks = 0;
@@ -28,7 +28,7 @@ struct RankInterval {
   std::vector<Seen> helps;                     // ranks for which this rank copied, or lent its core
   std::vector<Seen> helped_by;
   WaitsAt at = WaitsAt::unknown;    // of the last look that found the rank waiting
-  std::vector<std::uint32_t> late;  // likewise
+  std::vector<std::uint32_t> late;  // the ranks that were late then
   double waiting = 0;               // parts of the interval, between 0 and 1
   double helping = 0;
   RankNumbers numbers;  // within the interval
@@ -45,7 +45,7 @@ struct Interval {
 std::optional<Interval> watch(const SegmentView& view, const Place& place,
                               std::chrono::milliseconds length);
 
-// The job still runs: its first rank is in MPI's service, and a process of it is alive.
+// True while the job runs: its first rank has the descriptor, and one of its processes lives.
 bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
 
 }  // namespace mh::top

@@ -12,7 +12,7 @@
 namespace mh::top {
 namespace {
 
-constexpr auto kRelaxed = std::memory_order_relaxed;  // the ranks write for no reader in particular
+constexpr auto kRelaxed = std::memory_order_relaxed;  // each number is read by itself
 
 // Calls each(channel) for the channels of a rank that have a helper.
 template <class Each>
@@ -61,7 +61,7 @@ void note_claims(const SegmentView& view, std::uint32_t rank, std::vector<RankSt
 
 // ---- Late ranks ---------------------------------------------------------------------------------
 
-// The last round of a rank on the board of a group.
+// The number of the last round that a rank has published on its board of a group.
 std::uint64_t last_round(const coll::Board& board) {
   std::uint64_t last = 0;
   for (const coll::RoundRecord& record : board.records) {

@@ -18,18 +18,18 @@ namespace mh::top {
 enum class State : std::uint8_t { computes, in_mpi, waits, copies, lends, gone };
 inline constexpr std::size_t kStates = 6;
 
-// The place where a rank waits, as far as the segment tells.
+// The kind of call in which a rank waits, as far as the segment tells.
 enum class WaitsAt : std::uint8_t { unknown, barrier, collective };
 
 inline constexpr std::uint32_t kNobody = ~0U;
 
 struct RankState {
   State state = State::computes;
-  // The rank of the node for which it copies, or to which it lends. kNobody: it copies a message
-  // that it receives.
+  // The rank of the node for which this rank copies, or to which it lends. kNobody: this rank
+  // copies a message that it receives.
   std::uint32_t helped = kNobody;
   WaitsAt at = WaitsAt::unknown;
-  std::vector<std::uint32_t> late;     // the ranks of the node that have not come there
+  std::vector<std::uint32_t> late;     // the ranks of the node for which this rank waits
   std::vector<std::uint32_t> helpers;  // ranks that lend this rank a core or copy its messages
 };
 

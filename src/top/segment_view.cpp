@@ -78,8 +78,8 @@ constexpr std::uint64_t kShape = fingerprint({
     offsetof(Counters, collectives_direct),
     offsetof(Area, jobs),
 });
-// The structures of the segment have changed: raise node::kLayout, and write both numbers anew.
-// Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older library.
+// If this fails, the segment's structures have changed: raise node::kLayout, and write both numbers
+// anew. Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older library.
 static_assert(node::kLayout == 8 && kShape == 6305289602512017313ULL,
               "raise node::kLayout with the shape");
 
@@ -105,7 +105,7 @@ bool each_number(const std::string& path, Each&& each) {
   return true;
 }
 
-// False: the kernel hides the descriptors of that process.
+// Adds a process's descriptors with this name. False: the kernel hides its descriptors.
 bool add_descriptors(std::vector<Place>& places, pid_t pid, const std::string& name) {
   const std::string wanted = "/memfd:" + name + " (deleted)";
   return each_number(fmt::format("/proc/{}/fd", pid), [&](int fd) {

@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// False: nobody reads any more.
+// Prints a line. False: nobody reads the output any more.
 bool print(const std::string& line) {
   return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
 }
@@ -72,7 +72,7 @@ class Heaps {
     }
   }
 
-  // Memory that the system has given to them.
+  // The memory that the system has given to these heaps.
   [[nodiscard]] std::optional<std::uint64_t> bytes() const {
     constexpr std::uint64_t kBlock = 512;
     std::map<std::uint64_t, std::uint64_t> by_file;

@@ -28,14 +28,14 @@ class Pace {
     return quick_strides_ == kStrides;
   }
 
-  // Like tight(), but never reads the clock. After false, tight() must be called.
+  // True if tight() is true without a look at the clock. After false, tight() must be called.
   bool known_tight() {
     if (tight_left_ == 0) return false;
     --tight_left_;
     return true;
   }
 
-  // In a tight loop, after tight(): grants this many further calls without a check.
+  // Called after tight() has been true: returns how many further calls need no check.
   std::uint32_t grant() { return std::exchange(tight_left_, 0); }
   // Returns unused calls of a grant.
   void give_back(std::uint32_t calls) { tight_left_ = calls; }
@@ -52,7 +52,7 @@ class Pace {
 
   std::uint64_t last_ = 0;
   std::uint32_t tight_left_ = 0;  // calls until the next look, in a tight loop
-  // The same elsewhere; 1 in a tight loop, for the call after the granted ones.
+  // Outside a tight loop, the calls until the next look; in a tight loop 1.
   std::uint32_t left_ = 1;
   std::uint32_t quick_strides_ = 0;
 };

@@ -24,7 +24,7 @@ Parking g_parking;
 RegionDepth g_depth = nullptr;
 constinit thread_local bool t_looks = false;
 
-// The looker is between its last two accesses to the seat, on another thread.
+// Waits until the looker, on another thread, has made its last access to the seat of this task.
 void await_looker(const Waiter& me) {
   constexpr int kSpins = 100;
   for (int spins = 0; !me.is_left(); ++spins) {

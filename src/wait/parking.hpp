@@ -16,7 +16,7 @@ namespace mh::wait {
 // The number of OpenMP regions around the caller (omp_get_level).
 using RegionDepth = int (*)();
 
-// From now on tasks of `library` may park. Null: none parks. `depth` may be null.
+// From now on tasks of `library` may park. Null: no task parks. `depth` may be null.
 void set_task_library(const mh_light_tasks* library, RegionDepth depth);
 
 namespace parking {
@@ -30,17 +30,18 @@ inline bool is_in_task() {
   return library != nullptr && library->current() != nullptr;
 }
 
-// In a task. False inside an OpenMP region, whose run time must not see another task on its thread.
+// True if the calling task may park. False inside an OpenMP region, whose run time must not see
+// another task on its thread.
 bool may_park();
-// In a task that may park. Returns when done() has been true once.
+// Parks the calling task until done() has been true once. Precondition: may_park().
 void park(detail::Predicate done);
 
-// True: the calling thread looks, until end_look(). Also true if it looks already.
+// True if the calling thread is now the looker, or was already, until end_look().
 bool begin_look();
 void end_look();
-// True on the thread that looks. Its waits do not park.
+// True on the looker, whose own waits do not park.
 bool is_looking();
-// On the thread that looks. Tests the conditions of all parked tasks, and wakes those whose waits
+// Called by the looker. Tests the conditions of all parked tasks, and wakes the tasks whose waits
 // are over. Returns their number.
 unsigned look();
 

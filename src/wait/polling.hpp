@@ -28,8 +28,7 @@ class PollingStretch {
 
   explicit PollingStretch(const Limits& limits) : limits_(limits) {}
 
-  // After a failed poll, kPolls failed polls after the last one. `unknown`: the caller shall
-  // measure a poll.
+  // Called once in kPolls failed polls. `unknown`: the caller times a poll, and calls is_pure().
   Verdict look(std::uint64_t now) {
     period_ = (now - left_) / kPolls;
     if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
@@ -37,7 +36,7 @@ class PollingStretch {
     return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
   }
 
-  // After `unknown`: a poll by itself took `ticks`. True if the rank only polls.
+  // Called after `unknown`, with the `ticks` that a poll takes. True if the rank only polls.
   bool is_pure(std::uint64_t ticks, std::uint64_t now) {
     const std::uint64_t longest = ticks + ticks / 2 + limits_.slack;
     if (period_ <= longest) {
@@ -48,14 +47,14 @@ class PollingStretch {
     return false;
   }
 
-  // A step of help took `ticks` and found nothing.
+  // Called after a step of help that took `ticks` and found nothing to do.
   void rest(std::uint64_t ticks, std::uint64_t now) { rests_until_ = now + kRest * ticks; }
 
-  // The caller returns to the program.
+  // Called when the wait returns to the program.
   void leave(std::uint64_t now) { left_ = now; }
 
  private:
-  static constexpr std::uint64_t kRest = 63;  // in lengths of the step before
+  static constexpr std::uint64_t kRest = 63;  // a rest, in durations of the step before it
 
   void restart(std::uint64_t now) {
     counts_from_ = std::max(counts_from_, now + limits_.lasts);

@@ -78,13 +78,14 @@ Idleness& thread_idleness() {
   return learned;
 }
 
-// Duties of this rank to itself. True if a chunk was moved. Only under the help lock.
+// Advances this rank's own protocol, then moves a chunk of its own messages. True if a chunk was
+// moved. Called under the help lock.
 bool do_own_duties() {
   g_waits.actions->progress();
   return g_waits.actions->copy_own_chunk();
 }
 
-// A wait: its beginning, and the time that went elsewhere.
+// A wait in the loop: its steps, its beginning, and the time that the program's tasks took of it.
 class WaitScope {
  public:
   explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_idleness().spin()) {}
@@ -109,7 +110,7 @@ class WaitScope {
   }
 
   // Runs at most one offered task, after a step that found nothing else. True if a task ran. The
-  // task may itself wait: this wait holds nothing.
+  // task may itself wait in MPI: this wait holds no lock meanwhile.
   bool run_task() {
     if (t_offer.run == nullptr || t_has_help_lock || spins() || t_offer.has(t_offer.of) == 0) {
       return false;
@@ -124,9 +125,9 @@ class WaitScope {
     return true;
   }
 
-  // Between two steps. With more ranks than cores, the awaited rank may have to run here. Otherwise
-  // the core is kept, as the MPI library keeps it: any other job would get the core for a time
-  // slice, a hundred times the latency of a message.
+  // Pauses between two steps. With more ranks than cores, the awaited rank may have to run on this
+  // core. Otherwise the core is kept, as the MPI library keeps it: any other job would get the core
+  // for a time slice, a hundred times the latency of a message.
   void back_off() {
     if (emulated::pause()) return;
     if (g_waits.rules.oversubscribed || (g_waits.rules.yields && !spins())) {
@@ -151,7 +152,7 @@ class WaitScope {
   void stop_idling() {
     if (std::exchange(lasts_, false)) g_waits.actions->set_waiting(0);
     if (std::exchange(idle_, false)) g_waits.actions->set_idle(false);
-    // The current holder of the help lock, if any, ends it as well.
+    // If another thread holds the help lock, that thread calls end() later.
     if (const HelpLock lock; lock) g_waits.actions->end();
   }
   [[nodiscard]] bool spins() {
@@ -163,7 +164,7 @@ class WaitScope {
   std::uint64_t spin_ends_;
   std::uint64_t in_tasks_ = 0;  // work of the program, not part of the wait
   bool spins_ = true;
-  bool lasts_ = false;  // set_waiting() has been told
+  bool lasts_ = false;  // set_waiting() was called
   bool helped_ = false;
   bool idle_ = false;
 };
@@ -196,7 +197,7 @@ struct Waiter : threads::Seat<Machine> {
 };
 
 constinit thread_local bool t_serves = false;
-constinit thread_local bool t_is_out = false;  // its last long wait has ended
+constinit thread_local bool t_is_out = false;  // the last long wait of this thread has ended
 
 class CountedWait {
  public:
@@ -234,13 +235,13 @@ void let_others_run() {
   g_waits.admission.yielded(before, ticks());
 }
 
-// Server only.
+// Called by the server: counts the threads that have come back from their ended waits.
 void count_those_back() {
   if (g_waits.back.load(std::memory_order_relaxed) == 0) return;
   g_waits.admission.came(g_waits.back.exchange(0, std::memory_order_relaxed), ticks());
 }
 
-// True if other threads of this rank sit, or are out and may want the server's core.
+// True if other threads of this rank sit, or have left a wait and may want the server's core.
 bool is_crowded() {
   count_those_back();
   return g_waits.election.has_waiters() || g_waits.admission.has_threads_out(ticks());
@@ -267,7 +268,8 @@ void serve_waits(detail::Predicate done) {
   g_waits.election.leave([] { g_waits.admission.ended(ticks()); });
 }
 
-// While another thread serves: the running thread polls for its own message, which saves a switch.
+// Called while another thread serves. The caller polls for its own message for a short time, which
+// saves a thread switch if the message comes.
 bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   const std::uint64_t patience_ends = begin + ticks_from_ns(tuning::kSitDownNs);
   while (ticks() < patience_ends) {
@@ -276,7 +278,7 @@ bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   return false;
 }
 
-// The caller is back: it sits or serves.
+// Counts the calling thread as back from the program: it sits or serves next.
 void come_back() {
   if (std::exchange(t_is_out, false)) g_waits.back.fetch_add(1, std::memory_order_relaxed);
 }

@@ -45,8 +45,8 @@ class WaitActions {
   // Lends the core, for a unit, to a rank whose process is late with a message to or from this
   // rank. True: the core was lent.
   virtual bool lend_to_partner() = 0;
-  // The same duties for a nested wait: the thread that performs this rank's actions waits within an
-  // action. True: a chunk was moved or the core lent. Never blocks.
+  // Does copy_own_chunk() and lend_to_partner() for a nested wait: the thread that performs this
+  // rank's actions waits within an action. True: a chunk was moved or the core lent. Never blocks.
   virtual bool copy_own_chunk_nested() = 0;
   // Helps another rank with one chunk or one unit. True: something was done.
   virtual bool help() = 0;
@@ -56,9 +56,9 @@ class WaitActions {
   virtual void set_idle(bool now) = 0;
   // Says that the wait which began at `since` (ticks) goes on after its spin; 0: it is over.
   virtual void set_waiting(std::uint64_t since) = 0;
-  // A wait has ended after `waited` ticks, copying included.
+  // Counts a wait that has ended after `waited` ticks, copying included.
   virtual void count_wait(std::uint64_t waited) = 0;
-  // Before each further poll of a wait: threads that take turns let others have theirs.
+  // Called before each further poll of a wait: threads that call MPI in turns pass their turn on.
   virtual void between_polls() = 0;
   // True if the calling thread runs on a core lent by another rank. It does nothing for others.
   virtual bool is_guest() = 0;
@@ -93,7 +93,7 @@ enum class OfferedTasks : std::uint8_t { none, may_run };
 
 // Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
 void install_actions(WaitActions* actions, const WaitRules& rules);
-// WaitRules::cores.
+// The value of WaitRules::cores.
 std::uint32_t cores();
 
 namespace detail {
@@ -118,11 +118,11 @@ inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = Offer
   detail::until_slow(detail::Predicate(done), tasks);
 }
 
-// Like until(), for a call of the program. Another thread of this rank may call done() while the
-// caller sleeps. done() must therefore not depend on the thread, must not wait, and must not need a
-// lock that the caller holds. It is not called again after it has returned true. Offered tasks may
-// run. If the caller is a light task, its worker runs other tasks meanwhile, and the caller may
-// continue on another thread.
+// Does the same as until(), for a call of the program. Another thread of this rank may call done()
+// while the caller sleeps. done() must therefore not depend on the thread, must not wait, and must
+// not need a lock that the caller holds. It is not called again after it has returned true. Offered
+// tasks may run. If the caller is a light task, its worker runs other tasks meanwhile, and the
+// caller may continue on another thread.
 template <class Done>
 inline void until_shared(Done&& done, int polls = kFewPolls) {
   if (parking::is_in_task()) [[unlikely]]
@@ -141,10 +141,10 @@ void share_no_waits();
 // program that waits.
 void note_failed_poll();
 
-// After a failed poll, PollingStretch::kPolls failed polls after the last call. If the program has
-// done nothing but poll for a while, the rank helps others with one step, as in a wait. `poll`
-// polls once more, and is true if something came. Returns true if poll() has been true; it is not
-// called again then. For programs in which one thread calls MPI.
+// Called after a failed poll, once in PollingStretch::kPolls failed polls. If the program has done
+// nothing but poll for a while, the rank helps others with one step, as in a wait. `poll` polls
+// once more, and is true if something came. Returns true if poll() has been true; it is not called
+// again then. For programs in which one thread calls MPI.
 template <class Poll>
 inline bool help_if_polling(Poll&& poll) {
   return detail::help_if_polling(detail::Predicate(poll));

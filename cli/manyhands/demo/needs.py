@@ -35,7 +35,7 @@ def links_standard_abi(build: MpiBuild) -> bool:
 
 
 def targets() -> tuple[str, ...]:
-    """Without an MPI the demo will say so itself; until then everything is needed."""
+    """The targets. Without an MPI they are all targets, and the demo itself will complain."""
     try:
         return (*COMMON, *variants(choose(None)))
     except NoMpi:

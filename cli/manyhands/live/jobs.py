@@ -15,7 +15,7 @@ from manyhands.live import processes
 
 @dataclass(frozen=True)
 class Job:
-    """The part of a job that is on this node. `pid` and `fd` are how mh-top reaches it."""
+    """The part of a job that is on this node. mh-top reaches it by `pid` and `fd`."""
 
     pid: int
     fd: int
@@ -66,7 +66,7 @@ def find(reader: Path) -> Search:
 
 
 def why_not(word: str) -> str:
-    """The reason why no job is meant by this word."""
+    """The reason why this word names no job."""
     if not word.isdecimal() or not processes.exists(int(word)):
         return f"{word} is no process and no batch job with Manyhands on this node"
     pid = int(word)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The live view: the table in the terminal's second screen, and keys that scroll and leave.
 
-The terminal is put back by any end. Ctrl-C is a key that leaves, and Ctrl-Z a key without effect:
-signals would come in the middle of writing to the terminal.
+The terminal is restored however the view ends. Ctrl-C is a key that leaves, and Ctrl-Z a key
+without effect: signals would come in the middle of writing to the terminal.
 """
 
 from __future__ import annotations

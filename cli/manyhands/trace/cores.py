@@ -69,8 +69,8 @@ class Cores:
         self._since = at
 
     def lanes(self, most: int) -> list[CoreLane]:
-        """By host and core, with at most so many segments. Empty if each rank had a core to itself:
-        the timelines of the ranks then say the same."""
+        """Return the lanes by host and core, with at most `most` segments together. No lane if each
+        rank had a core to itself: the timelines of the ranks then say the same."""
         shared = any(len(ranks) > 1 for ranks in self._ranks.values())
         if not (self._moved or shared):
             return []

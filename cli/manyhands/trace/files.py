@@ -126,7 +126,7 @@ class RankFile:
         return self._shift + (ticks - self._origin) / self._rate
 
     def set_origin(self, first: RankFile, job_unix_ns: int) -> None:
-        """Count from the start of the job. `first`: of the same host, whose ticks are the same."""
+        """Count from the start of the job. `first`: a file of the same host and its ticks."""
         self._origin = first.start_ticks
         self._rate = first._rate
         self._shift = (first.start_unix_ns - job_unix_ns) / 1e9

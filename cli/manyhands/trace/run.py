@@ -99,10 +99,10 @@ class Run:
     profile: Profile | None
     calls: list[CallSums]  # the longest first
     helped_bytes: dict[tuple[int, int], int]  # helper, owner
-    lent_s: dict[tuple[int, int], float]  # likewise
+    lent_s: dict[tuple[int, int], float]  # helper, owner
     late_s: dict[int, float]  # by rank: for how long other ranks have waited for it
     paths: dict[str, tuple[int, int]]  # messages and bytes by path
-    left: dict[str, tuple[int, int]]  # likewise, by the reason why they were left
+    left: dict[str, tuple[int, int]]  # messages and bytes by the reason why they were left
     cores: list[CoreLane]  # empty if each rank had a core to itself
 
     @property
@@ -233,7 +233,7 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """`most_segments`: of the timelines of all ranks together; all cores have a quarter as many."""
+    """Read a traced run. `most_segments`: of all ranks' timelines; of all cores', a quarter."""
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)

@@ -40,7 +40,7 @@ class Segment:
 
 
 def merged(segments: list[Segment], most: int) -> list[Segment]:
-    """At most so many segments: those with the smallest gaps between them become one."""
+    """Return at most `most` segments: those with the smallest gaps between them become one."""
     if len(segments) <= most:
         return segments
     gaps = [b.begin - a.end for a, b in zip(segments, segments[1:], strict=False)]
@@ -77,7 +77,7 @@ class Lane:
             self.loops.append(segment_of(event, rank, event.kind, 0.0))
 
     def reduce(self, most: int) -> None:
-        """Calls get half of the segments, help and loops the rest."""
+        """Keep `most` segments: half are calls, the rest help and loops."""
         for name, part in (("calls", 2), ("help", 3), ("loops", 6)):
             segments = sorted(getattr(self, name), key=lambda segment: segment.begin)
             setattr(self, name, merged(segments, max(1, most // part)))

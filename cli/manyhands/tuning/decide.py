@@ -98,7 +98,7 @@ def transfers(lines: list[Line]) -> list[Transfer]:
 
 
 def threshold(found: list[Transfer]) -> int | None:
-    """None: sharing does not pay at any measured size."""
+    """The least size from which sharing pays; None if it pays at no measured size."""
     smallest = None
     for transfer in reversed(found):
         if transfer.gain < MARGIN or transfer.bytes < MIN_THRESHOLD:

@@ -27,7 +27,7 @@ struct Balanced {
 // Changes `own`, the tasks of each rank with their durations. Loads are sums of bins.
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::vector<std::vector<Timed<TaskId>>>& own);
-// The same for exact durations in seconds, by task; `over_ideal` is then exact.
+// Balances by exact durations in seconds, by task; `over_ideal` is then exact.
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::span<const float> durations, const Seeds& executed);
 

@@ -40,7 +40,7 @@ double work_of(const Work& work, const Seeds& seeds) {
   return sum;
 }
 
-// In ranks of the common speed.
+// The speed of all ranks together, in ranks of the common speed.
 double speed_of(const MachineModel& machine, const Places& places) {
   const double slow = std::min(places.per_node, places.ranks);
   return places.ranks - slow + slow / machine.slow_node;
@@ -186,7 +186,7 @@ void Simulation::arrive(const Event& event) {
   if (!rank.busy) wake(event.rank);
 }
 
-// The answerer of the rank has something to do. A worker looks between its tasks.
+// Called when the answerer of a rank has something to do. A worker looks between its tasks.
 void Simulation::need(Rank& rank, std::uint32_t number) {
   if (!machine_.server) {
     if (!rank.busy) wake(number);

@@ -34,7 +34,7 @@ class Pairs {
   [[nodiscard]] std::uint32_t blocks() const { return blocks_; }
   [[nodiscard]] std::uint32_t types() const { return static_cast<std::uint32_t>(bounds_.size()); }
   [[nodiscard]] const PairBounds& bounds(std::uint32_t type) const { return bounds_[type]; }
-  // types(): the blocks are too far from each other.
+  // The type of a pair of blocks; types() if the two are too far from each other.
   [[nodiscard]] std::uint32_t type(std::uint32_t i, std::uint32_t j) const {
     if (j + reach_ < i || j > i + reach_) return types();
     return i % kShellsOfAtom * (2 * reach_ + 1) + j + reach_ - i;
@@ -80,7 +80,7 @@ float largest(const PairBounds& bounds) {
   return most;
 }
 
-// The number of pairs of one of each list whose sum is not below the threshold.
+// The number of pairs, one element of each list, whose sum is at least the threshold.
 std::uint64_t count_above(const std::vector<float>& left, const std::vector<float>& right,
                           float threshold) {
   std::uint64_t count = 0;
@@ -127,7 +127,7 @@ float find_threshold(const Pairs& pairs, std::uint64_t wanted) {
   return levels.back().bound;
 }
 
-// By types of the two pairs of blocks; 0: null.
+// The costs of tasks by the types of their two pairs of blocks; 0: a null task.
 std::vector<float> costs_of(const Pairs& pairs, float threshold) {
   std::vector<float> costs;
   for (std::uint32_t a = 0; a < pairs.types(); ++a) {

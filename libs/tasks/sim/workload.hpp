@@ -57,8 +57,8 @@ inline constexpr Problem kProblems[] = {
 
 // The durations of the tasks that are not null, in seconds.
 std::vector<float> durations_of(const Problem& problem, const MachineModel& machine);
-// The same with the null tasks, all blocks^4 of them. A null task fetches two tiles of the Schwarz
-// matrix from other ranks. Hartree-Fock only. Memory: 4 bytes for each task.
+// The durations of all blocks^4 tasks, null tasks included. A null task fetches two tiles of the
+// Schwarz matrix from other ranks. Hartree-Fock only. Memory: 4 bytes for each task.
 std::vector<float> all_durations_of(const Problem& problem, const MachineModel& machine);
 
 // An equal number of tasks for each rank, in the order of their indices.

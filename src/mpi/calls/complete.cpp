@@ -28,14 +28,14 @@ using rndv::receives;
   return rndv::complete(std::move(claim), code, status.get());
 }
 
-// Calls the library in tail position: see receive().
+// Calls the library in tail position, for the reason that receive() in receive.cpp gives.
 int wait_one(MPI_Request* request, MPI_Status* status) {
   if (switches.errors_are_fatal && may_wait_in_library()) return next.Wait(request, status);
   return wait_helping(request, status);
 }
 
-// After failed tests: the rank may help others, and tests once more. True if the test found
-// something or failed; `code` is set then.
+// Called after a test that found nothing: this rank may help others, and tests again meanwhile.
+// True if a test found something or failed; then `code` is set.
 template <class Test>
 [[gnu::noinline]] bool found_while_helping(const int* flag, int* code, Test test) {
   return wait::help_if_polling([&] {
@@ -68,7 +68,7 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return rndv::complete(receives.claim(handle), code, status.get());
 }
 
-// The test of `count` requests has completed one. A failing call may leave `index` unchanged.
+// True if a test of `count` requests has completed request `index`. A failure may leave it unset.
 bool has_found(int code, int flag, int index, int count) {
   return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
 }
@@ -111,7 +111,7 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   int flag = 0;
   const int code = complete_any(Polls::until_found, count, requests, index, &flag, status);
-  // Nothing is active: MPI_Testany of MPICH leaves the status alone.
+  // No request is active. MPI_Testany of MPICH would leave the status alone; MPI_Waitany does not.
   return code == MPI_SUCCESS && *index == MPI_UNDEFINED
              ? next.Waitany(count, requests, index, status)
              : code;
@@ -172,5 +172,4 @@ int cancel(MPI_Request* request) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/complete.inc"

@@ -43,8 +43,8 @@ class Scratch {
 
 inline std::size_t length(int count) { return count > 0 ? static_cast<std::size_t>(count) : 0; }
 
-// A copy of the handles of an array, made before the library clears them. `needed`: a receive is
-// started that rndv::complete() has to see; otherwise the copy is empty.
+// A copy of the handles of an array of requests, made before the library clears them. The copy is
+// empty unless `needed`, that is, unless a receive is started that rndv::complete() has to see.
 class RequestHandles {
  public:
   RequestHandles(int count, const MPI_Request* requests, bool needed)
@@ -53,7 +53,7 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Another thread may reuse a handle once its request is complete.
+    // Claimed now: another thread may get a request with this handle once this one is complete.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -62,7 +62,7 @@ class RequestHandles {
   rndv::ReceiveClaim claim(std::size_t i) {
     return switches.threads ? std::move(claims_[i]) : rndv::receives.claim(handles_[i]);
   }
-  // The waiting thread has to fetch the message of that request.
+  // True if the thread of this call has to fetch the message of request `i`.
   bool is_claimed(std::size_t i) { return static_cast<bool>(claims_[i]); }
 
  private:
@@ -88,29 +88,31 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests. True if a request may be ours.
+// Called by every call that completes requests. True if a request may need rndv::complete().
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;
 }
 
 // Called after a test that found nothing. A program may test once per element that it computes.
-// Therefore, while this rank has no send under way, only each kPolls-th failed test helps others.
-// True: the caller shall call wait::help_if_polling().
+// Therefore, while this rank has no send under way, only each kOwnDuties-th failed test moves
+// chunks of the rank's own messages. True: the caller shall call wait::help_if_polling(), which may
+// help other ranks.
 inline bool note_failed_test() {
-  constexpr std::uint32_t kPolls = 16;
-  static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: an approximate count
+  constexpr std::uint32_t kOwnDuties = 16;
+  static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact
   const std::uint32_t before = polled.load(std::memory_order_relaxed);
   polled.store(before + 1, std::memory_order_relaxed);
-  if (before % kPolls != 0 && services.send_table.empty()) return false;
+  if (before % kOwnDuties != 0 && services.send_table.empty()) return false;
   wait::note_failed_poll();
   return before % wait::PollingStretch::kPolls == 0 && !switches.threads;
 }
 
-// A call tests once, or until the test finds something.
+// Whether a completion call tests once, or until the test finds something.
 enum class Polls : std::uint8_t { once, until_found };
 
-// Calls `test`, which returns a code and writes `found`: 0 for nothing.
+// Calls `test`, which returns the library's code and writes `found`, once or until `found` is not
+// 0. Helps others meanwhile.
 template <class Test>
 int poll_requests(Polls polls, const int* found, Test&& test) {
   int code = MPI_SUCCESS;

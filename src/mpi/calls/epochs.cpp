@@ -30,13 +30,13 @@ using rma::Win;
 
 int refused(const Win& win) { return rma::raise_error(win.handle, MPI_ERR_RMA_SYNC); }
 
-// The code at the end of an epoch. `fine`: no operation has failed.
+// The code of a call that ends an epoch. `fine`: no operation of the epoch has failed.
 int epoch_result(const Win& win, bool fine) {
   return fine ? MPI_SUCCESS : rma::raise_error(win.handle, MPI_ERR_OTHER);
 }
 
-// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or the library's call, which
-// refuses.
+// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or nothing where the library
+// refuses such calls itself.
 constexpr CallResult kProcNull =
     rma::kLocksNobody ? CallResult(MPI_SUCCESS) : CallResult(std::nullopt);
 
@@ -47,7 +47,7 @@ bool is_rank(const Win& win, int rank) {
 // ---- Fence --------------------------------------------------------------------------------------
 
 // A barrier of the window's ranks, after their operations have completed. Writes before the barrier
-// are visible after it: the arrival counts are released and acquired.
+// are visible after it, because arrivals::barrier() releases and acquires the arrival counts.
 bool window_barrier(Win& win) {
   if (win.internode == nullptr) {
     arrivals::barrier(*win.comm);
@@ -97,7 +97,7 @@ CallResult post(MPI_Group group, Win& win) {
       continue;
     }
     std::atomic<std::uint32_t>& posts = win.window.control().posts_to(origin)[win.window.me()];
-    // release: pairs with the acquire in start() of that rank. This rank alone writes the word.
+    // release: pairs with the acquire in start() of that rank. Only this rank writes `posts`.
     posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   return MPI_SUCCESS;
@@ -186,7 +186,7 @@ int test_for_origins(int* flag, Win& win) {
 
 enum class Flushed : bool { at_origin, at_target };
 
-// A rank of the window; nothing: all ranks.
+// The rank of a window that a flush or unlock is for; empty: all ranks.
 using Target = std::optional<std::uint32_t>;
 
 bool complete_remote(Win& win, Target target, Flushed where) {
@@ -204,7 +204,7 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
   }
 }
 
-// Unlocks the target, behind the operations that are under way to it.
+// Unlocks the target once the operations under way to that target are complete.
 void release(Win& win, std::uint32_t target, Epochs::LockState how) {
   if (how == Epochs::LockState::unchecked) return;
   const LockMode mode =
@@ -274,8 +274,8 @@ int unlock_all(Win& win) {
   return epoch_result(win, complete_remote(win, std::nullopt, Flushed::at_target) && fine);
 }
 
-// On the own node only deferred operations are under way. A program that waits in a loop of flushes
-// may need progress.
+// Completes the operations to `target`. On the own node only deferred operations are under way.
+// Also makes progress, which a program that waits in a loop of flushes may need.
 int flush(Win& win, Target target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);
@@ -323,8 +323,8 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find_window(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    static_cast<void>(rma::complete_deferred(*ours));  // of an epoch that no fence has ended
-    static_cast<void>(window_barrier(*ours));          // no rank works at an operation any more
+    static_cast<void>(rma::complete_deferred(*ours));  // no fence has ended that epoch
+    static_cast<void>(window_barrier(*ours));          // then no rank works at an operation
   }
   arrivals::window_none(handle);  // the library's call waits for all ranks without helping
   auto ours = rma::remove_window(handle);
@@ -343,5 +343,4 @@ int Win_free(MPI_Win* win) {
 }  // namespace wrap
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/epochs.inc"

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, non-destructive tests: MPI_Request_get_status and its kin.
 //
-// A complete request stays. A rendezvous message is fetched all the same, so that the status is
-// right.
+// These calls leave a complete request in place. They fetch a rendezvous message nevertheless, so
+// that the status is right.
 #include "mpi/calls/completion.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/switches.hpp"
@@ -62,5 +62,4 @@ int get_status_some(int count, const MPI_Request* requests, int* found, int* ind
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/get_status.inc"

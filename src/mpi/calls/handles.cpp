@@ -33,7 +33,7 @@ int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   return result;
 }
 
-// The answer is the same on all members.
+// True if the communicator has ranks on several nodes. The answer is the same on all its ranks.
 bool spans_nodes(MPI_Comm handle) {
   const Comm* comm = comms::find(handle);
   return comm != nullptr && !comm->on_one_node;
@@ -73,15 +73,17 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   error_handlers::note_change();
-  // A handler may depend on the thread that calls it: the thread whose call fails.
+  // An error handler may depend on its thread, so each thread waits for itself from now on.
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
-    // A collective may fail on this rank alone from now on.
+    // From now on this library would not see that a collective fails on this rank alone, because
+    // the failing call returns MPI_SUCCESS. So arrival barriers and rendezvous end now, as after a
+    // failure.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failing_calls_return_success())
-      comms::note_failed_collective();
+      comms::end_arrival_barriers();
   }
   return next.Comm_set_errhandler(comm, errhandler);
 }

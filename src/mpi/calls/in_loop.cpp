@@ -33,7 +33,7 @@ class TurnLock {
     // Only the holder writes. release: pairs with the acquire of the next holder in is_served().
     served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  // A thread waits. For the holder; relaxed: a hint, read again soon.
+  // True if a thread waits for the lock. Called by the holder. relaxed: a hint, read again soon.
   [[nodiscard]] bool is_wanted() const {
     return next_.load(std::memory_order_relaxed) - served_.load(std::memory_order_relaxed) > 1;
   }
@@ -48,8 +48,8 @@ class TurnLock {
 TurnLock g_library;
 
 constinit thread_local bool t_in_call = false;
-constinit thread_local bool t_may_pass =
-    false;  // this thread's call passes its turn while it waits
+// True if the call of this thread passes its turn on while it waits.
+constinit thread_local bool t_may_pass = false;
 
 void exclude_if_needed(Participant& me, Rule rule) {
   if (me.marked) return;

@@ -10,7 +10,7 @@
 //   that the receive waits for. An unmarked region that calls MPI is not shared then.
 //
 //   Order. Collective and one-sided calls depend on the order of iterations, which helpers change.
-//   They exclude an unmarked region; in a marked region and on a helper they are an error.
+//   An unmarked region that makes such a call is not shared; in a marked region, or on a helper, such a call is an error.
 //
 //   Cores. A helper that has to wait returns the core that it works on (wait.hpp, pool.hpp).
 //
@@ -27,8 +27,8 @@ namespace mh::mpi::in_loop {
 // The rule for a call, from calls.json.
 enum class Rule : std::uint8_t { turns, refused };
 
-// A call of a thread that takes part in a region. Nested calls, by the library or a callback,
-// belong to the outermost one.
+// A call of MPI by a thread that runs iterations of a region. Calls inside that call, by the
+// library or a callback, belong to the same turn.
 class Turn {
  public:
   Turn(openmp::Participant& me, Rule rule);
@@ -45,18 +45,18 @@ class Turn {
   bool has_library_ = false;
 };
 
-// Raise the error of a refused call, and return it.
+// These raise the error of a refused call on the handle, and return the error code.
 int raise_on_comm(MPI_Comm comm);
 int raise_on_window(MPI_Win window);
 
 // Passes the turn to a waiting thread, between two tests of a wait.
 void pass_turn();
 
-// From now on several threads of this rank may be in calls of ours (switches.threads). Not while a
-// call is under way that was made without that.
+// From now on several threads of this rank may be in intercepted calls (switches.threads). Not to
+// be called while an intercepted call is under way.
 void expect_threads();
 
-// Checks the program's calls from now on.
+// From now on every call of the program is checked.
 void start();
 
 }  // namespace mh::mpi::in_loop

@@ -14,7 +14,7 @@ namespace mh::mpi {
 namespace packing {
 namespace {
 
-// A call as it was made: `room` bytes at `stream`, of which `*position` are behind us.
+// The arguments of MPI_Pack or MPI_Unpack: `room` bytes at `stream`, the first `*position` in use.
 template <class Count>
 struct PackCall {
   const void* memory;
@@ -26,7 +26,7 @@ struct PackCall {
   MPI_Comm comm;
 };
 
-// Bytes to be moved by the engine, 0 if the call is the library's.
+// The bytes that the layout engine is to move; 0 if the library has to carry out the call.
 template <class Count>
 std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout) {
   const std::uint64_t size = layout.size();
@@ -36,11 +36,13 @@ std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout
   const auto left = static_cast<std::uint64_t>(call.room - *call.position);
   const auto count = static_cast<std::uint64_t>(call.count);
   if (count > left / size || count * size < least_bytes(layout)) return 0;
-  if (next.Pack != real.Pack || comms::find(call.comm) == nullptr) return 0;  // a tool looks on
+  if (next.Pack != real.Pack || comms::find(call.comm) == nullptr)
+    return 0;  // a tool counts the calls
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
 
-// True if the engine has done it. `move`: layout::pack_range or layout::unpack_range.
+// True if the layout engine has carried out the call. `move` is layout::pack_range or
+// layout::unpack_range.
 template <class Count, class Move>
 bool moved(const PackCall<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout);
@@ -57,12 +59,12 @@ bool moved(const PackCall<Count>& call, const layout::Layout& layout, Move move)
 
 constexpr auto kPack = [](const layout::Elements& from, layout::StreamRange range,
                           const char* stream) {
-  layout::pack_range(from, range, const_cast<char*>(stream));  // the caller's to write
+  layout::pack_range(from, range, const_cast<char*>(stream));  // the caller's stream is not const
 };
 constexpr auto kUnpack = [](const layout::Elements& to, layout::StreamRange range,
                             const char* stream) { layout::unpack_range(to, range, stream); };
 
-// `library()` makes the call as it was made.
+// Carries out the call by the layout engine, or by `library()`, the MPI library's own call.
 template <class Count, class Move, class Library>
 [[gnu::noinline]] int serve(const PackCall<Count>& call, Move move, Library library) {
   if (!switches.active) return library();
@@ -96,5 +98,4 @@ int unpack(const void* stream, Count room, Count* position, void* memory, Count 
 }  // namespace packing
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/packing.inc"

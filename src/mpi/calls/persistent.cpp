@@ -87,7 +87,7 @@ int free_request(MPI_Request* request) {
   }
   rndv::ReceiveClaim claim = receives.claim(*request);
   if (!claim) return next.Request_free(request);
-  // The message of a started receive still comes: the wait loop completes the request.
+  // The message of this started receive will still come: the wait loop completes the request.
   if (claim->started) {
     detached_operations.fetch_add(1, std::memory_order_relaxed);
     receives.free(*claim);
@@ -102,5 +102,4 @@ int free_request(MPI_Request* request) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/persistent.inc"

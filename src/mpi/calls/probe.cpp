@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, probes: MPI_Probe, Iprobe, Mprobe and Improbe.
 //
-// The status of a rendezvous message gets the size of the message in place of the header's.
+// The library's status has the size of an RTS header; the program gets the size of the message.
 #include "mpi/calls/completion.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/switches.hpp"
@@ -26,7 +26,8 @@ struct Probe {
   int code = MPI_SUCCESS;
 };
 
-// A look into the library, or at held messages, as one step.
+// Looks at held messages, then probes in the library, as one step (held_messages.hpp). True if
+// there is a message, or an error.
 bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   auto& [source, tag, comm, users_status, message, status, is_held, flag, code] = probe;
   const rndv::MatchingStep step(kind);
@@ -40,15 +41,15 @@ bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   return flag != 0 || code != MPI_SUCCESS;
 }
 
-// The part of a look that another thread may do for the caller. True if there is a message, or an
-// error.
+// The part of a probe that another thread, the server, may carry out for the caller. True if there
+// is a message, or an error.
 bool look_once(Probe& probe) {
   using Kind = rndv::MatchingStep::Kind;
   rndv::note_probe();
   if (!look_in(Kind::shared, probe)) return false;
   if (!switches.threads || probe.message != nullptr || probe.is_held) return true;
-  // Open MPI reads the status after its lock: another thread may have received the message, and
-  // another message may lie in its memory.
+  // Open MPI fills the status after it has released its lock: another thread may have received the
+  // message by then, and the status may be of another message. An exclusive step excludes this.
   return look_in(Kind::exclusive, probe);
 }
 
@@ -72,7 +73,8 @@ void return_message(Probe& probe) {
     rndv::hold_matched(probe.comm, probe.message, status);
 }
 
-// Gives what was seen its size. False if another thread has received the message.
+// Gives the status, or the handle, of the message that was found the size of the program's message.
+// False if another thread has received that message.
 bool complete(Probe& probe) {
   if (probe.code != MPI_SUCCESS) return true;
   if (probe.message != nullptr) {
@@ -83,7 +85,7 @@ bool complete(Probe& probe) {
   return probe.flag != 0;
 }
 
-// True if there is a message, or an error.
+// Probes once. True if there is a message, or an error.
 bool look_and_complete(Probe& probe) {
   while (look_once(probe)) {
     if (complete(probe)) return true;
@@ -108,5 +110,4 @@ int probe_until_seen(Probe&& probe) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/probe.inc"

@@ -38,7 +38,7 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
     request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
-  // A receive that is shorter than the header fails; then no receive reads the message.
+  // A receive shorter than an RTS header is truncated, and no other receive reads the message.
   if (code == MPI_SUCCESS && held.header && !request.buffer) rndv::discard_message(*held.header);
   return code;
 }
@@ -68,7 +68,7 @@ bool needs_completion(const ReceiveRequest& request) {
   return request.buffer || request.is_held_message;
 }
 
-// Enters a nonblocking receive that was started with `code`.
+// Enters a nonblocking receive in the table. Its start has returned `code`.
 int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -80,14 +80,14 @@ int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   return code;
 }
 
-// Enters a blocking receive that was started with `code`.
+// Enters a blocking receive in the table. Its start has returned `code`.
 int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
     return code;
   }
   request.blocking = true;
-  request.claimed.store(true, std::memory_order_relaxed);  // before other threads see the request
+  request.claimed.store(true, std::memory_order_relaxed);  // before others see it
   receives.enter(request, receive.request);
   receive.claim = rndv::ReceiveClaim(&request);
   return code;
@@ -111,11 +111,11 @@ template int start_blocking_receive(void*, MPI_Count, MPI_Datatype, int, int, MP
                                     BlockingReceive&);
 
 int wait_for(BlockingReceive& receive, MPI_Status* users) {
-  // From MPI_PROC_NULL: the library's blocking call writes the standard's status.
+  // A receive from MPI_PROC_NULL: the library's blocking call writes the standard's status.
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, users);
   StatusOrOwn status(users);
-  // The latency of a short receive counts, unless this rank has a long send under way.
+  // A short receive polls for long before it helps, unless this rank has a long send under way.
   const bool latency = !receive.claim && services.send_table.empty();
   const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
   int code = MPI_SUCCESS;
@@ -162,7 +162,7 @@ template <class Count>
 int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
             MPI_Status* status) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  if (bytes >= config.threshold || !may_pass_to_library())
+  if (bytes >= config.least_threshold || !may_pass_to_library())
     return receive_any(buffer, count, type, source, tag, comm, status);
   // No header fits into the buffer, and the library does not return with an error. The tail call
   // saves a return from deep in the library's wait: 50 ns in Open MPI 5.
@@ -183,7 +183,7 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
-  // A buffer without room for a header: the library's call is all, as a jump.
+  // The buffer has no room for an RTS header: the library's call is enough, and becomes a jump.
   if (datatypes::known(count, type).bytes < p2p::kRtsBytes && !rndv::may_be_held()) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
   }
@@ -223,5 +223,4 @@ void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/receive.inc"

@@ -3,10 +3,10 @@
 //
 // A short message goes straight to the library. A send that may wait for its receiver becomes a
 // nonblocking send and a wait, so that the rank can help meanwhile. A long message to a rank of the
-// node goes by rendezvous where that is faster (rndv/send.hpp). A rendezvous send is synchronous:
-// it completes after the copy. That satisfies the standard, synchronous and ready modes; the
-// library sends in buffered mode. A long message with gaps to another node goes by internode
-// pipeline (internode/internode.hpp).
+// node goes by rendezvous where that is faster (rndv/send.hpp). A rendezvous send completes after
+// the copy. This satisfies the standard, synchronous and ready modes of MPI; buffered sends are the
+// library's. A long message with gaps to another node goes by internode pipeline
+// (internode/internode.hpp).
 #include "mpi/rndv/send.hpp"
 
 #include "mpi/calls/shortcut.hpp"
@@ -24,7 +24,7 @@ namespace {
 // its receiver, so it needs no wait loop.
 constexpr std::uint64_t kNeverWaits = 2048;
 
-// The library's call for a mode. Inlined, so that the send of a short message is a jump.
+// Makes the library's call for a mode. Inlined, so that a short send ends in a jump to the library.
 template <class... Arguments>
 [[gnu::always_inline]] inline int send_now(SendMode mode, Arguments... arguments) {
   if (mode == SendMode::standard) return by_count::Send(next, arguments...);
@@ -58,7 +58,7 @@ int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type
   OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
   message.pattern = send.pattern;
   if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
-  if (message.bytes >= config.threshold && rndv::may_use_rendezvous(message, type, info)) {
+  if (message.bytes >= config.least_threshold && rndv::choose_rendezvous(message, type, info)) {
     send.slot = rndv::post_send(message, p2p::kNoFin);
     if (send.slot) return rndv::send_rts(*send.slot, message);
   }
@@ -110,7 +110,8 @@ int send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int 
                     : send_any(mode, buffer, count, type, dest, tag, comm);
 }
 
-// The RTS header is sent after the receive of the FIN is started.
+// Starts a rendezvous send, whose request is the receive of the FIN. That receive is started before
+// the RTS header is sent, so that the FIN is never unexpected.
 int start_rendezvous(rndv::Slot slot, const OutgoingMessage& message, MPI_Request* request) {
   int code = rndv::receive_fin(slot, request);
   if (code != MPI_SUCCESS) return code;
@@ -135,7 +136,7 @@ template <class Count>
   OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
   message.pattern = SendPattern::nonblocking;
   if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
-  if (message.bytes >= config.threshold && rndv::may_use_rendezvous(message, type, info)) {
+  if (message.bytes >= config.least_threshold && rndv::choose_rendezvous(message, type, info)) {
     if (const auto slot = rndv::post_send(message, p2p::SendTable::kOwnTag))
       return start_rendezvous(*slot, message, request);
   }
@@ -150,7 +151,7 @@ template <class Count>
 int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, MPI_Request* request) {
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  const bool as_given = bytes < config.threshold && bytes != p2p::kRtsBytes;
+  const bool as_given = bytes < config.least_threshold && bytes != p2p::kRtsBytes;
   return as_given ? start_now(mode, buffer, count, type, dest, tag, comm, request)
                   : start_any_send(mode, buffer, count, type, dest, tag, comm, request);
 }
@@ -158,5 +159,4 @@ int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/send.inc"

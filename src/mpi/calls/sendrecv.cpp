@@ -13,7 +13,7 @@
 namespace mh::mpi {
 namespace {
 
-// Ends the receive after the send has failed to start. A message that has arrived is received.
+// Cancels the receive, whose send has failed to start. The receive may still get its message.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);
@@ -126,5 +126,4 @@ int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int 
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/sendrecv.inc"

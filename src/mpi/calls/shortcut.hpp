@@ -23,18 +23,20 @@ namespace mh::mpi {
 // The pace of this rank's blocking short calls. Used without MPI_THREAD_MULTIPLE only.
 inline wait::Pace short_calls;
 
-// A message of so many bytes never goes by rendezvous.
-inline bool is_short(std::uint64_t bytes) { return bytes < config.threshold || !config.rendezvous; }
+// True if a message of `bytes` bytes never goes by rendezvous.
+inline bool is_short(std::uint64_t bytes) {
+  return bytes < config.least_threshold || !config.rendezvous;
+}
 
-// No operation of this rank needs its wait loop.
+// True if no operation of this rank needs its wait loop.
 inline bool nothing_under_way() {
   return services.send_table.empty() && !rndv::receives.any() &&
          detached_operations.load(std::memory_order_relaxed) == 0 && !rndv::may_be_held();
 }
 
-// Whether a blocking call, whose messages are short or unknown, may wait in the library. Each call
-// asks once: the answer counts the call. Slots of finished sends are freed on the way, so that one
-// long message in the past does not count for ever.
+// True if a blocking call with messages that are short, or of unknown length, may wait in the
+// library. Each such call must call this function once, which measures their pace. Also frees the
+// slots of finished sends: one long message in the past must not count for ever.
 inline bool may_wait_in_library() {
   if (switches.threads ||
       !short_calls.tight(ticks, [] { return ticks_from_ns(tuning::kShortWaitNs); })) {
@@ -45,8 +47,9 @@ inline bool may_wait_in_library() {
   return nothing_under_way();
 }
 
-// The inline part of may_wait_in_library(), which has to be called if this returns false. A wrapper
-// that passes here saves no registers: a message of 8 bytes takes 110 ns in Open MPI.
+// The inline part of may_wait_in_library(), to which the caller turns if this function returns
+// false. Where the result is true, a wrapper saves no registers, which counts in a message of 8
+// bytes: it takes 110 ns in Open MPI.
 inline bool may_pass_to_library() {
   return !switches.threads && nothing_under_way() && short_calls.known_tight();
 }

@@ -45,8 +45,8 @@ class WaitAll {
  private:
   static constexpr int kOpen = -1;
 
-  // Tests the requests. True if all are complete, or if the waiting thread itself has to complete
-  // those that were found.
+  // Tests the requests that are left. True if all are complete, or if only the thread of the call
+  // may complete the requests that the test has found.
   bool poll() {
     code_ = next.Testsome(count_, left_.data(), &found_, indices_.data(), completed_.data());
     if (is_refused() || found_ == MPI_UNDEFINED) return true;
@@ -55,11 +55,11 @@ class WaitAll {
     complete_found();
     return done_ == count_;
   }
-  // The call has failed, rather than a request.
+  // True if MPI_Testsome itself has failed, rather than a request.
   [[nodiscard]] bool is_refused() const {
     return code_ != MPI_SUCCESS && code_ != MPI_ERR_IN_STATUS;
   }
-  // A found request is a receive whose message the waiting thread has to fetch.
+  // True if the test has found a receive whose message the thread of this call has to fetch.
   bool is_claimed() {
     return std::any_of(indices_.data(), indices_.data() + length(found_), [this](int index) {
       return handles_.is_claimed(static_cast<std::size_t>(index));
@@ -85,7 +85,7 @@ class WaitAll {
   int finish() {
     for (std::size_t i = 0; users_ != nullptr && i < length(count_); ++i) {
       if (codes_[i] != kOpen) users_[i].MPI_ERROR = codes_[i];
-      // Null or inactive: the library gives the empty status, in its own way.
+      // The request is null or inactive: the library writes the empty status in its own way.
       if (codes_[i] == kOpen) next.Waitall(1, &requests_[i], &users_[i]);
       if (codes_[i] == kOpen && has_errors_) users_[i].MPI_ERROR = MPI_SUCCESS;
     }
@@ -120,5 +120,4 @@ int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
 }  // namespace
 }  // namespace mh::mpi
 
-// The wrappers, generated from calls.json.
 #include "mpi/calls/wait_all.inc"

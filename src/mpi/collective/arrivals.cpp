@@ -28,13 +28,14 @@ bool has_arrived(const Comm& comm, const Comm::Member& member) {
   return line_of(comm, member).arrivals.load(std::memory_order_acquire) >= comm.arrived;
 }
 
-// acquire: pairs with the release in switch_off() of the rank whose collective failed.
+// True if the communicator's arrival barrier is off. acquire: pairs with the release in
+// switch_off() of the rank whose collective failed.
 bool is_off(const Comm& comm) {
-  return comm.off->load(std::memory_order_acquire) != 0 || comms::has_failed_collective();
+  return comm.off->load(std::memory_order_acquire) != 0 || comms::arrival_barriers_ended();
 }
 
 void switch_off(Comm& comm) {
-  comms::note_failed_collective();
+  comms::end_arrival_barriers();
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
@@ -100,16 +101,15 @@ void wait_for_senders(Comm& comm, const CountType* counts) {
   wait_for(comm, [&](const Comm::Member& member) { return counts[member.rank] > 0; });
 }
 
-// From now on no message goes by rendezvous.
+// Ends rendezvous on the node: from now on no message goes by rendezvous.
 void announce_end_of_rendezvous() {
-  // Makes every running thread of the machine pass a fence, so that post_in_table() needs
-  // none; takes about
-  // 20 ms. Where membarrier is refused, the polls in drain_rendezvous() take longer than a store
-  // needs to become visible.
+  // Makes every running thread of the machine pass a fence, which takes about 20 ms, so that
+  // post_in_table() needs none. Where membarrier is refused, the polls in drain_rendezvous() take
+  // longer than a store needs to become visible.
   if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-// In a collective on the communicator.
+// True if the communicator has an arrival barrier. Called in its collectives only.
 bool has_arrival_barrier(Comm& comm) {
   if (comm.group == kUnknownGroup) join(comm);
   return comm.line != nullptr;
@@ -118,7 +118,7 @@ bool has_arrival_barrier(Comm& comm) {
 // Counts the arrival. Returns false if no rank can wait on this communicator.
 bool count_arrival(Comm& comm) {
   if (!has_arrival_barrier(comm)) return false;
-  // The last collective did not return: an error handler left it.
+  // Still true if an error handler has left the last collective by a jump.
   if (std::exchange(comm.inside, true)) switch_off(comm);
   count_in(comm);
   comm.arrived = detail::count_on(comm.line->arrivals);
@@ -133,7 +133,7 @@ int left(Comm* comm, int result) {
   return result;
 }
 
-// A rendezvous message for this rank waits, and no rank moves it yet.
+// True if a rendezvous message for this rank waits that no rank moves yet.
 bool is_rendezvous_for_me_waiting() {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     for (const p2p::SendSlot& slot : services.area(rank).send_table.slots) {
@@ -144,9 +144,10 @@ bool is_rendezvous_for_me_waiting() {
   return false;
 }
 
-// Before a call of the library without help, while a receive is under way that only this rank can
-// fill. From now on no message goes by rendezvous. Earlier rendezvous messages are moving, or the
-// library finds them in a few polls. Others have no receive yet, so the loop ends.
+// Called before a call of the library without help, while a receive is under way that only this
+// rank can fill. Ends rendezvous on the node, so that no further message goes by rendezvous.
+// Earlier rendezvous messages are moving, or the library finds them in a few polls. Others have no
+// receive yet, so the loop ends.
 void drain_rendezvous() {
   constexpr int kLooks = 16;
   announce_end_of_rendezvous();
@@ -185,7 +186,7 @@ void end_tight_loop() {
   detail::tight = {};
 }
 
-// The same by handle. Lets further calls of a tight loop pass.
+// Enters a collective by the communicator's handle. Lets further calls of a tight loop pass.
 Comm* enter_collective(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   end_tight_loop();

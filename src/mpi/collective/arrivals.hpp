@@ -81,7 +81,7 @@ inline bool passes_tight_loop(MPI_Comm handle) {
   detail::count_on(*tight.arrivals);
   return true;
 }
-// Before a communicator is freed, and before MPI_Finalize.
+// Called before a communicator is freed, and before MPI_Finalize.
 inline void forget_comm(MPI_Comm handle) {
   if (handle == detail::tight.handle) detail::tight = {};
 }
@@ -90,10 +90,10 @@ inline void end_tight_loops() { detail::tight = {}; }
 // collective. No thread is in a collective of the communicator any more.
 void leave(Comm& comm);
 
-// Before the first collective on the communicator.
+// Gives the communicator its arrival barrier, before its first collective.
 void join(Comm& comm);
 
-// More threads of this rank than it has cores are in collectives, or were a moment ago.
+// True if more threads of this rank than it has cores are in collectives, or were a moment ago.
 bool is_crowded();
 
 // Enter a collective on `comm`. `moves_data` is false if the call moves no data (a count of zero)
@@ -128,7 +128,7 @@ int left_window(MPI_Win win, int result);
 // A whole barrier, if all members are on this node: returns true when it is done. Returns false if
 // the library's barrier must still run; the members of this node have arrived then.
 bool barrier(MPI_Comm comm);
-// The same for a communicator, or a window, with an arrival barrier.
+// A whole barrier of a communicator, or of a window, that has an arrival barrier.
 bool barrier(Comm& comm);
 
 namespace detail {
@@ -149,7 +149,7 @@ template <class Done>
 void wait_until(Done&& done) {
   wait::until(detail::with_progress(done));
 }
-// The same by wait::until_shared(), in a call of the program that holds no lock.
+// Waits by wait::until_shared(), in a call of the program that holds no lock.
 template <class Done>
 void wait_until_shared(Done&& done) {
   wait::until_shared(detail::with_progress(done));

@@ -76,7 +76,8 @@ struct Reduction {
   }
 };
 
-// The library may refuse a predefined operation that the standard does not define for the type.
+// Decides what becomes of a reduction. The library may refuse a predefined operation that the
+// standard does not define for the type.
 Reduction reduction_of(MPI_Op handle, MPI_Datatype type, MPI_Count count, const Comm& comm) {
   constexpr Reduction kRefused{.eligible = Eligible::refused};
   if (count < 0 || type == MPI_DATATYPE_NULL || handle == MPI_OP_NULL) return kRefused;
@@ -130,7 +131,7 @@ void combine_staged(const Round& round, const Reduction& reduction, const Comm& 
   }
 }
 
-// The same in the order of recursive doubling.
+// Combines the staged data of all ranks into `out`, in the order of recursive doubling.
 void combine_in_order(const Round& round, const Reduction& reduction, const Comm& comm, void* out) {
   coll::DoublingOrder(static_cast<std::uint32_t>(comm.size))
       .combine(static_cast<std::byte*>(out), reduction.elements, reduction.element_bytes,
@@ -213,7 +214,7 @@ class PieceReduction {
     return readable ? Status{} : Status{Code::fault, 0};
   }
 
-  // The same in the order of the ranks from this one on.
+  // Combines the elements of all ranks in the order of the ranks, from this rank on.
   Status reduce_from_own(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
     const std::uint64_t bytes = elements * reduction_.element_bytes;
     for (int i = 0; i < comm_.size; ++i) {

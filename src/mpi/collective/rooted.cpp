@@ -107,7 +107,7 @@ bool stage_for_others(Round& round, const TypedBlocks& blocks, const Comm& comm)
   return true;
 }
 
-// A leaf's part in a scatter.
+// Receives a leaf's block of a scatter.
 CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, int root) {
   round.publish_library();  // has no data
   const bool agrees = round.has_terms(round.await(root));
@@ -117,8 +117,8 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
   return unpack(to, 0, from) ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
 }
 
-// The root's part in a gather. A leaf has sent its data for good, so a difference is an error of
-// the root's call.
+// Receives the blocks of a gather at the root. A leaf has sent its data for good, so a difference
+// is an error of the root's call.
 int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {
@@ -135,7 +135,7 @@ struct RootedBlocks {
   bool at_root;
   bool in_place;        // the root's own block stays in the other buffer
   TypedBlocks for_all;  // the rank's own block where this rank is not the root
-  TypedBlocks own;      // not given in place
+  TypedBlocks own;      // undefined if `in_place`
   bool refused;
 };
 
@@ -153,7 +153,7 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
   return found;
 }
 
-// A gather or a scatter of long blocks: each rank and the root move theirs as a pair.
+// A gather or a scatter of long blocks: each rank and the root move their block as a pair.
 CallResult move_long(RoundCall call, const RootedBlocks& blocks, Comm& comm, int root) {
   if (!can_be_pairwise(comm)) return std::nullopt;
   PeerBlocks pairs;

@@ -2,7 +2,8 @@
 // A collective that the ranks carry out themselves (coll/board_group.hpp): publishes the record of
 // this rank, waits for those of its peers, and reaches their memory.
 //
-// Threads: one thread at a time in the collectives of a communicator, as MPI has it.
+// Threads: one thread at a time in the collectives of a communicator, as MPI has it. Limit: the
+// wait for a peer has no end of its own. If a rank dies in a collective, the launcher ends the job.
 #pragma once
 
 #include <cstddef>
@@ -62,20 +63,19 @@ inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
 
 class Round {
  public:
-  // Begins the communicator's next round. `terms`: any further facts that must be equal.
+  // Begins the communicator's next round. `terms`: further facts that must be equal on all ranks.
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
   // Publish this rank's record, with its data staged at stage() or in its own buffers.
   [[nodiscard]] std::byte* stage() { return boards_.stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
-  // Null: no such buffer. False if a peer does not map the buffers: the round is then left to the
-  // library.
+  // A null pointer: the call has no such buffer. False if a peer does not map the buffers: the
+  // round is then left to the library.
   bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if all of them take part in `route`, on the same
-  // terms.
+  // Waits for the records of all ranks. True if all have published `route`, on the same terms.
   bool all_agree(coll::Route route);
   // Waits for the record of one rank.
   const coll::RoundRecord& await(int rank);
@@ -84,7 +84,7 @@ class Round {
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return has_call(record) && record.bytes == bytes_;
   }
-  // The same, with any bytes.
+  // True if the record is of the same call, whatever its bytes.
   [[nodiscard]] bool has_call(const coll::RoundRecord& record) const {
     return record.terms == terms_;
   }
@@ -100,8 +100,7 @@ class Round {
   }
   // Copies mapped bytes at an address of a rank's process.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
-  // The address of such bytes in this process, or that of a copy in `scratch`. Null: they cannot be
-  // read.
+  // Mapped bytes as this process sees them, or a copy in `scratch`. Null: they cannot be read.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
   // Copies to a rank's mapped target, from `offset` on.
@@ -111,10 +110,10 @@ class Round {
 
   // This rank needs no more of its peers' mapped buffers, and has written all.
   void finish() { boards_.finish(); }
-  // Waits until this holds for a rank.
+  // Waits until a rank has called finish().
   void await_finished(int rank);
-  // Ends a mapped round on this rank, and waits until all others have finished. `done`: of the
-  // copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
+  // Ends a mapped round on this rank, and waits until all others have finished. `done`: the status
+  // of the copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
   int end(Status done);
 
   // Waits until done() is true.

@@ -23,7 +23,7 @@ struct TypedBlocks {
   MPI_Datatype type;
   std::uint64_t bytes;  // of one block
   bool contiguous;
-  bool valid;  // count and type
+  bool valid;  // the count and the type are valid
 
   // True if the library refuses the arguments. Null is no address, unless the type has one.
   [[nodiscard]] bool is_refused() const {

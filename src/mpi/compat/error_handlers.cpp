@@ -26,30 +26,32 @@ void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// Open MPI raises an error on the communicator of the receive.
+// Whether the library raises the error of a completion on another communicator than the receive's.
+// MPICH 4.0 does, Open MPI does not.
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kRaisesElsewhere = false;
 #else
 constexpr bool kRaisesElsewhere = true;
 #endif
 
-// The handler of the program that a communicator has lost to MPI_ERRORS_RETURN. The first wait
+// The program's handler of a communicator that has MPI_ERRORS_RETURN meanwhile. The first wait
 // replaces the handler, the last wait restores it.
 struct ReplacedHandler {
   MPI_Comm comm;
   MPI_Errhandler handler;
   int waits;
 };
-// The object of the process, never destroyed: threads may wait when the process ends.
+// The replaced handlers of this process. The only object is never destroyed, because threads may
+// still wait when the process ends.
 struct ReplacedHandlers {
   std::mutex mutex;
-  std::vector<ReplacedHandler> handlers;  // guarded by it
-  // Held by the thread that raises an error. Meanwhile no other thread replaces a handler, which
-  // would be gone before it is called. A handler may call MPI or wait for other threads, so the
-  // lock is recursive and its wait has a bound. Locked before `mutex`.
+  std::vector<ReplacedHandler> handlers;  // guarded by `mutex`
+  // Held by the thread that raises an error. No other thread replaces a handler meanwhile, because
+  // the handler would be gone before it is called. A handler may call MPI or wait for other
+  // threads, so the lock is recursive and its wait has a bound. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
-  // With the mutex.
+  // Called with `mutex` locked.
   auto find(MPI_Comm comm) {
     return std::find_if(handlers.begin(), handlers.end(),
                         [comm](const ReplacedHandler& one) { return one.comm == comm; });
@@ -57,7 +59,7 @@ struct ReplacedHandlers {
 };
 ReplacedHandlers& g_replaced = *new ReplacedHandlers;
 
-// Compares the program's handlers, replaced or not.
+// True if the program's handlers of `comm` and MPI_COMM_WORLD differ, replaced or not.
 bool compare_with_world(MPI_Comm comm) {
   const ThreadLock hold(g_replaced.mutex);
   const auto none = g_replaced.handlers.end();
@@ -93,7 +95,8 @@ RaisingLock lock_raising() {
   return switches.threads ? RaisingLock(g_replaced.raising, kBound) : RaisingLock();
 }
 
-// Restores the handler of `comm`, which other threads may still need replaced, for this error.
+// Raises the error with the program's handler of `comm` in place. Replaces the handler again
+// afterwards if other threads still wait.
 int raise_by_handler(MPI_Comm comm, int code) {
   const RaisingLock turn = lock_raising();
   const auto set = [comm](bool back) {

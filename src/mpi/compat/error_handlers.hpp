@@ -23,9 +23,9 @@ namespace mh::mpi::error_handlers {
 inline std::atomic<std::uint32_t> changes{0};
 inline void note_change() { changes.fetch_add(1, std::memory_order_relaxed); }
 
-// The program has made the handler: it is not predefined.
+// True if the program has made the handler, that is, if it is not predefined.
 bool is_users_handler(MPI_Errhandler handler);
-// MPICH 5: some failing calls return MPI_SUCCESS after they have called a handler of the program.
+// True under MPICH 5: some failing calls return MPI_SUCCESS after a handler of the program has run.
 bool failing_calls_return_success();
 
 // Gives a communicator MPI_ERRORS_RETURN for its lifetime.
@@ -45,7 +45,7 @@ class ReceiveErrors {
  public:
   explicit ReceiveErrors(MPI_Comm comm);  // MPI_COMM_NULL if the communicator is not known
 
-  // Call once, with the outcome of the wait: raises an error that the library has not raised.
+  // Raises an error that the library has not raised. Called once, with the wait's code; returns it.
   int raised(int code);
 
  private:

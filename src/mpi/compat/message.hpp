@@ -14,7 +14,7 @@
 
 namespace mh::mpi {
 
-// Bytes of `count` elements; 0 for a negative count, which the library reports.
+// Bytes of `count` elements; 0 for a negative count, which the MPI library will report as an error.
 template <class Count>
 std::uint64_t message_bytes(Count count, const datatypes::Info& info) {
   return count > 0 ? static_cast<std::uint64_t>(count) * info.size : 0;
@@ -70,7 +70,8 @@ inline int wait_request(MPI_Request* request, MPI_Status* status, int polls = wa
   return test.code();
 }
 
-// MPI_Wait for a call of the program: another thread may test the request (wait::until_shared).
+// Does the same for a call of the program: the serving thread may test the request
+// (wait::until_shared).
 inline int await_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
   wait::until_shared(test, polls);
@@ -102,11 +103,10 @@ inline bool is_of_class(int code, int wanted) {
   return found == wanted;
 }
 inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
-// The request is not complete: another request of the same call has failed.
+// True if a request is not complete, because another request of the same call has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
-// Sends a FIN to a rank of the node, which may be this rank. It completes the receive with that
-// tag.
+// Sends a FIN to a rank of the node, this rank included, whose receive with this tag it completes.
 inline void send_fin(std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);

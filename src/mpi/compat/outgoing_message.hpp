@@ -12,7 +12,7 @@ namespace mh::mpi {
 // Whether the sender of a message also receives a long message (an exchange).
 enum class SendPattern : std::uint8_t {
   unknown,      // an exchange if a long receive is started
-  nonblocking,  // likewise, or if earlier nonblocking sends were followed by one (ExchangeDetector)
+  nonblocking,  // also if long receives followed earlier nonblocking sends (ExchangeDetector)
   exchanged,
   one_way,
 };
@@ -25,9 +25,9 @@ struct OutgoingMessage {
   MPI_Comm comm;
   SendPattern pattern = SendPattern::unknown;
   bool synchronous = false;
-  layout::LayoutPtr
-      layout{};             // of an element, where the data has gaps; set by may_use_rendezvous()
-  std::uint64_t count = 0;  // of elements, likewise
+  // Set by choose_rendezvous() if the data has gaps: the layout of an element, their number.
+  layout::LayoutPtr layout{};
+  std::uint64_t count = 0;
 };
 
 }  // namespace mh::mpi

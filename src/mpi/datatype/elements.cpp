@@ -134,7 +134,7 @@ Element detail::inspect(MPI_Datatype type) {
              .padded = extent != bytes,
              .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
-    // The library's structures differ from the compiler's: only the library can compute with them.
+    // The library's structures differ from the compiler's: only the library computes with these.
     if (mh::rma::bytes_of(found.type) != found.bytes) found.type = Type::other;
   }
   cache.fill(bits_of(type), pack(found));

@@ -18,7 +18,7 @@ struct Element {
   mh::rma::Type type = mh::rma::Type::other;
   bool uniform = false;     // all elements are of one kind; else the other fields are undefined
   bool padded = false;      // with a gap inside (MPI_DOUBLE_INT): larger than its MPI size
-  bool named = false;       // the type itself is named by the standard
+  bool named = false;       // the type is a predefined type with a standard name
   std::uint32_t bytes = 0;  // from one element to the next in an array
 };
 

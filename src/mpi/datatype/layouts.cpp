@@ -168,7 +168,8 @@ CachedLayout cached_layout(MPI_Datatype type) {
     const auto at = g_layouts.by_type.find(bits_of(type));
     if (at != g_layouts.by_type.end()) return at->second;
   }
-  // Without the lock: a long list takes milliseconds. Two threads may read the same type.
+  // Reads the type without the lock, because a long list takes milliseconds. Two threads may read
+  // the same type at once.
   CachedLayout found = inspect(type);
   const std::lock_guard<std::mutex> hold(g_layouts.mutex);
   return g_layouts.by_type.emplace(bits_of(type), std::move(found)).first->second;

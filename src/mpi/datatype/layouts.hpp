@@ -12,12 +12,12 @@
 
 namespace mh::mpi::layouts {
 
-// Returns null if there is none. The layout lives as long as any pointer to it, also after
-// MPI_Type_free.
+// Returns the layout of a datatype, or null if there is none. The layout lives as long as any
+// pointer to it, also after MPI_Type_free.
 layout::LayoutPtr of(MPI_Datatype type);
 
-// Like of(); also null if an RTS header received with this type would end within a basic element
-// (signature.hpp).
+// The layout of a datatype for rendezvous: null as from of(), and also if an RTS header received
+// with this type would end within a basic element (signature.hpp).
 layout::LayoutPtr of_rendezvous(MPI_Datatype type);
 
 // Returns the layout as if basic elements with a gap inside were filled: each has as many bytes as

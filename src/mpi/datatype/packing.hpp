@@ -40,9 +40,9 @@ namespace detail {
 // type is left to the library.
 inline HandleCache<> layouts;
 
-// The last type that was left to the library, and the largest such count. Kept because the shortest
-// calls take 12 ns. relaxed: the two fields need not match, since leaving a call to the library is
-// never wrong.
+// The last type that was left to the library, and the largest count of such a call. Kept because
+// the shortest calls take 12 ns. relaxed: the two fields need not match, since leaving a call to
+// the library is never wrong.
 struct LeftCall {
   std::atomic<MPI_Datatype> type{};
   std::atomic<MPI_Count> most{-1};
@@ -57,7 +57,7 @@ bool is_left(MPI_Datatype type, Count count) {
          count <= detail::left.most.load(std::memory_order_relaxed);
 }
 
-// `layout` is null if the type is left to the library.
+// The entry of a type. `layout` is null if calls with the type are left to the library.
 struct PackedLayout {
   bool known;
   const layout::Layout* layout;

@@ -14,7 +14,8 @@ extern "C" {
 #include <mpi.h>
 #endif
 
-/* Once, after MPI_Init: 0, or -1 if this is not the MPI the archive was compiled for. */
+/* Called once, after MPI_Init. Returns 0, or -1 if this is not the MPI for which the archive was
+ * compiled. */
 int mh_engine_open(void);
 
 /* The bytes of the last cache before memory (0, as at first: not known). What is more than
@@ -26,7 +27,7 @@ void mh_engine_last_cache(size_t bytes);
 typedef struct mh_layout mh_layout;
 mh_layout* mh_layout_of(MPI_Datatype type);
 void mh_layout_close(mh_layout* layout);
-/* The handle is about to be freed. */
+/* Called before the type is freed. */
 void mh_layout_forget(MPI_Datatype type);
 
 size_t mh_layout_size(const mh_layout* layout);
@@ -40,7 +41,7 @@ size_t mh_layout_unpack(const mh_layout* layout, size_t count, void* base, size_
 /* Lists as many blocks of the range as fit; they cover `bytes` of it. */
 size_t mh_layout_list(const mh_layout* layout, size_t count, const void* base, size_t begin,
                       size_t end, struct iovec* room, size_t entries, size_t* bytes);
-/* From one layout to another by way of a scratch. */
+/* Copies from one layout to another through a scratch buffer. */
 size_t mh_layout_copy(const mh_layout* to, void* to_base, const mh_layout* from,
                       const void* from_base, size_t count, size_t begin, size_t end, void* scratch,
                       size_t scratch_bytes);

@@ -57,7 +57,8 @@ static mh_function watched_stub(uint32_t call) {
 }
 
 /* Written by the thread that initialises, before `state` becomes READY (release). Other threads
- * read them after they have seen READY (acquire), or through a slot that was published later. */
+ * read these objects after they have seen READY (acquire), or through a slot that was published
+ * later. */
 static struct mh_library library;
 static struct mh_chain chain;
 static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
@@ -302,7 +303,7 @@ mh_function mh_watch(uint32_t slot, intptr_t first) {
   return after_watcher[call];
 }
 
-/* Task libraries ask what they and a waiting rank can do for each other. */
+/* Gives task libraries the functions of base/idle_work.h. */
 __attribute__((visibility("default"))) const struct mh_idle_work* __mh_idle_work(uint32_t version) {
   if (version != MH_IDLE_WORK_VERSION) return NULL;
   return __atomic_load_n(&table.idle_work, __ATOMIC_ACQUIRE);

@@ -53,7 +53,8 @@ static int look_for_call(struct dl_phdr_info* info, size_t bytes, void* data) {
   return search->found ? 1 : 0;
 }
 
-/* The loader calls it through mh_presence_N whenever it binds MPI_X. Returns `export` or NULL. */
+/* Called by the loader through mh_presence_N whenever it binds MPI_X. Returns `export`, or NULL if
+ * the library lacks the call. */
 const void* mh_present(uint32_t call, const void* export) {
   struct call_search search = {mh_names[call], false, false};
   dl_iterate_phdr(look_for_call, &search);
@@ -66,8 +67,9 @@ static void make_indirect(const struct mh_object* front, const struct resolver* 
   symbol->st_info = (unsigned char)ELF64_ST_INFO(ELF64_ST_BIND(symbol->st_info), STT_GNU_IFUNC);
 }
 
-/* All that happens in a process without MPI calls: about ten microseconds. If the system does not
- * let us write our own symbol table, the exports stay as they are. */
+/* Runs in every process, and is all that runs in a process without MPI calls: about ten
+ * microseconds. If the system does not let us write our own symbol table, the exports stay as they
+ * are. */
 __attribute__((constructor)) static void offer_presence(void) {
   const struct mh_object front = mh_front();
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

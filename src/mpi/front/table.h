@@ -29,7 +29,7 @@ enum mh_layer {
   MH_REAL  /* "MPI_Send": PMPI_Send of the library itself */
 };
 
-/* Front to variant. Valid as long as the process lives. */
+/* Passed from front to variant. Valid as long as the process lives. */
 struct mh_chain {
   uint32_t layout;      /* MH_FRONT_LAYOUT */
   uint32_t bytes;       /* sizeof(struct mh_chain) */
@@ -42,8 +42,8 @@ struct mh_chain {
   void (*publish)(void);           /* call after the variant has refilled the table */
 };
 
-/* Variant to front: for each call, one function for each of its two exported names. The front
- * answers calls that the library lacks. */
+/* Passed from variant to front: for each call, a function for each of its two exported names. The
+ * front answers calls that the library lacks. */
 struct mh_table {
   uint32_t calls;       /* capacity of the three arrays */
   int unsupported;      /* error class of a call that the library lacks */

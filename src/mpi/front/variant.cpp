@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only exported function of a variant: takes the chain from the front, fills both layers and
-// the table.
+// The only exported function of a variant: takes the chain from the front, fills the layers `next`
+// and `real`, and the table of entries.
 //
 // The front calls it once per process, before any wrapper can run, while every other thread with an
 // MPI call waits; plain stores therefore suffice. Makes no MPI call. After a later refill_table(),
@@ -45,7 +45,7 @@ void fill_layers(const mh_chain& chain) {
   }
 }
 
-// Every MPI library since MPI 1 has these functions.
+// False if the layer lacks a function that every MPI library has had since MPI 1.
 bool is_complete(const Next& layer) {
   return layer.Init != nullptr && layer.Send != nullptr && layer.Iprobe != nullptr &&
          layer.Comm_rank != nullptr && layer.Finalize != nullptr;

@@ -22,14 +22,15 @@ void progress() {
 
 namespace {
 
-// Open MPI packs as fast itself, straight into what it sends (docs/decisions/internode).
+// Whether internode pipelines are faster than the MPI library. Open MPI packs as fast itself,
+// straight into its send buffers (docs/decisions/internode).
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kGains = false;
 #else
 constexpr bool kGains = true;
 #endif
 
-// MH_FAKE_NODES tests the pipelines under any library.
+// True if this rank wants internode pipelines. MH_FAKE_NODES tests them under any MPI library.
 bool is_wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
 
 // Receives one piece of a message that no receive has matched.
@@ -52,7 +53,7 @@ void discard_piece() {
 void start() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // on every rank, or on none
+  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // all ranks are on this node
   if (!agreement::all(is_wanted(), MPI_COMM_WORLD)) return;
   if (real.Comm_dup(MPI_COMM_WORLD, &detail::config.internode_comm) != MPI_SUCCESS) return;
   agreement::broadcast(detail::config.key, 0, MPI_COMM_WORLD);

@@ -35,7 +35,7 @@ void start();
 // discarded. `is_receiving`: the program has a started receive, whose message may still come.
 void stop(bool (*is_receiving)());
 
-// Advances the messages under way. Part of the wait loop; never blocks.
+// Advances the sends and receives under way. A step of the wait loop; never blocks.
 void progress();
 
 }  // namespace mh::mpi::internode

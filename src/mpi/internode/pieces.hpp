@@ -21,7 +21,7 @@ namespace mh::mpi::internode {
 
 inline constexpr std::uint64_t kPiece = 256U << 10U;
 
-// A message of `bytes` bytes in pieces of `piece` bytes.
+// The division of a message of `bytes` bytes into pieces of `piece` bytes.
 struct PieceSplit {
   std::uint64_t bytes;
   std::uint64_t piece;
@@ -31,8 +31,8 @@ struct PieceSplit {
   }
 };
 
-// The tag of the pieces of a message: the message's number between the two ranks. The number of the
-// pipeline would not do: the library may still hold pieces of that pipeline's previous message.
+// The tag of the pieces of a message: the message's number between the two ranks. A tag by pipeline
+// would be wrong: the library may still hold pieces of that pipeline's previous message.
 inline int tag_of(const p2p::RtsHeader& header) {
   return tags::kPieces[header.generation % tags::kPieces.count];
 }
@@ -46,7 +46,7 @@ inline int length_of(layout::StreamRange range) {
 class PieceBuffers {
  public:
   bool has_room_for(std::uint64_t pieces);
-  // Null where memory is short.
+  // Null if there is no memory.
   std::byte* acquire();
   void release(std::byte* buffer);
 

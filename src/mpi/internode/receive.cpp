@@ -19,8 +19,7 @@
 namespace mh::mpi::internode {
 namespace {
 
-// The numbers of the messages of one sender that were received: all up to a number, and some
-// beyond.
+// The numbers of the messages received from one sender: all up to `all_`, and those in `some_`.
 class ReceivedNumbers {
  public:
   [[nodiscard]] bool has(std::uint64_t number) const {
@@ -28,7 +27,8 @@ class ReceivedNumbers {
   }
   void add(std::uint64_t number) {
     some_.insert(number);
-    // A number that never comes was of a message that no receive has matched.
+    // A missing number belongs to a message that no receive has matched, and may never come: the
+    // oldest gap is given up if `some_` grows too long.
     while (!some_.empty() && (*some_.begin() == all_ + 1 || some_.size() > kMost)) {
       all_ = *some_.begin();
       some_.erase(some_.begin());
@@ -41,9 +41,9 @@ class ReceivedNumbers {
   std::set<std::uint64_t> some_;
 };
 
-// The state of the process.
+// The messages that this process receives from other nodes.
 struct InternodeReceives {
-  std::mutex mutex;                                             // guards what follows
+  std::mutex mutex;                                             // guards the members below
   std::unordered_map<std::uint32_t, ReceivedNumbers> received;  // by sender
   std::vector<IncomingPtr> incoming;
   std::atomic<std::uint32_t> count{0};  // of `incoming`; relaxed, a hint
@@ -77,7 +77,7 @@ class Incoming {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
     const bool over = advance();
-    // release: pairs with the acquire above; the waiting thread sees the unpacked bytes.
+    // release: pairs with the acquire at the head of step(), which then sees the unpacked bytes.
     if (over) over_.store(true, std::memory_order_release);
     busy_.clear(std::memory_order_release);
     return over;
@@ -98,7 +98,8 @@ class Incoming {
     }
     const bool has_arrived = oldest_has_arrived();
     if (has_arrived) unpack_oldest();
-    // Any thread can unpack a piece; only this thread can receive the next one.
+    // Any thread can unpack a piece, but only this thread can receive the next piece: so it unpacks
+    // only if no piece has arrived or enough pieces wait for the others.
     if (!has_arrived || pack_pipeline_->outstanding() >= pack_pipeline_.enough())
       pack_pipeline_->work();
     while (const auto load = pack_pipeline_->collect()) {
@@ -112,7 +113,7 @@ class Incoming {
     return posted_ == split_.pieces() && in_flight_.empty() && pack_pipeline_->empty();
   }
 
-  // False if all cells or buffers are in use.
+  // Posts the receive of the next piece. False if all cells or buffers are in use.
   bool post_next_piece() {
     if (in_flight_.size() + pack_pipeline_->outstanding() >= p2p::PackPipeline::kCells)
       return false;
@@ -148,7 +149,7 @@ class Incoming {
       pack_pipeline_->offer(
           {.range = {range.begin, std::min(range.end, bytes_)}, .buffer = buffer});
     } else {
-      piece_buffers.release(buffer);  // beyond the end of the receive buffer
+      piece_buffers.release(buffer);  // the piece lies beyond the end of the receive buffer
     }
     if (posted_ == split_.pieces() && in_flight_.empty()) pack_pipeline_.nothing_more();
   }
@@ -167,7 +168,7 @@ class Incoming {
   p2p::PackPipelines::Use pack_pipeline_;
   std::deque<PostedPiece> in_flight_;  // in the order of posting
   std::uint64_t posted_ = 0;
-  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;  // acquire and release, as a lock
+  std::atomic_flag busy_ = ATOMIC_FLAG_INIT;  // a lock: set with acquire, cleared with release
   std::atomic<bool> over_{false};
 };
 

@@ -11,23 +11,23 @@
 
 namespace mh::mpi::internode {
 
-// The header is of a message to this rank whose receive has not begun.
+// True if the RTS header is of a message to this rank which has not begun to be received.
 bool is_unreceived(const p2p::RtsHeader& header);
 
 // A message that is being received.
 class Incoming;
 using IncomingPtr = std::shared_ptr<Incoming>;
 
-// Starts to receive the first `bytes` of the packed stream to `to`, which stays valid until
-// finish_receive() has returned.
+// Starts to receive the first `bytes` of the packed stream into `to`. The memory of `to` stays
+// valid until finish_receive() has returned.
 IncomingPtr begin_receive(const p2p::RtsHeader& header, const p2p::End& to,
                           layout::LayoutPtr layout, std::uint64_t bytes);
 // Waits until the message is complete.
 void finish_receive(Incoming& incoming);
 
-// Advances the messages under way. Never blocks.
+// Advances the messages that are being received. Never blocks.
 void progress_receives();
-// A message is under way; a hint.
+// True if a message is being received. relaxed: a hint.
 bool any_receives();
 
 }  // namespace mh::mpi::internode

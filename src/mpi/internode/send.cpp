@@ -25,7 +25,7 @@
 namespace mh::mpi::internode {
 namespace {
 
-constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; a shorter message gains nothing
+constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; a shorter message is no faster by pieces
 constexpr std::uint32_t kMostSends = tags::kInternodeFins.count;
 
 struct SentPiece {
@@ -33,8 +33,8 @@ struct SentPiece {
   std::byte* buffer;  // null for the RTS header
 };
 
-// A message under way. It belongs to the sending thread until `posted`, then to the holder of
-// g_sends.mutex.
+// A send by internode pipeline. Only the sending thread uses it until `posted` is true, then only
+// the holder of g_sends.mutex.
 struct InternodeSend {
   p2p::RtsHeader header{};
   layout::LayoutPtr layout;
@@ -43,9 +43,9 @@ struct InternodeSend {
   int fin_tag = kNoFin;
   MPI_Request completion = MPI_REQUEST_NULL;  // the program's request, for MPI_Cancel
   std::deque<SentPiece> in_flight;            // in the order of posting
-  bool posted = false;                        // the header and every piece
+  bool posted = false;                        // the header and every piece have been sent
   bool counts_as_done = false;                // the FIN is sent, or the blocking call is over
-  std::uint64_t last_change = 0;              // tick at which the receiver got a piece
+  std::uint64_t last_change = 0;              // tick at which the receiver last got a piece
 
   // Releases the buffers of pieces that the receiver has got, in order. True if none is left.
   bool release_sent() {
@@ -61,9 +61,9 @@ struct InternodeSend {
   }
 };
 
-// The state of the process.
+// The sends by internode pipeline of this process.
 struct InternodeSends {
-  std::mutex mutex;  // guards what follows, and sends that are posted
+  std::mutex mutex;  // guards the members below, and sends that are posted
   std::array<std::unique_ptr<InternodeSend>, kMostSends> by_id;
   std::unordered_map<int, std::uint64_t> message_counts;  // by receiver
   std::set<int> avoided;                // receivers that did not receive a message in time
@@ -71,7 +71,7 @@ struct InternodeSends {
 };
 InternodeSends g_sends;
 
-// The functions down to advance() are called with the mutex.
+// Called with the mutex locked, as all functions down to advance().
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
     if (g_sends.by_id[id] == nullptr) return id;
@@ -85,7 +85,7 @@ void release_send(SendId id) {
   detached_operations.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Completes the program's request.
+// Completes the program's request: this rank sends itself the FIN.
 void complete_send(InternodeSend& send) {
   send.counts_as_done = true;
   if (send.fin_tag == kNoFin) return;
@@ -124,7 +124,7 @@ void post_piece(InternodeSend& send, const p2p::Load& load) {
   send.in_flight.push_back(piece);
 }
 
-// Packs and posts the message, with the help of lent cores.
+// Packs and posts the pieces of the message, with the help of lent cores.
 void post_pieces(InternodeSend& send) {
   const PieceSplit split{.bytes = send.header.bytes, .piece = send.header.piece};
   p2p::PackPipelines::Use pack_pipeline(*pack_pipelines, send.from, p2p::Task::pack, split.bytes);
@@ -132,7 +132,7 @@ void post_pieces(InternodeSend& send) {
   for (std::uint64_t posted = 0; posted < split.pieces();) {
     while (offered < split.pieces() && pack_pipeline->outstanding() < pack_pipeline.enough()) {
       std::byte* buffer = piece_buffers.acquire();
-      if (buffer == nullptr) break;  // until the receiver gets a piece
+      if (buffer == nullptr) break;  // no buffer is free until the receiver gets a piece
       pack_pipeline->offer({.range = split.range(offered++), .buffer = buffer});
       if (offered == split.pieces()) pack_pipeline.nothing_more();
     }
@@ -149,7 +149,8 @@ void post_pieces(InternodeSend& send) {
 
 bool may_use_pipeline(const OutgoingMessage& message, MPI_Datatype type,
                       const datatypes::Info& info) {
-  if (!config.internode || info.contiguous || message.bytes < std::max(kLeast, config.threshold))
+  if (!config.internode || info.contiguous ||
+      message.bytes < std::max(kLeast, config.least_threshold))
     return false;
   if (!comms::allow_rendezvous()) return false;
   const Comm* comm = comms::find(message.comm);
@@ -239,7 +240,7 @@ void await_send(SendId id) {
     InternodeSend& send = *g_sends.by_id[id];
     const bool over = advance(send);
     if (over) release_send(id);
-    // If the receiver is not receiving, progress_sends() completes the rest.
+    // Ends also if the receiver receives nothing: progress_sends() then releases the buffers later.
     return over || send.counts_as_done;
   });
 }
@@ -249,9 +250,9 @@ bool complete_on_cancel(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   for (const auto& send : g_sends.by_id) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
-    // The request of a send that is done is complete; the handle may belong to another request.
+    // The request of this send may be complete; its handle may belong to another request by now.
     if (send->counts_as_done) continue;
-    // The pieces are copies, so the program's wait need not depend on the receiver.
+    // The pieces are copies, so the program's request may complete before they are received.
     complete_send(*send);
     return true;
   }

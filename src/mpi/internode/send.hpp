@@ -13,7 +13,7 @@ namespace mh::mpi::internode {
 using SendId = std::uint32_t;
 
 inline constexpr int kNoFin = -1;
-inline constexpr int kOwnFin = -2;  // the tag that belongs to the SendId
+inline constexpr int kOwnFin = -2;  // the FIN's tag is that of the SendId
 
 // Whether this message goes by internode pipeline, as far as its arguments tell.
 bool may_use_pipeline(const OutgoingMessage& message, MPI_Datatype type,
@@ -33,9 +33,9 @@ void await_send(SendId id);
 // MPI_Cancel: true if `request` is the receive of a FIN. The send completes at once, not cancelled.
 bool complete_on_cancel(MPI_Request request);
 
-// Advances the messages under way. Never blocks.
+// Advances the sends that are posted. Never blocks.
 void progress_sends();
-// A message is under way; a hint.
+// True if a send is under way. relaxed: a hint.
 bool any_sends();
 
 }  // namespace mh::mpi::internode

@@ -54,7 +54,7 @@ struct ArrivalLines {
     // Written by the rank that owns the area. release: what the rank did before the collective is
     // visible to ranks whose acquire sees the count. Zeroed under the lock with a new entry (G2).
     std::atomic<std::uint64_t> arrivals{0};
-    std::atomic<std::uint64_t> barriers{0};  // likewise
+    std::atomic<std::uint64_t> barriers{0};  // release and acquire as for `arrivals`
   };
   Line line[kGroups];
 };
@@ -68,15 +68,15 @@ struct alignas(kCacheLine) ArrivalTable {
     std::atomic<std::uint32_t> off{0};
   };
 
-  // Guards the rest. acquire: lock, pairs with the release of the last unlock.
+  // Guards the members below. acquire to lock, pairs with the release of the last unlock.
   std::atomic<std::uint32_t> lock{0};
   std::uint32_t frozen = 0;
   // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank
-  // whose message depends on it has learned of the failure by the program's own means.
+  // whose message depends on this flag has learned of the failure by the program's own means.
   std::atomic<std::uint32_t> failed{0};
   // No message of the node goes by rendezvous from now on (G4, G5, a truncated receive). Never
   // cleared. For G5 it is set before the communicator is used. relaxed: a rank in a collective of
-  // that communicator took part in making it.
+  // that communicator was in the call that made the communicator.
   std::atomic<std::uint32_t> rendezvous_ended{0};
   GroupEntry entries[kGroups];
 };

@@ -39,15 +39,15 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 33U);
 }
 
-// The number of this child among its like, so that a repeated constructor gives new keys.
+// The key of a new communicator. Children with the same members and salt are counted, so that a
+// repeated constructor gives new keys.
 std::uint64_t child_key(Comm& parent, const GroupOnNode& on_node, int salt) {
   const std::uint64_t like = mix(mix(parent.key, static_cast<std::uint64_t>(salt)), on_node.hash);
   const std::lock_guard<std::mutex> hold(g_communicators.mutex);
   return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
 }
 
-// Ranks in `comm` of the ranks of the node, MPI_UNDEFINED for those that are not in it. One library
-// call for all of them, whatever the size.
+// The rank in `comm` of each rank of the node, or MPI_UNDEFINED, by one call of the library.
 std::vector<int> ranks_in(MPI_Comm comm) {
   MPI_Group group{};
   real.Comm_group(comm, &group);
@@ -97,8 +97,8 @@ ArrivalTable& table() { return services.area(0).arrival_table; }
 class TableLock {
  public:
   TableLock() {
-    // acquire: pairs with the release below of the last holder, maybe in another process. A holder
-    // that dies here takes the whole job with it (its launcher ends the others).
+    // acquire: pairs with the release of the last holder in the destructor, maybe in another
+    // process. A holder that dies here takes the whole job with it (its launcher ends the others).
     // The holder needs a fraction of a microsecond. A yield would let another thread of this rank
     // pass: the threads of two ranks would no longer meet in the same collective, and wait for each
     // other by time slices.
@@ -125,7 +125,7 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     if (all.entries[index].key != 0) continue;
     all.entries[index].key = key;
     all.entries[index].to_leave = static_cast<std::uint32_t>(members);
-    // relaxed: published to the members by the lock, which each of them takes to find the entry.
+    // relaxed: the lock publishes these words; each member takes it to find the entry.
     all.entries[index].off.store(0, std::memory_order_relaxed);
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];
@@ -245,7 +245,8 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   return comm;
 }
 
-// The ranks carry out the collectives of a communicator that is all on this node and has boards.
+// The boards of a communicator whose ranks are all on this node; empty if it has none. The ranks
+// carry out its collectives if it has boards.
 coll::BoardGroup boards_of(const Comm& comm) {
   if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
   std::vector<coll::Board*> boards;
@@ -269,11 +270,11 @@ void leave(Comm& comm) {
   if (--entry.to_leave == 0) entry.key = 0;
 }
 
-void note_failed_collective() {
+void end_arrival_barriers() {
   table().failed.store(1, std::memory_order_relaxed);
   end_rendezvous();
 }
-bool has_failed_collective() { return table().failed.load(std::memory_order_relaxed) != 0; }
+bool arrival_barriers_ended() { return table().failed.load(std::memory_order_relaxed) != 0; }
 
 bool end_rendezvous() {
   return switches.active && table().rendezvous_ended.exchange(1, std::memory_order_relaxed) == 0;

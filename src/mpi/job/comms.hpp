@@ -60,18 +60,20 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // The state of its collectives. The first collective looks for the group (comms::join()).
+  // The state of this rank in the communicator's collectives. The first collective looks for the
+  // group (comms::join()).
   std::uint32_t group = kUnknownGroup;
-  // This rank's own line, and the group's switch (G4). Null before join(), and without an arrival
+  // This rank's own line, and the switch of the group, which is on once a collective of the group
+  // has failed on a rank (G4 in arrival_table.hpp). Null before join(), and without an arrival
   // barrier.
   ArrivalLines::Line* line = nullptr;
   std::atomic<std::uint32_t>* off = nullptr;
   std::uint64_t arrived = 0;   // collectives that this rank has entered
   std::uint64_t barriers = 0;  // barriers that this rank has entered
   bool inside = false;    // this rank is in a collective that it entered by the arrival barrier
-  bool counted = false;   // its thread is counted among those in collectives
-  bool unhelped = false;  // it entered though members were late
-  wait::Pace pace{};      // of its collectives: when waiting pays, see arrivals.hpp
+  bool counted = false;   // the thread in it is counted in arrivals.cpp
+  bool unhelped = false;  // this rank entered although members were late
+  wait::Pace pace{};      // of its collectives (arrivals.hpp)
   coll::BoardGroup
       boards;            // empty before join(), and if the ranks cannot carry out its collectives
   coll::SumOrders sums;  // what is known of the order of its floating-point sums
@@ -114,15 +116,16 @@ inline std::shared_ptr<Comm> share(Comm* comm) {
 // freed.
 MPI_Comm for_errors(const Comm& comm);
 
-// A collective has failed on some rank of this node (arrival_table.hpp, G4).
-void note_failed_collective();
-bool has_failed_collective();
+// A collective has failed on a rank of this node, or may fail unseen: arrival barriers and
+// rendezvous end on the node, for good (G4 in arrival_table.hpp).
+void end_arrival_barriers();
+bool arrival_barriers_ended();
 // Rendezvous ends on this node, for good: a communicator has no arrival barrier (G5), a collective
 // has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or a header was overwritten
 // (rndv/receive.hpp). True the first time.
 bool end_rendezvous();
 bool rendezvous_ended();  // only while switches.active
-// A message may go by rendezvous, as far as the node is concerned. Only while switches.active.
+// True while messages of this node may go by rendezvous. Only while switches.active.
 bool allow_rendezvous();
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
@@ -132,7 +135,7 @@ void stop();
 // `fresh`. `fresh` may be MPI_COMM_NULL here, and is no intercommunicator. `salt` distinguishes
 // constructors that not all members of the parent call.
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
-// The same for a communicator that has the ranks of `parent` in their order.
+// Adopts a communicator that has the ranks of `parent` in the same order.
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
 // Takes the order in which the program reads received data from the hint post_comm_access (CAB-MPI,
 // III-E1), if `info` has it. Ignores unknown values, and communicators that are not adopted.

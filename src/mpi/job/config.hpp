@@ -19,7 +19,7 @@ namespace mh::mpi {
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct ProcessConfig {
-  // Messages on this node may go by rendezvous: one of the next three is true.
+  // Messages on this node may go by rendezvous: single_copy, heaps_mapped or pipelines is true.
   bool rendezvous = false;
   bool single_copy = false;   // the kernel copies between any two ranks of the node
   bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
@@ -38,18 +38,18 @@ struct ProcessConfig {
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
 
   // Sizes in bytes from which messages go by rendezvous.
-  std::uint64_t threshold = 0;           // the least of the next two on any rank of the job
+  std::uint64_t least_threshold = 0;     // of any rank of the job, mapped or unmapped
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
   std::uint64_t unmapped_threshold = 0;  // all others: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange
   // Sizes in bytes from which third ranks help.
-  std::uint64_t help_threshold = 0;         // by the kernel
+  std::uint64_t help_threshold = 0;         // of a message that the kernel copies
   std::uint64_t mapped_help_threshold = 0;  // where all ranks map both ends
   steal::CopyOrder order = steal::CopyOrder::both_ends;
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries FINs and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`
-  MPI_Comm windows_comm{};    // likewise, only while `internode_windows`
+  MPI_Comm windows_comm{};    // a duplicate, only while `internode_windows`
   MPI_Comm self_comm{};       // this rank alone; carries held messages (rndv/held_messages.hpp)
 };
 

@@ -58,7 +58,8 @@ inline memory::View view_of(const void* address, std::uint32_t rank) {
   return view_of(reinterpret_cast<std::uint64_t>(address), rank);
 }
 
-// This thread's scratch memory and victim state, made at the first use. Only while active.
+// The calling thread's Thief, which has scratch memory and picks victims. Made at the first use.
+// Only while switches.active.
 steal::Thief& thief();
 
 // Drives the progress of the MPI library, for a wait that only reads memory.

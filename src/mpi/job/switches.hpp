@@ -11,15 +11,15 @@
 namespace mh::mpi {
 
 struct Switches {
-  // The ranks of the node share a segment. While this is false, every wrapper forwards its call
+  // True while the ranks of the node share a segment. While false, every wrapper forwards its call
   // unchanged. Written by start() and stop().
   bool active = false;
   bool started = false;  // true between start() and stop(), which write it
-  // A call of ours may begin before another call has ended: the MPI library has granted
+  // True if an intercepted call may begin before another has ended: the MPI library has granted
   // MPI_THREAD_MULTIPLE, or tasks run while another task waits, or helpers call MPI in turns.
   // Written by start() and calls/in_loop.cpp.
   bool threads = false;
-  // Calls that fail do not return: no communicator has had an error handler but
+  // True if calls that fail do not return, because no communicator has had an error handler but
   // MPI_ERRORS_ARE_FATAL. Written by start() and MPI_Comm_set_errhandler.
   bool errors_are_fatal = false;
   std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon

@@ -48,7 +48,7 @@ void say_why_not() {
                 config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
 }
 
-// After the library's MPI_Init* has succeeded: collective over MPI_COMM_WORLD.
+// Starts Manyhands after the library's MPI_Init* has succeeded. Collective over MPI_COMM_WORLD.
 void start_helping() {
   const std::uint64_t begin = ticks();
   int level = MPI_THREAD_SINGLE;
@@ -62,7 +62,7 @@ void start_helping() {
   switches.errors_are_fatal = handler == MPI_ERRORS_ARE_FATAL;
   detail::config.unmapped_threshold =
       std::max<std::uint64_t>(settings().threshold, kLeastThreshold);
-  detail::config.threshold = config.unmapped_threshold;
+  detail::config.least_threshold = config.unmapped_threshold;
   detail::config.exchange_threshold = settings().exchange_threshold;
   detail::config.help_threshold = settings().help_threshold;
   detail::config.mapped_help_threshold = settings().mapped_help_threshold;
@@ -88,7 +88,7 @@ void start_all() {
   profile::start();
 }
 
-// Before the library's MPI_Finalize: collective over MPI_COMM_WORLD.
+// Stops Manyhands before the library's MPI_Finalize. Collective over MPI_COMM_WORLD.
 void stop_helping() {
   if (!switches.started) return;
   switches.started = false;
@@ -120,8 +120,8 @@ void stop_helping() {
   // process is about to end.
 }
 
-// Iterations of a loop on a lent core may call MPI at any time. MPI allows more than the requested
-// thread level, and the program sees the level that it gets.
+// True if MPI_THREAD_MULTIPLE is requested, whatever the program asks for: iterations of a loop on
+// a lent core may call MPI at any time. MPI allows to provide more than the requested level.
 bool wants_all_threads() {
   if (!settings().enable) return false;
   // The server thread for other nodes calls MPI, too (rma/serving.hpp).

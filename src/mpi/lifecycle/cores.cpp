@@ -59,7 +59,7 @@ void share_loops() {
   }
 }
 
-// Once per node.
+// Says, once per node, why no loops are shared.
 void say_no_loops(std::string_view reason) {
   if (config.me == 0) print_message("loops are not shared: {}", reason);
 }
@@ -74,7 +74,7 @@ void share_cores() {
     return;
   }
   const auto policy = settings().victim;
-  // A rank at one end of a message on a pipeline decides by itself when to lend to the other end.
+  // A rank with a message on a pipeline lends to its partner by lend_to_partner() instead.
   const auto admitted = [](std::uint32_t rank, lend::WorkKind kind) {
     const bool own = kind == lend::WorkKind::pipelines && services.pipeline_engine &&
                      services.pipeline_engine->has_messages();

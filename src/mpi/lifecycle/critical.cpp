@@ -2,8 +2,8 @@
 // Exclusion among all ranks of the node, for `ws critical` and `ws atomic`: the locks of the
 // segment.
 //
-// Inside, the compiler's own code excludes the threads of this rank once more; it is all that is
-// left without a segment (one rank on the node).
+// The compiler's own code excludes the threads of this rank once more. Without a segment (one rank
+// on the node) there is no other exclusion.
 //
 // The holder may be in an MPI call that needs an answer of the rank that waits here, for example a
 // first message, which connects the two. So a waiting thread drives the MPI library as a thread in
@@ -58,7 +58,7 @@ bool advance() {
 }
 
 void wait_for(node::NamedLock& lock) {
-  lend::give_core_back();  // a guest that has to wait
+  lend::give_core_back();  // no effect unless this thread is a guest
   while (!lock.lock_soon()) {
     if (!advance()) return lock.lock();
     ::sched_yield();
@@ -67,7 +67,7 @@ void wait_for(node::NamedLock& lock) {
 
 void lock_or_unlock(std::uint64_t name, int begins) {
   if (!services.node) return;
-  node::NamedLock* const lock = services.node->header().locks.find(name);
+  node::NamedLock* const lock = services.node->header().locks.find_or_take(name);
   if (lock == nullptr) return say_once_no_lock();
   if (begins == 0) return lock->unlock();
   if (!lock->lock_soon()) wait_for(*lock);

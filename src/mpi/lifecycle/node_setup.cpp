@@ -44,7 +44,7 @@ struct NodeConstruction {
   node::DoorName door_name{};
   node::Publication publication;  // the root's
   std::string why_not;            // the agreed reason to stop; empty: none
-  std::uint64_t probe_word = 0;   // peers try to read this word
+  std::uint64_t probe_word = 0;   // peers try to read this word of memory
 };
 NodeConstruction g_node;
 
@@ -87,7 +87,8 @@ std::vector<PeerInfo> exchange_peer_infos() {
   return agreement::gather(mine, config.ranks, config.node_comm);
 }
 
-// The socket that passes the segment is an address in a network namespace.
+// The reason why the segment cannot be passed on: its socket is an address in a network namespace,
+// so all ranks must be in the same one.
 std::string check_network(const std::vector<PeerInfo>& infos) {
   const bool same = std::ranges::all_of(infos, [&](const PeerInfo& info) {
     return info.surroundings.net_namespace == infos[0].surroundings.net_namespace;
@@ -109,7 +110,7 @@ std::string reason(const char* what, Status status) {
   return fmt::format("{}: {}", what, describe(status.code));
 }
 
-// The first rank of the node makes the segment.
+// Makes the segment, on the first rank of the node. Returns the reason if that fails.
 std::string make_segment(Invitation& invitation) {
   const std::size_t bytes = node::Node::bytes_needed(config.ranks, area_bytes());
   auto segment = node::Segment::create(bytes);
@@ -213,7 +214,7 @@ void map_heaps() {
   if (!config.heaps_mapped) return;
   detail::config.mapped_threshold =
       std::max<std::uint64_t>(settings().mapped_threshold, kLeastThreshold);
-  detail::config.threshold = std::min(config.threshold, config.mapped_threshold);
+  detail::config.least_threshold = std::min(config.least_threshold, config.mapped_threshold);
 }
 
 void apply_settings() {
@@ -339,9 +340,10 @@ std::uint32_t usable_cores() {
 bool oversubscribed() { return config.ranks > usable_cores(); }
 
 void agree_on_threshold() {
-  std::uint64_t least = config.threshold;
-  agreement::reduce(&detail::config.threshold, &least, 1, MPI_UINT64_T, MPI_MIN, MPI_COMM_WORLD);
-  detail::config.threshold = least;
+  std::uint64_t least = config.least_threshold;
+  agreement::reduce(&detail::config.least_threshold, &least, 1, MPI_UINT64_T, MPI_MIN,
+                    MPI_COMM_WORLD);
+  detail::config.least_threshold = least;
 }
 
 void build_node() {

@@ -24,7 +24,7 @@ void build_node();
 // From now on `mh top` does not see this job.
 void withdraw_node();
 
-// Sets config.threshold to the size of the shortest message that any rank of the job sends by
+// Sets config.least_threshold to the size of the shortest message that any rank of the job sends by
 // rendezvous. Shorter receives need not expect an RTS header.
 void agree_on_threshold();
 

@@ -29,7 +29,7 @@ namespace {
 using observe::HelpedBytes;
 using observe::RankReport;
 
-// Rank 0's wishes decide for all ranks.
+// Which reports are written. Rank 0's settings decide for all ranks.
 struct Wishes {
   bool summary;
   bool profile;

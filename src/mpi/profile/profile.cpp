@@ -36,10 +36,10 @@ using observe::Presence;
 using observe::ThreadProfile;
 
 constexpr std::uint32_t kPollsPerSample = 16;
-// The first polls of a thread, and polls that take longer, are all timed.
+// The first polls of a thread are all timed, and so are polls that take longer than kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
-// The peers that a call looks at. A collective of more ranks looks at the first of them.
+// The most peers whose presence a call reads: in a larger collective the first ranks.
 constexpr std::size_t kMostPeers = 64;
 
 // The members of a communicator as ranks of this node.
@@ -48,7 +48,7 @@ struct CommMembers {
   const RankList* all;
 };
 
-// A peer as a poll has seen it last.
+// The state of a peer when a poll of this thread last read its presence.
 struct PeerLook {
   std::uint64_t at = 0;      // ticks
   std::uint64_t inside = 0;  // ticks that the peer had been inside MPI
@@ -85,7 +85,7 @@ ProcessProfile g_profile;
 HandleCache<4096> g_requests;  // facts, packed
 HandleCache<256> g_comms;      // CommMembers*
 
-// A pointer: a variant has little room for thread-local data.
+// The state of this thread. A pointer, because a variant has little room for thread-local data.
 constinit thread_local ProfiledThread* t_state = nullptr;
 
 ProfiledThread& own_state() {
@@ -130,7 +130,7 @@ std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
   return on_node;
 }
 
-// The ranks that a message on `comm` names: of the remote group of an intercommunicator.
+// The group of the peers of messages on `comm`: the remote group of an intercommunicator.
 MPI_Group group_of(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
   int is_inter = 0;
@@ -152,7 +152,7 @@ const CommMembers& look_up_members(MPI_Comm comm) {
   const std::lock_guard<std::mutex> hold(g_profile.mutex);
   found->all = kept_list(std::move(ranks));
   auto& kept = g_profile.comms[bits_of(comm)];
-  if (kept == nullptr) kept = std::move(found);  // or another thread was first
+  if (kept == nullptr) kept = std::move(found);  // unless another thread was first
   g_comms.fill(bits_of(comm), reinterpret_cast<std::uint64_t>(kept.get()));
   return *kept;
 }
@@ -409,7 +409,8 @@ void TimedPoll::trace_polls(const tracing::CallTimes& times, std::uint32_t polls
                             std::int32_t late) const {
   observe::TraceWriter* writer = observe::trace();
   if (writer == nullptr) return;
-  const auto rank = static_cast<std::uint32_t>(std::max(late, 0));  // unused without waiting
+  const auto rank =
+      static_cast<std::uint32_t>(std::max(late, 0));  // unused if the poll has not waited
   observe::TraceEvent event = tracing::event_of(call_, 0, rank, times);
   event.count = polls;
   own_state().trace.add(*writer, event);

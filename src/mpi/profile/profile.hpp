@@ -44,11 +44,11 @@ struct CallFacts {
 
 CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers);
 inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peers}; }
-// The mean of the counts, which are one for each member of `comm`.
+// The facts of a call with a count for each member of `comm`: their mean counts.
 CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm);
 CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
-// A single member of a communicator; all of them for a wildcard. `comm` may be an
-// intercommunicator.
+// The peers of a call: a single member of a communicator, or all members for a wildcard. `comm` may
+// be an intercommunicator.
 Peers peer(int rank, MPI_Comm comm);
 Peers members(MPI_Comm comm);
 // All ranks of the node.
@@ -82,7 +82,7 @@ class WaitingCall {
   std::size_t call_;
   const CallFacts& facts_;
   std::uint64_t begin_;
-  tracing::Collectives collectives_;  // before the call, if there is a trace
+  tracing::Collectives collectives_;  // counts before the call, if there is a trace
 };
 
 // A call of this thread that never waits, or a poll.
@@ -113,9 +113,9 @@ class TimedPoll {
   std::size_t call_;
   const CallFacts& facts_;
   ShortCall visit_;
-  std::uint64_t begin_;  // later than the visit's, whose cost is not the poll's
+  std::uint64_t begin_;  // after the visit began: without the cost of timing
 };
-// The polls of this thread that are not timed before the next one that is.
+// The number of polls of this thread that are skipped before the next timed poll.
 extern constinit thread_local std::uint32_t polls_to_skip;
 }  // namespace detail
 
@@ -174,12 +174,11 @@ inline bool is_wanted() { return !settings().profile.empty() || !settings().trac
 
 // ---- Start and end ------------------------------------------------------------------------------
 
-// MPI_Init has succeeded and the node is joined, or not: then every call counts as transfer.
+// Starts the profile after MPI_Init. Without a node, every call counts as transfer.
 void start();
 // Stops the profile and ends the trace of this rank.
 void stop();
-// After stop(). Collective: rank 0 gathers the profiles and writes the file. `summary`: JSON, of
-// rank 0.
+// Gathers the profiles at rank 0, which writes the file. Collective, after stop(). `summary`: JSON.
 void write(const std::string& summary);
 
 }  // namespace mh::mpi::profile

@@ -32,9 +32,9 @@ observe::TraceEvent event_of(std::size_t call, std::uint64_t bytes, std::uint32_
 
 // Publishes the trace if MH_TRACE is set. The first rank of a node says that it cannot be written.
 void start();
-// This rank has a file of its own in the folder.
+// True if this rank has a trace file in the folder.
 bool has_file();
-// The rank writes no further event.
+// Ends the trace: this rank writes no further event.
 void stop();
 
 }  // namespace mh::mpi::tracing

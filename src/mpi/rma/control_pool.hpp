@@ -28,7 +28,7 @@ namespace mh::mpi::rma {
 // Names control memory on its node.
 struct ControlName {
   std::uint32_t maker = 0;   // rank on the node
-  std::uint32_t number = 0;  // by maker; 0: memory that is not kept
+  std::uint32_t number = 0;  // counted by its maker; 0: memory that is not kept
 };
 
 // The order of the names in a map.
@@ -40,7 +40,7 @@ class ControlPool {
  public:
   static constexpr std::size_t kMostBytes = 4U << 20U;
 
-  // The name of new memory of `bytes` that rank `me` makes for a group.
+  // Returns a name for new memory of `bytes` that rank `me` makes for a group.
   ControlName name(std::uint32_t me, std::size_t bytes, std::shared_ptr<const GroupOnNode> group);
   struct KeptControl {
     ControlName name;
@@ -50,11 +50,11 @@ class ControlPool {
   [[nodiscard]] std::optional<KeptControl> take_unused(const GroupOnNode* group);
   // Takes unused memory; nothing if this rank does not keep it.
   std::optional<node::Segment> take(const ControlName& name);
-  // The window of new memory of `bytes` was not made: no rank keeps the memory.
+  // Called if new memory of `bytes` was made and its window stays the library's: no rank keeps it.
   void forget(const ControlName& name, std::size_t bytes);
   // Keeps the memory, or unmaps it if it has no number.
   void give(const ControlName& name, node::Segment segment);
-  // Unmaps everything.
+  // Unmaps all memory that this rank keeps.
   void clear();
 
  private:

@@ -81,7 +81,7 @@ bool MessageInbox::start_receives() {
     int bytes = 0;
     real.Get_count(&status, MPI_BYTE, &bytes);
     MessageBuffer buffer(static_cast<std::size_t>(bytes));
-    if (buffer.empty()) break;  // the message stays with the library
+    if (buffer.empty()) break;  // no memory: the library keeps the message
     MPI_Request request = MPI_REQUEST_NULL;
     // No other thread receives with this tag, so that the receive matches the probed message.
     real.Irecv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, tag_, config.windows_comm,

@@ -24,7 +24,7 @@ using mh::rma::Op;
 using mh::rma::RmaBuffer;
 
 constexpr CallResult kLeftToLibrary = std::nullopt;
-constexpr std::uint64_t kMostShort = 16U << 10U;  // bytes; copied without a job
+constexpr std::uint64_t kMostShort = 16U << 10U;  // bytes; a shorter operation needs no job
 
 // ---- Arguments ----------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ struct TypedBuffer {
   layout::LayoutPtr held;
   RmaBuffer buffer;
   std::uint64_t bytes = 0;
-  bool known = false;  // the layout could be read
+  bool known = false;  // the layout of the type can be read
 };
 
 // A buffer of contiguous elements. Elements with gaps inside are moved together with their gaps.
@@ -155,8 +155,9 @@ std::optional<Status> ask_target(Win& win, const BoundOperation& operation, cons
   return win.window.ask_target(thread_context(), operation, compare);
 }
 
-// Carries out an operation whose origin and result are set; sets the target. `result` is the layout
-// of the result buffer, if any. With `compare` the operation is a swap.
+// Carries out an operation whose origin and result buffers are set, and sets its target buffer.
+// `result` is the layout of the result buffer, if any. With `compare` the operation is
+// MPI_Compare_and_swap.
 CallResult carry_out(Win& win, BoundOperation& operation, const TargetArgs& target,
                      const TypedBuffer& at, const layout::LayoutPtr& result, const void* compare) {
   if (!complete_deferred(win, static_cast<std::uint32_t>(target.rank))) return report_failure(win);
@@ -189,7 +190,8 @@ struct ShortAccess {
   std::uint64_t bytes = 0;
 };
 
-// Returns false if the short paths do not apply.
+// Sets `found` if the access is short, contiguous in both buffers and within the window. Returns
+// false if not: the short paths do not apply.
 bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs& target,
                      ShortAccess& found) {
   const auto own = datatypes::known(buffer.count, buffer.type);
@@ -203,15 +205,14 @@ bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs&
   return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
 }
 
-// Returns the address of mapped memory, or null if it is not mapped.
+// Returns the address at which this process maps the accessed bytes, or null.
 std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortAccess& stretch) {
   std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
   return base == nullptr ? nullptr : base + stretch.offset;
 }
 
-// Defers an operation without a result on created memory that only the kernel reaches. Returns
-// false if the operation cannot be deferred; else sets `code`. `what` has no bytes and no target
-// yet.
+// Defers an operation without a result on memory of MPI_Win_create that only the kernel reaches.
+// False if the operation cannot be deferred; else sets `code`. `what` lacks bytes and target.
 bool defer_operation(Win& win, const void* origin, const TargetArgs& target, const ShortAccess& at,
                      mh::rma::Operation what, CallResult& code) {
   if (win.flavor != Flavor::created || at.bytes == 0) return false;
@@ -243,7 +244,7 @@ bool is_padded(MPI_Datatype type) {
 }
 
 // Carries out an operation with an origin, a result, or both, on as many bytes as all buffers have.
-// `what` defines how elements are combined. With `compare` the operation is a swap.
+// `what` defines how elements are combined. With `compare` the operation is MPI_Compare_and_swap.
 CallResult carry_out(Win& win, const BufferArgs* origin, const BufferArgs* result,
                      const TargetArgs& target, const mh::rma::Operation& what, bool padded,
                      const mh::rma::Reducer& reducer = {}, const void* compare = nullptr) {
@@ -384,7 +385,7 @@ CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target) {
   return carry_out(win, &origin, nullptr, target, {.op = Op::replace}, padded);
 }
 
-// const_cast: a result buffer is written.
+// A const_cast inside, because MPI_Get writes its result buffer.
 CallResult get(Win& win, const BufferArgs& result, const TargetArgs& target) {
   if (is_invalid(win, target) || is_invalid(result)) return kLeftToLibrary;
   if (const CallResult stop = early_result(win, target.rank)) return stop;

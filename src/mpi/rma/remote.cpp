@@ -35,7 +35,8 @@ using mh::rma::RmaMessageKind;
 constexpr std::uint64_t kMostUnderWay = 64;
 constexpr std::uint32_t kMostLongMessages = 64;
 
-// Waits. The condition also serves, so that an answer is seen at once.
+// Waits until is_over(). Between two tests this thread handles messages from other nodes itself, so
+// that it sees an answer at once.
 template <class IsOver>
 void wait_until(IsOver&& is_over) {
   arrivals::wait_until([&] { return is_over() || (serve_other_nodes() && is_over()); });
@@ -48,7 +49,7 @@ RmaMessage head_of(const Win& win, RmaMessageKind kind) {
 }
 
 bool has_space(const RemoteRank& peer) {
-  // relaxed: written by callers. acquire: pairs with the release in handle_answer().
+  // relaxed: only calling threads write `sent`. acquire: pairs with the release in handle_answer().
   const std::uint64_t under_way =
       peer.sent.load(std::memory_order_relaxed) - peer.done.load(std::memory_order_acquire);
   return under_way < kMostUnderWay && messages::long_messages_under_way() < kMostLongMessages;
@@ -56,14 +57,14 @@ bool has_space(const RemoteRank& peer) {
 
 MessageBuffer buffer_of(std::size_t bytes) {
   MessageBuffer buffer(bytes);
-  // Long buffers come back when messages are sent.
+  // No buffer is free. Long buffers are free again when the library has sent their messages.
   if (buffer.empty()) wait_until([&] { return !(buffer = MessageBuffer(bytes)).empty(); });
   return buffer;
 }
 
 bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, MessageBuffer buffer) {
   RemoteRank& peer = win.internode->peers[target];
-  // relaxed: read by callers only.
+  // relaxed: only calling threads read `sent`.
   if (head.is_counted()) peer.sent.fetch_add(1, std::memory_order_relaxed);
   if (messages::send_message(peer.world_rank, tags::kRequests, std::move(buffer))) return true;
   if (head.is_counted()) peer.sent.fetch_sub(1, std::memory_order_relaxed);
@@ -73,8 +74,8 @@ bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, Messag
 void send_step(Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer = buffer_of(sizeof head);
   std::memcpy(buffer.data(), &head, sizeof head);
-  // If the library refuses, it has called its error handler; the caller learns of the failure from
-  // flush_targets().
+  // If the library refuses to send, it has called the error handler; the caller learns of the
+  // failure from flush_targets().
   if (!send_request(win, to, head, std::move(buffer))) {
     win.internode->peers[to].failed.store(true, std::memory_order_relaxed);
   }
@@ -95,7 +96,7 @@ void unregister_result(Win& win, std::uint32_t target, std::uint64_t number) {
   win.internode->peers[target].awaited.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Sends a piece; a swap has `compare` behind it.
+// Sends a piece of an operation. MPI_Compare_and_swap has the value of `compare` behind its piece.
 Status send_piece(Win& win, const BoundOperation& operation, const OperationPiece& piece,
                   const layout::LayoutPtr& result, const void* compare) {
   const std::uint32_t target = operation.what.target;
@@ -324,7 +325,7 @@ void start_internode() {
   real.Comm_size(MPI_COMM_WORLD, &size);
   if (static_cast<std::uint32_t>(size) == config.ranks) return;  // equal on all ranks
   const bool wanted = settings().enable && settings().windows == WindowScope::all;
-  // The maximum of both over all ranks: a rank does not want it; the strongest objection.
+  // The maxima over all ranks: whether a rank does not want such windows; the strongest objection.
   const int mine[2] = {wanted ? 0 : 1, wanted ? objection() : kNone};
   int all[2] = {};
   agreement::reduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

@@ -27,16 +27,16 @@ namespace mh::mpi::rma::remote {
 void start_internode();
 void stop_internode();
 
-// Sends an operation; its buffers are all set. `result` holds the layout of the result buffer. With
-// `compare` the operation is a swap. A reduction that only the library computes is done at return,
-// element by element.
+// Sends an operation whose buffers are all set. `result` holds the layout of the result buffer.
+// With `compare` the operation is MPI_Compare_and_swap. A reduction that only the library computes
+// is done at return, element by element.
 Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
                       const layout::LayoutPtr& result, const void* compare);
 
 // Waits for the results from one target, or from all. Returns false if a request to them has
 // failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// Like await_results(), and waits until all requests are carried out.
+// Waits as await_results() does, and until the targets have carried out all requests.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);

@@ -34,7 +34,7 @@ using mh::rma::RmaMessage;
 using mh::rma::RmaMessageKind;
 using WinPtr = std::shared_ptr<Win>;
 
-constexpr std::uint64_t kMostATurn = 64U << 10U;  // bytes: about 20 us
+constexpr std::uint64_t kMostATurn = 64U << 10U;  // bytes that one turn moves: about 20 us
 constexpr int kMostRequestsATurn = 16;
 
 // A request that is being carried out.
@@ -93,7 +93,7 @@ bool send_answer(const Win& win, std::uint32_t to, const RmaMessage& head) {
   return true;
 }
 
-// Reports to each rank the number of its requests carried out, if the rank does not know it yet.
+// Sends `done` to each rank of which this rank has carried out more requests than it has reported.
 void report_done_requests() {
   std::erase_if(g_server.to_tell, [](const auto& one) {
     const auto& [win, rank] = one;
@@ -132,7 +132,7 @@ bool is_reached_by_neighbours(const MessageBuffer& buffer) {
          (config.heaps_mapped && heaps::contain(buffer.data(), buffer.bytes()));
 }
 
-// Returns false if memory is short.
+// Begins to carry out the operation of a request. Returns false if memory is short.
 bool begin_operation(const WinPtr& win, MessageBuffer& request) {
   const RmaMessage& head = messages::head_of(request);
   const std::uint64_t bytes = head.what.bytes - head.what.begin;
@@ -168,7 +168,7 @@ void finish_current() {
   count_handled(over->win, head, succeeded);
 }
 
-// Returns true when the request is over.
+// Carries out a chunk of the current request. Returns true when the request is over.
 bool continue_current() {
   CurrentRequest& current = *g_server.current;
   const bool over = advance_run(*current.run, current.watch);
@@ -256,7 +256,7 @@ MessageInbox::Acceptance handle_answer(MessageBuffer& buffer) {
   const WinPtr win = find_internode(head.window);
   if (win == nullptr) return MessageInbox::Acceptance::accepted;
   RemoteRank& peer = peer_of(*win, head.from);
-  // release, all: pairs with the acquires of waiting callers.
+  // release, in every branch: pairs with the acquires of waiting callers (remote.cpp).
   if (head.failed) peer.failed.store(true, std::memory_order_release);
   switch (head.kind) {
     case RmaMessageKind::result:
@@ -310,7 +310,7 @@ void sleep_ns(std::int64_t ns) {
   ::nanosleep(&time, nullptr);
 }
 
-// True if another thread has served a short time ago.
+// True if another thread has handled messages from other nodes a short time ago.
 bool is_served() {
   const std::uint64_t last = g_server.last_turn.load(std::memory_order_relaxed);
   return ticks() - last < ticks_from_ns(static_cast<double>(tuning::kShortNapNs));

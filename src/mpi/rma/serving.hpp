@@ -11,8 +11,8 @@
 
 namespace mh::mpi::rma {
 
-// Does a turn. Returns true if there was something to do. Costs a load if there are no windows over
-// several nodes.
+// Handles messages from other nodes for one turn. Returns true if there was something to do. Costs
+// a load if there are no windows over several nodes.
 bool serve_other_nodes();
 
 // Starts the server thread. It goes on sleeping while other threads serve, which the time of the

@@ -105,7 +105,8 @@ bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappin
   return !dynamic && config.heaps_mapped && services.memory->to_here(view, target.bytes) != nullptr;
 }
 
-// Returns the same on all ranks of the communicator, without communication.
+// True if a window of this communicator may be ours. The answer is the same on all its ranks,
+// without communication.
 bool may_be_ours(const Comm& comm) {
   if (!config.windows || !services.node->has_one_pid_namespace()) return false;
   if (comm.on_one_node) return comm.members.size() > 1 && comm.line != nullptr;
@@ -164,7 +165,7 @@ void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made)
     made.control = take_again(made.control_name);
     return;
   }
-  // Opened by way of the process that keeps it open.
+  // The file has no name: it is opened through /proc, where its maker keeps it open.
   const pid_t pid = services.node->record(root.node_rank).pid;
   const std::string path =
       "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
@@ -186,8 +187,8 @@ std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
   return internode;
 }
 
-// The records of all ranks: by a round of `with_boards`, or by the library if that is null. Nothing
-// if a rank has stayed out.
+// Gathers the records of all ranks, by a round on the boards of `with_boards`, or by the library if
+// `with_boards` is null. Nothing if a rank has called stay_out().
 std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* with_boards,
                                                       const ExposureInfo& mine, int ranks) {
   std::vector<ExposureInfo> infos(static_cast<std::size_t>(ranks));
@@ -219,8 +220,8 @@ bool all_agree(MPI_Comm comm, bool here) {
   return all != 0;
 }
 
-// The window stays the library's. All ranks keep memory that has served a window before; no rank
-// keeps new memory.
+// Gives back the control memory of a window that stays the library's. All ranks keep memory that an
+// earlier window has used; no rank keeps new memory.
 void return_control(const Comm& comm, WindowParts& made, bool is_new) {
   if (is_new) {
     g_controls.forget(made.control_name, control_bytes(comm));
@@ -229,7 +230,8 @@ void return_control(const Comm& comm, WindowParts& made, bool is_new) {
   }
 }
 
-// The memory of a created window is the program's: a peer may unmap its view at any time.
+// True if the library has allocated the window's memory. The memory of MPI_Win_create is the
+// program's, and a peer may unmap its view of such memory at any time.
 bool is_the_librarys(Flavor flavor) {
   return flavor == Flavor::allocated || flavor == Flavor::shared;
 }
@@ -305,7 +307,7 @@ void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base
                   std::int64_t bytes, std::int64_t unit) {
   Comm* known = windows::adopt_arrival_barrier(comm, handle);
   if (!switches.active || known == nullptr) return;
-  static std::atomic<std::uint32_t> made_here{0};  // relaxed: a number
+  static std::atomic<std::uint32_t> made_here{0};  // relaxed: only counted
   const bool dynamic = flavor == Flavor::dynamic;
   const ExposureInfo mine{.base = dynamic ? 0 : reinterpret_cast<std::uint64_t>(base),
                           .bytes = dynamic ? ~std::uint64_t{0} : static_cast<std::uint64_t>(bytes),

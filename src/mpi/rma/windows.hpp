@@ -74,7 +74,8 @@ struct InternodeState {
   std::unordered_map<std::uint64_t, AwaitedResult> results;
   std::uint64_t asked = 0;
 
-  std::uint64_t barriers = 0;  // barriers that this rank has entered; by the thread that is in one
+  std::uint64_t barriers =
+      0;  // barriers that this rank has entered; written by the thread in a barrier
   // Messages of each round of all barriers. release by the server, acquire in barrier().
   std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
 };
@@ -100,7 +101,7 @@ struct Win {
   std::unique_ptr<InternodeState> internode;  // for a window over several nodes, else null
   // Guards the window's epochs, for programs with several threads in MPI.
   std::mutex mutex;
-  std::vector<std::uint32_t> posts_seen;  // by rank: exposure epochs to this rank that it has used
+  std::vector<std::uint32_t> posts_seen;  // by rank: exposure epochs opened to this rank and used
   std::uint64_t completed_seen = 0;       // exposure epochs of this rank that have ended
 
   [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
@@ -124,7 +125,6 @@ inline Win* find_window(MPI_Win handle) {
 
 // Searches by InternodeState::id. Null for a window that is not made yet or is freed.
 std::shared_ptr<Win> find_internode(std::uint64_t id);
-// Costs a load.
 bool has_internode_windows();
 
 // Decides about a window that the library has made. Collective; does nothing if the window stays

@@ -24,12 +24,12 @@ struct BufferedSend {
   std::unique_ptr<std::byte[]> data;
 };
 
-// The state of the process.
+// The buffered messages of this process.
 struct BufferedSends {
   std::mutex mutex;                     // guards `sends`
   std::vector<BufferedSend> sends;      // the oldest first
-  std::atomic<std::uint32_t> count{0};  // of `sends`; relaxed, a hint. 0 in nearly every program
-  // A header may be lost. relaxed: the wait loop looks again and again.
+  std::atomic<std::uint32_t> count{0};  // relaxed: a hint; 0 in nearly every program
+  // True once an RTS header may have been overwritten. relaxed: the wait loop reads it again.
   std::atomic<bool> looks_for_overdue{false};
 };
 BufferedSends g_buffered;
@@ -51,9 +51,9 @@ std::uint64_t bytes_buffered() {
   return bytes;
 }
 
-// Copies the message of a posted send. The copy is entered before the sender is released: a thread
-// that finds the send over finds the copy. The data of a message that cannot be fetched is lost:
-// its receive was truncated before, so the program knows of an error.
+// Copies the message of a posted send. The copy is entered before the sender is released, so that a
+// thread which sees the send as over finds the copy. A message that cannot be copied is lost. The
+// program has seen an error before: a receive was truncated, or errors return to the program.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
   BufferedSend buffered{.send = send,
@@ -91,7 +91,7 @@ void start_to_buffer_overdue_sends() {
 }
 
 void buffer_overdue_sends() {
-  // Only the thread that runs the steps of the wait loop reads this.
+  // A tick. Only the thread that runs the steps of the wait loop uses this variable.
   static std::uint64_t next_look = 0;
   const bool is_needed =
       !switches.errors_are_fatal || g_buffered.looks_for_overdue.load(std::memory_order_relaxed);

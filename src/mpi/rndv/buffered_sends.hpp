@@ -6,11 +6,11 @@
 // library may cut its RTS header: then the header never comes, and the sender would wait for the
 // FIN for ever. Therefore after a truncation every send posted to this rank is *buffered*: this
 // rank copies the message and releases the sender, as if the library had sent the message eagerly.
-// A header that arrives later finds the message here. Rendezvous has ended on the node by then
-// (comms::end_rendezvous), so the memory is bounded by the sends that were posted.
+// A receive that gets the header later finds the message here. Rendezvous has ended on the node by
+// then (comms::end_rendezvous), so the memory is bounded by the sends that were posted.
 //
-// A receive may cut such a message long before the program completes the receive. Therefore the
-// wait loop of a program whose errors return also buffers each send that has been posted for
+// The library may have cut an RTS header long before the program completes the receive. Therefore
+// the wait loop of a program whose errors return also buffers each send that has been posted for
 // kLostAfterNs; so does a program that may have lost a header in another way (receive.hpp).
 //
 // Any thread. Limits: the wait loop buffers at most kMostBuffered bytes; a message for which there
@@ -30,16 +30,16 @@ inline constexpr std::uint64_t kMostBuffered = 256U << 20U;
 // send that is posted to this rank.
 void end_rendezvous_after_truncation();
 
-// Buffers the sends that have been posted for too long, if errors return or the search has started.
-// Part of the wait loop.
+// Buffers the sends to this rank that have been posted for too long, if MPI errors return to the
+// program or start_to_buffer_overdue_sends() was called. Part of the wait loop.
 void buffer_overdue_sends();
 void start_to_buffer_overdue_sends();
 
-// A message with this envelope is buffered, so a probe may see its header.
+// True if a message with this envelope is buffered: a probe may then see its RTS header.
 bool may_be_buffered(std::uint32_t sender, std::uint64_t communicator, int tag);
 
-// Copies the buffered message of that header to `buffer`, and frees it. Nothing if it is not
-// buffered.
+// Copies the buffered message of this header to `buffer`, and frees the copy. Nothing if the
+// message is not buffered.
 std::optional<Delivery> deliver_buffered(const p2p::RtsHeader& header, const ReceiveBuffer& buffer);
 
 // The header of the oldest buffered message with this envelope.

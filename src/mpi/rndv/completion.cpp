@@ -19,7 +19,7 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Waits while the wait loop fetches the message of the request.
+// Pins the request. Waits while the wait loop has pinned it to fetch its message.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
 }
@@ -50,8 +50,8 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   return false;
 }
 
-// Two receives have the same buffer. The header there belongs to either, until the library has
-// completed one of them.
+// True if two of these receives have the same buffer. Which of the two the header there belongs to
+// is known only when the library has completed one of them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
            return other->buffer.address == request.buffer.address;
@@ -136,7 +136,7 @@ void correct_status(MPI_Request handle, MPI_Status* status) {
 }
 
 void fetch_landed_messages() {
-  // Only the thread that runs the steps of the wait loop uses these.
+  // Ticks. Only the thread that runs the steps of the wait loop uses them.
   static std::uint64_t next_look = 0;
   static std::uint64_t next_patient_look = 0;
   static std::uint64_t next_look_at_short = 0;

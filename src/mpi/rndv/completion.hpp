@@ -3,19 +3,20 @@
 // call that completes a request comes here.
 //
 // The wait loop also fetches messages of started receives that the program does not look at,
-// because their senders may wait for that. Any thread.
+// because their senders may wait for the FIN. Any thread.
 #pragma once
 
 #include "mpi/rndv/receive_requests.hpp"
 
 namespace mh::mpi::rndv {
 
-// A request has completed in the library with `code` and `status`, which is never ignored where
-// receives.any(). `claim` is empty for a request that is not in the table. Returns the program's
-// code; an error of a rendezvous message is raised for its communicator.
+// Completes a request that the library has completed with `code` and `status`. `status` is not
+// MPI_STATUS_IGNORE while receives.any(). `claim` is empty for a request that is not in the table.
+// Returns the program's code; an error of a rendezvous message is raised for its communicator.
 int complete(ReceiveClaim claim, int code, MPI_Status* status);
 
-// The library's blocking call has received into `buffer` with `status`. No table knows the receive.
+// Completes a receive that a blocking call of the library has carried out into `buffer`, with
+// `status`. Such a receive has no entry in a table.
 int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelope,
                       MPI_Status* status);
 

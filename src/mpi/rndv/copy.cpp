@@ -28,7 +28,7 @@ namespace {
 
 using observe::MessagePath;
 
-// Bytes of a resend or of an intermediate copy: none needs memory of the size of the message.
+// Bytes of a piece of a resend or of an intermediate copy, which need no memory for the whole.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
 // Memory for one piece. Threads of a process without free memory use a static spare in turn.
@@ -87,7 +87,7 @@ int receive_by_library(const TakenMessage& message) {
   return MPI_SUCCESS;
 }
 
-// This rank can read the message without the sender's help.
+// True if this rank can read the message without the sender's help.
 bool is_readable(const p2p::SendSlot& send) {
   if (send.contiguous == 0) return false;
   return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
@@ -155,7 +155,7 @@ bool copy_by_shapes(const TakenMessage& message) {
 bool copy_by_pipeline(const TakenMessage& message) {
   p2p::PipelineEngine& engine = *services.pipeline_engine;
   p2p::SendSlot& send = message.send();
-  static_cast<void>(engine.let_helpers_in());  // this rank waits, in a call that helps
+  static_cast<void>(engine.let_helpers_in());  // hires helpers: this rank helps while it waits
   std::optional<std::uint32_t> pipeline;
   wait::until([&] {
     pipeline = engine.begin(send, message.sender, message.to, message.bytes, message.order);
@@ -178,7 +178,7 @@ bool copy_in_pieces(const TakenMessage& message) {
     const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send().from.at(offset);
-    if (!copy_with_thieves(room, from, piece, message.order, nullptr)) return false;
+    if (!copy_in_chunks(room, from, piece, message.order, nullptr)) return false;
     p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
   }
   return true;
@@ -196,15 +196,15 @@ std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool read
 std::optional<MessagePath> copy_contiguous(const TakenMessage& message) {
   p2p::SendSlot& send = message.send();
   const memory::View to = view_of(message.to.base, config.me);
-  if (!copy_with_thieves(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
+  if (!copy_in_chunks(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
   const bool mapped = all_ranks_map(to, message.bytes) && all_ranks_map(send.from, message.bytes);
   return mapped ? MessagePath::mapped : MessagePath::kernel;
 }
 
 }  // namespace
 
-bool copy_with_thieves(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                       steal::CopyOrder order, p2p::SendSlot* send) {
+bool copy_in_chunks(const memory::View& to, const memory::View& from, std::uint64_t bytes,
+                    steal::CopyOrder order, p2p::SendSlot* send) {
   steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = all_ranks_map(to, bytes) && all_ranks_map(from, bytes);
   if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
@@ -213,8 +213,9 @@ bool copy_with_thieves(const memory::View& to, const memory::View& from, std::ui
 }
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
-  const std::uint32_t fin_tag = slot.fin_tag;  // before the slot is given back
-  // release: this rank and its thieves have read the buffer before the sender writes there.
+  const std::uint32_t fin_tag = slot.fin_tag;  // read before the sender may free the slot
+  // release: pairs with the acquire of the sender in await_done() and is_done(). This rank and its
+  // thieves have read the buffer before the sender writes to it again.
   slot.change(p2p::SlotState::done);
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }

@@ -26,14 +26,14 @@ namespace {
 
 using Content = std::array<std::byte, p2p::kRtsBytes>;
 
-// The content of a message to this rank itself lives until its send is complete, which in some
-// libraries is when the message is received.
+// A message from this rank to itself. Its content lives until the send is complete, which in some
+// libraries is when the message has been received.
 struct SelfSend {
   Content content;
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-// In HeldMessages::steps: an exclusive step is wanted or under way.
+// A bit of HeldMessages::steps: an exclusive step is wanted or under way.
 constexpr std::uint32_t kExclusive = 1U << 31U;
 
 // The messages that this process holds.
@@ -44,7 +44,7 @@ struct HeldMessages {
   std::unordered_map<std::uint64_t, HeldMessage> by_handle;  // by MPI_Mprobe and MPI_Improbe
 
   std::atomic<std::uint32_t> steps{0};          // shared steps under way, and kExclusive
-  std::atomic<std::uint32_t> threads_probe{0};  // 1 from the first such probe on; relaxed
+  std::atomic<std::uint32_t> threads_probe{0};  // 1 from the first call of note_probe() on; relaxed
 };
 HeldMessages g_messages;
 
@@ -98,7 +98,8 @@ void send_to_this_rank(const Content& content, int tag) {
              config.self_comm, &send.request);
 }
 
-// Not in the wait loop, which may run code of the program: a step may be under way.
+// Repeats `test` until it sets its flag. This is not the wait loop, which may run code of the
+// program while the calling thread is in an exclusive step.
 template <class Test>
 void spin_until(Test&& test) {
   for (int flag = 0; flag == 0;) {
@@ -115,7 +116,7 @@ Content receive_content(MPI_Message* message) {
   return content;
 }
 
-// A message of a header's size is received, read, and sent to this rank itself.
+// Receives a held message of a header's size, reads it, and sends its content to this rank itself.
 void renew(HeldMessage& held) {
   const Content content = receive_content(&held.message);
   static std::atomic<std::uint32_t> serial{0};
@@ -143,7 +144,7 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
   return held;
 }
 
-// Holds the oldest message from that source. False if there is none.
+// Takes the oldest message from `source` out of the library and holds it. False if there is none.
 bool hold_oldest(int source, MPI_Comm comm) {
   int flag = 0;
   MPI_Message message{};

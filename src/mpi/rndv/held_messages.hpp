@@ -26,8 +26,8 @@ namespace mh::mpi::rndv {
 
 struct PostedSend;
 
-// Messages held by MPI_Probe and MPI_Iprobe, on any communicator, and 1 once several threads may
-// probe; relaxed, read by every receive. 0 in nearly every program.
+// The number of messages held by MPI_Probe and MPI_Iprobe on all communicators, plus 1 once several
+// threads may probe. 0 in nearly every program. relaxed: a hint, which every receive reads.
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> held_message_count;
 inline bool may_be_held() { return held_message_count.load(std::memory_order_relaxed) != 0; }
 
@@ -42,9 +42,9 @@ class MatchingStep {
   MatchingStep& operator=(const MatchingStep&) = delete;
 
  private:
-  std::uint32_t entered_;  // what this step has added to the word of all steps
+  std::uint32_t entered_;  // what this step has added to HeldMessages::steps
 };
-// Before the first probe of a program with several threads: receives begin to take steps.
+// Called before the first probe of a program with threads; receives take shared steps then.
 void note_probe();
 
 struct HeldMessage {
@@ -59,19 +59,19 @@ struct HeldMessage {
   }
 };
 
-// Replaces `message`, which the library has taken out for MPI_Mprobe with `status`, by a held one.
-// The status gets the size of the program's message.
+// Holds the message behind `message`, a handle that MPI_Mprobe of the library has returned with
+// `status`. The status gets the size of the program's message.
 void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status);
-// Takes the message that MPI_Iprobe saw out of the library, and holds it. The status gets its size.
-// False if another thread has received it.
+// Takes the message that MPI_Iprobe has reported as `seen` out of the library, and holds it. `seen`
+// gets the size of the program's message. False if another thread has received the message.
 bool hold_probed(MPI_Comm comm, MPI_Status* seen);
 
-// A held message that a probe or a receive with these arguments would match: reported; taken.
+// The first held message that these arguments match: for a probe, and for a receive.
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status);
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm);
 // The held message behind a handle of MPI_Mprobe or MPI_Improbe.
 std::optional<HeldMessage> take_held(MPI_Message message);
-// A held message becomes the one behind a handle that MPI_Mprobe returns, with its status.
+// Makes the handle `message` and `status`, as MPI_Mprobe returns them, for a held message.
 void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status);
 
 // The rendezvous sends whose headers are held.

@@ -20,16 +20,17 @@ namespace {
 
 struct PersistentSend {
   OutgoingMessage message;
-  std::uint64_t communicator;  // the key: the handle may belong to another communicator by now
-  MPI_Request plain;           // the library's own request, which sends the data
-  MPI_Datatype type;           // of a send by internode pipeline, else MPI_DATATYPE_NULL
+  std::uint64_t
+      communicator;  // its key: the program may have freed it and made another with the same handle
+  MPI_Request plain;  // the library's own request, which sends the data
+  MPI_Datatype type;  // of a send by internode pipeline, else MPI_DATATYPE_NULL
   int fin_tag;
 };
 
 // A start of the library's own request that is under way.
 struct LibraryStart {
   MPI_Request plain;
-  MPI_Request request;  // the program's: the receive of the FIN
+  MPI_Request request;  // of the program: the receive of the FIN
   int fin_tag;
 };
 // A send that the program has freed while it was active.
@@ -38,10 +39,10 @@ struct FreedSend {
   PersistentSend send;
 };
 
-// The state of the process.
+// The persistent sends of this process.
 struct PersistentSends {
-  std::mutex mutex;                                             // guards what follows
-  std::unordered_map<std::uint64_t, PersistentSend> by_handle;  // the program's
+  std::mutex mutex;                                             // guards the members below
+  std::unordered_map<std::uint64_t, PersistentSend> by_handle;  // of the program's request
   std::vector<LibraryStart> library_starts;
   std::vector<FreedSend> freed;
   std::vector<int> free_tags;
@@ -67,7 +68,7 @@ std::optional<PersistentSend> find_send(MPI_Request request) {
   return at->second;
 }
 
-// The program may free the type before the last start.
+// A duplicate of a datatype, because the program may free its own before the last start.
 MPI_Datatype copy_of(MPI_Datatype type) {
   MPI_Datatype copy = MPI_DATATYPE_NULL;
   real.Type_contiguous(1, type, &copy);
@@ -75,7 +76,7 @@ MPI_Datatype copy_of(MPI_Datatype type) {
   return copy;
 }
 
-// With the mutex. `request` is not active.
+// Frees the requests of a send that is not active. Called with the mutex locked.
 void dispose(MPI_Request request, PersistentSend& send) {
   real.Request_free(&request);
   real.Request_free(&send.plain);
@@ -103,7 +104,7 @@ int start_in_library(MPI_Request request, const PersistentSend& send) {
   return code;
 }
 
-// The receive of the FIN is started.
+// Starts the send. The receive of the FIN, `request`, is started already.
 int send_started(MPI_Request request, const PersistentSend& send) {
   const Comm* comm = comms::find(send.message.comm);
   if (comm == nullptr || comm->key != send.communicator) return start_in_library(request, send);
@@ -127,7 +128,7 @@ bool is_active(MPI_Request request) {
   return flag == 0;
 }
 
-// With the mutex. True if the data is sent; completes the program's request.
+// True if the library has sent the data; then completes the request. Called with the mutex locked.
 bool is_over(LibraryStart& start) {
   int flag = 0;
   MPI_Status status;
@@ -143,7 +144,7 @@ bool is_over(LibraryStart& start) {
   return true;
 }
 
-// With the mutex. True if the FIN of a freed send has come; frees its requests.
+// True if the FIN of a freed send has come; then frees its requests. Called with the mutex locked.
 bool is_over(FreedSend& freed) {
   int flag = 0;
   real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);
@@ -163,13 +164,13 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
   if (given.bytes == 0) return;
   OutgoingMessage message = given;
   const datatypes::Info info = datatypes::info(type);
-  // Most persistent sends are part of an exchange. Whether a third rank is idle at a start, and can
-  // help, is not known here.
+  // Most persistent sends are part of an exchange. A message long enough for third ranks counts as
+  // one-way: whether a third rank will be idle at a start is not known yet.
   message.pattern =
       is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
   const bool by_internode =
       !message.synchronous && internode::may_use_pipeline(message, type, info);
-  if (!by_internode && !may_use_rendezvous(message, type, info)) return;
+  if (!by_internode && !choose_rendezvous(message, type, info)) return;
   const auto fin_tag = reserve_tag();
   if (!fin_tag) return;
   PersistentSend send{.message = message,
@@ -212,7 +213,7 @@ bool cancel_library_start(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_persistent.mutex);
   for (LibraryStart& start : g_persistent.library_starts) {
     if (start.request != request) continue;
-    next.Cancel(&start.plain);  // is_over() sees what becomes of the cancellation
+    next.Cancel(&start.plain);  // is_over() reads the outcome of the cancellation
     return true;
   }
   return false;
@@ -222,9 +223,8 @@ void await_fin_of(MPI_Request request) {
   const auto send = find_send(request);
   const auto tag = send ? std::optional(send->fin_tag) : fin_tag_of(request);
   if (!tag) return;
-  // This rank sends itself a second FIN, and posts a receive for it behind the program's. Once the
-  // second receive is complete, the program's is complete too. If the program's was complete
-  // before, the second receive gets the second FIN.
+  // This rank sends itself a second FIN, and posts a second receive behind the program's. MPI
+  // matches in order, so the program's receive is complete once the second receive is.
   MPI_Request second = MPI_REQUEST_NULL;
   if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, config.node_comm, &second) !=
       MPI_SUCCESS) {

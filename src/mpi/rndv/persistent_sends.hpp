@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Persistent sends that may go by rendezvous, or by internode pipeline.
 //
-// The library makes each request first, and looks at the arguments. The program then gets a
-// persistent receive of the FIN in its place. Each start posts the message anew. A start that
-// cannot go by rendezvous (no free slot, helping switched off, the communicator freed) starts the
-// library's own request, and this rank sends the FIN to itself when that is done.
+// The library makes each request first, and checks the arguments. The program then gets a
+// persistent receive of the FIN in place of that request. Each start posts the message anew. A
+// start that cannot go by rendezvous (no free slot, helping switched off, the communicator freed)
+// starts the library's own request; once that is complete, this rank sends itself the FIN.
 //
-// The tag of a FIN is used again only when no FIN with it is under way: a send that is freed while
-// active is kept until then. Any thread.
+// A FIN's tag is used again only when no FIN with that tag is under way. Therefore a send that the
+// program frees while it is active stays here until its FIN has come. Any thread.
 #pragma once
 
 #include <optional>
@@ -24,18 +24,20 @@ void make_persistent_send(const OutgoingMessage& message, MPI_Datatype type, MPI
 
 // MPI_Start of a request that make_persistent_send() has replaced; empty for any other request.
 std::optional<int> start_persistent_send(MPI_Request* request);
-// MPI_Request_free. False for any other request.
+// MPI_Request_free of a request that make_persistent_send() has replaced; false for others.
 bool free_persistent_send(MPI_Request request);
-// MPI_Cancel of a send that was started as the library's. False for any other request.
+// MPI_Cancel of a start that start_persistent_send() has left to the library's own request. False
+// for any other request.
 bool cancel_library_start(MPI_Request request);
 
-// MPI_Cancel of a send whose slot is over: waits until the request is complete, so that there is
-// nothing to cancel. Does nothing for a request of anything else.
+// MPI_Cancel of a rendezvous send whose slot is free again: waits until the FIN has completed the
+// request, so that there is nothing to cancel. Does nothing for other requests.
 void await_fin_of(MPI_Request request);
 
-// Starts of the library's own requests, and freed sends, come to their end. Part of the wait loop.
+// Sends the FINs of the library's own requests that are complete, and disposes of freed sends whose
+// FIN has come. A step of the wait loop.
 void progress_persistent_sends();
-// Before the node's communicator is freed.
+// Frees the library's own requests. Called before the node's communicator is freed.
 void stop_persistent_sends();
 
 }  // namespace mh::mpi::rndv

@@ -16,7 +16,7 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Reads the header from a buffer with gaps. False where memory is short.
+// Reads an RTS header from a receive buffer with gaps. False if there is no memory.
 bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
   if (const layout::LayoutPtr layout = layouts::of(buffer.type)) {
     layout::pack_range(end_of(buffer, layout), {0, p2p::kRtsBytes}, &header);
@@ -110,7 +110,7 @@ void note_rts_sized_send(int dest, int tag, MPI_Comm handle) {
   const std::int32_t receiver = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
   if (receiver < 0) return;
   std::atomic<std::uint64_t>& noted = services.own_area().rts_sized_sends[receiver];
-  // relaxed: the message itself carries the order to the receiver.
+  // relaxed: the receiver reads the bit after it has got the message, which orders the two.
   if (const std::uint64_t bit = bit_of(comm->key, tag);
       (noted.load(std::memory_order_relaxed) & bit) == 0) {
     noted.fetch_or(bit, std::memory_order_relaxed);

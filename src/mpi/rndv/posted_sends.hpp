@@ -17,7 +17,7 @@
 
 namespace mh::mpi::rndv {
 
-// A use of a slot of a rank's send table.
+// A send in a slot of a rank's send table. Later sends may use the same slot.
 struct PostedSend {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;
@@ -31,24 +31,24 @@ struct PostedSend {
   }
 };
 
-// The send of an RTS header of this node; the send may be over.
+// The send to which an RTS header of this node belongs. That send may be over.
 PostedSend send_of(const p2p::RtsHeader& header);
 p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 
 // The RTS header in a buffer. Nothing unless the header is whole: the library may be writing it,
-// and its sender may be writing the message over it.
+// and its sender may be writing the message over the header.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
 // Posted sends to this rank, of all senders or of one.
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(std::uint32_t sender);
-// A send to this rank with that communicator's key and tag is held by its sender, which tries to
-// push it and may return it.
+// True if a sender has taken its own send with this communicator's key and tag to push the message,
+// and may give the send back.
 bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag);
 
-// The library may have an unexpected message with the envelope of this send.
+// True if the library may have an unexpected message with the envelope of this send.
 bool may_be_unexpected(const PostedSend& send);
-// The bucket, of 64, for an envelope.
+// A number below 64 for an envelope: the bit that stands for it in a word.
 constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
   const std::uint64_t mixed =
       (communicator ^ static_cast<std::uint32_t>(tag)) * 0x9e3779b97f4a7c15ULL;
@@ -57,12 +57,12 @@ constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
 
 // ---- Messages of the program that are just as long as an RTS header
 
-// Before a rank sends such a message, it notes the message's communicator and tag. Without that
-// note every message of this size that the receiver gets is a header.
+// Before a rank sends a message of kRtsBytes, it notes the message's communicator and tag where the
+// receiver can read them. Where no such note is, every message of this size is an RTS header.
 void note_rts_sized_send(int dest, int tag, MPI_Comm comm);
 bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int tag);
 
-// The status tells of a message as long as an RTS header.
+// True if the status reports a message as long as an RTS header.
 bool has_rts_size(const MPI_Status& status);
 
 }  // namespace mh::mpi::rndv

@@ -59,7 +59,7 @@ class CopyTarget {
   std::unique_ptr<std::byte[]> packed_;
 };
 
-// The state of the header's send; free if that use of the slot is over.
+// The state of the send to which the header belongs; `free` if its sender has freed the slot since.
 p2p::SlotState send_state(const p2p::RtsHeader& header) {
   if (header.from_world != 0) return p2p::SlotState::free;
   return slot_of(header).state_of(header.generation);
@@ -77,8 +77,8 @@ MessageEnvelope envelope_of(const ReceiveRequest& request, const MPI_Status* sta
   return {.source = status->MPI_SOURCE, .tag = status->MPI_TAG};
 }
 
-// The RTS header in the buffer, unless it belongs to another receive into the same memory, as its
-// envelope shows.
+// The RTS header in the buffer, unless the envelope of its send shows that the header belongs to
+// another receive into the same memory.
 std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MPI_Status* status) {
   const auto header = read_rts(request.buffer);
   if (!header || header->from_world != 0) return header;
@@ -105,7 +105,8 @@ bool await_push(p2p::PostedReceive& posted) {
   return state == p2p::PostedState::pushed;
 }
 
-// Waits while the sender holds the send and may return it.
+// Returns who moves the message. Waits while the sender has taken its own send to push the message,
+// and may still give the send back.
 p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
                        const p2p::PostedReceive* posted) {
   p2p::Mover mover = p2p::Mover::unsettled;
@@ -146,7 +147,8 @@ Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuff
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
-// No message was found. Erases the header of a send that is over, so that no later look finds it.
+// The result of a receive whose message was not found. Erases its header, whose send is over, so
+// that no later look at the buffer finds that header.
 std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
                              const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
@@ -154,7 +156,8 @@ std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
   return kLost;
 }
 
-// The oldest unmatched send. Waits while the sender holds it and tries to push.
+// The oldest unmatched send with this envelope. Waits while its sender has taken the send to push
+// it, at most tuning::kSettleNs.
 std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                           int tag) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
@@ -186,8 +189,8 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   const auto send = await_unmatched(sender, key, envelope.tag);
   if (!send) return lose(header, buffer);
   if (may_be_ordinary) {
-    // Either this is an ordinary message, or the header of `send` is lost and no receive matches
-    // it.
+    // Either an ordinary message has come, or the header of `send` was overwritten and no receive
+    // will match that send.
     start_to_buffer_overdue_sends();
     return lose(header, buffer);
   }
@@ -201,7 +204,7 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                        buffer);
 }
 
-// The rest of a message from another node that has begun to arrive.
+// Receives the rest of a message from another node that has begun to arrive.
 Delivery finish_incoming(ReceiveRequest& request) {
   internode::finish_receive(*request.incoming->stream);
   const Delivery delivery = request.incoming->delivery;
@@ -209,7 +212,7 @@ Delivery finish_incoming(ReceiveRequest& request) {
   return delivery;
 }
 
-// The library says that no RTS header came.
+// True if the library's status says that no RTS header came.
 bool has_no_header(const MPI_Status* status) {
   return status != nullptr && (!has_rts_size(*status) || is_cancelled(*status));
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The receiving end of a rendezvous: replaces the RTS header in the receive buffer by the message.
 //
-// Any thread that has pinned the request.
+// Any thread may call these functions, after it has pinned the request (receive_requests.hpp).
 #pragma once
 
 #include <optional>
@@ -17,15 +17,16 @@ namespace mh::mpi::rndv {
 // The standard forbids two receives into overlapping memory, and the libraries accept them. One
 // message may then be written over the RTS header of another. The send of a header that is lost in
 // this way is found in the sender's send table, by the envelope that the library reports, and
-// rendezvous ends on the node. Limits: not from other nodes; not if the sender also sends messages
-// of a header's size with that communicator and tag. Such a receive completes as the header does,
-// and the wait loop buffers the send (buffered_sends.hpp).
+// rendezvous ends on the node. Limits: the send is not found if it comes from another node, or if
+// its sender also sends messages of a header's size with that communicator and tag. The receive
+// then completes as with an ordinary message of 96 bytes, and the wait loop buffers the send
+// (buffered_sends.hpp).
 std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status);
 // True if an RTS header lies in the buffer of a started receive.
 bool has_landed(const ReceiveRequest& request);
 
-// Begins to receive the message of a header from another node that lies in the buffer of a started
-// receive. Nothing if there is none, or if only the library can read the type.
+// Begins to receive the message from another node whose header lies in the buffer of a started
+// receive. Nothing if no such header is there, or if only the library can read the datatype.
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 
 // Allows the sender to push the message of a started receive, if the buffer is contiguous and the

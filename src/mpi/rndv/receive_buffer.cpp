@@ -52,7 +52,7 @@ ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Dat
 }
 
 bool may_receive_rendezvous(const ReceiveBuffer& buffer) {
-  return buffer && !buffer.from_other_nodes_only && buffer.capacity >= config.threshold;
+  return buffer && !buffer.from_other_nodes_only && buffer.capacity >= config.least_threshold;
 }
 
 p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout) {

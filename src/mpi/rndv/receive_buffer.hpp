@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The buffer of a receive, in which an RTS header may land, and to which the message is copied.
 //
-// A ReceiveBuffer belongs to its receive. Any thread.
+// A ReceiveBuffer is used by the thread that started the receive, or has pinned its request.
 #pragma once
 
 #include <cstddef>
@@ -34,10 +34,10 @@ ReceiveBuffer receive_buffer(void* address, MPI_Count count, MPI_Datatype type, 
 ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Datatype type,
                              int source);
 
-// A rendezvous message from a rank of this node may arrive in the buffer.
+// True if a rendezvous message from a rank of this node may arrive in the buffer.
 bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 
-// The buffer as one end of a copy. `layout` is the layout of the type, null if it is contiguous.
+// The buffer as one end of a copy. `layout` is that of its datatype; null: contiguous data.
 p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
 
 // Copies the first `bytes` of the packed stream to the buffer.

@@ -16,19 +16,21 @@ namespace {
 // Types that the program has freed and a started receive still needs.
 struct KeptTypes {
   std::mutex mutex;
-  std::vector<MPI_Datatype> types;  // guarded by it
+  std::vector<MPI_Datatype> types;  // guarded by `mutex`
 };
 KeptTypes g_kept;
 
-// Counters are written under the table's lock, or by the only thread.
+// Adds 1 to a counter or subtracts 1. The caller holds the table's lock, or is the only thread.
 void change(std::atomic<std::size_t>& counter, bool up) {
   counter.store(counter.load(std::memory_order_relaxed) + (up ? 1 : static_cast<std::size_t>(-1)),
                 std::memory_order_relaxed);
 }
 
-bool is_long(const ReceiveRequest& request) { return request.buffer.capacity >= config.threshold; }
+bool is_long(const ReceiveRequest& request) {
+  return request.buffer.capacity >= config.least_threshold;
+}
 
-// Only the wait loop of this rank can copy the message.
+// True if the sender cannot push: only the wait loop of this rank can copy the message.
 bool is_unposted(const ReceiveRequest& request) {
   return is_long(request) && request.posted == nullptr && !request.blocking &&
          !request.buffer.from_other_nodes_only;
@@ -104,8 +106,8 @@ void ReceiveTable::enter(ReceiveRequest& request, MPI_Request handle) {
   request.handle = handle;
   ReceiveRequest** bucket = bucket_of(handle);
   for (ReceiveRequest* at = *bucket; at != nullptr; at = at->next_in_bucket_) {
-    // A call that is not intercepted has completed the request with that handle, or another thread
-    // has claimed the request and is completing it.
+    // Either a call that is not intercepted has completed the old request with this handle, or
+    // another thread has claimed the old request and is completing it.
     if (at->handle != handle || at->claimed.load(std::memory_order_relaxed)) continue;
     set_started(*at, false);
     unlink(*at);
@@ -151,7 +153,7 @@ ReceiveClaim ReceiveTable::claim_slow(MPI_Request handle) {
   const ThreadLock hold(mutex_);
   for (ReceiveRequest* at = *bucket_of(handle); at != nullptr; at = at->next_in_bucket_) {
     if (at->handle != handle || at->orphaned) continue;
-    // acquire: pairs with the end of the claim before, which is not under the lock.
+    // acquire: pairs with the release at the end of the last claim, which needs no lock.
     if (at->claimed.load(std::memory_order_acquire)) continue;
     at->claimed.store(true, std::memory_order_relaxed);
     return ReceiveClaim(at);

@@ -11,8 +11,8 @@
 // Threads. The table is locked where several threads may call. A thread that completes a request
 // holds a ReceiveClaim from before the library completes it, because the library may reuse the
 // handle at once. Any thread may fetch the message of a started receive between pin() and unpin();
-// complete() waits for the pin.
-// Limit: a request that a call completes which is not intercepted stays until its handle is reused.
+// complete() waits for the pin. Limit: if a call completes a request and that call is not
+// intercepted, the entry stays until the library reuses the handle.
 #pragma once
 
 #include <array>
@@ -44,30 +44,31 @@ struct Delivery {
 // A message from another node that is arriving.
 struct IncomingMessage {
   std::shared_ptr<internode::Incoming> stream;
-  Delivery delivery;  // once all of it is there
+  Delivery delivery;  // the result, once all bytes have come
 };
 
 struct ReceiveRequest {
   MPI_Request handle = MPI_REQUEST_NULL;
   ReceiveBuffer buffer{};
-  // The envelope of the receive; of the message, if a probe has held the message
-  // (held_messages.hpp): the library then reports an envelope of ours.
+  // The envelope of the receive. Of a message that a probe has held (held_messages.hpp), the
+  // envelope of that message: the library then reports the envelope of the renewed one.
   MessageEnvelope envelope{};
   bool is_held_message = false;
   bool persistent = false;
   bool started = false;
   bool orphaned = false;
   bool blocking = false;             // the thread in the blocking call fetches the message itself
-  bool status_says_nothing = false;  // the library's status has no size
-  p2p::PostedReceive* posted = nullptr;  // while the sender may push
-  // The communicator: of a held message, and of others once the program has freed it.
+  bool status_says_nothing = false;  // the status of the library's call has no size
+  p2p::PostedReceive* posted = nullptr;  // not null while the sender may push
+  // Keeps a communicator alive: of a held message, and one that the program has freed.
   std::shared_ptr<Comm> kept_comm{};
 
   // Written by the thread that has pinned the request.
-  std::optional<IncomingMessage> incoming{};  // from another node, begun
-  std::optional<Delivery> delivery{};         // the message is in the buffer
+  std::optional<IncomingMessage> incoming{};  // from another node, begun to arrive
+  std::optional<Delivery> delivery{};         // set once the message is in the buffer
 
-  // acquire when set, release when cleared: the next holder sees the writes of the last holder.
+  // Set with acquire and cleared with release: the thread that sets a flag sees the writes of the
+  // thread that cleared it.
   std::atomic<bool> claimed{false};
   std::atomic<bool> pinned{false};
 
@@ -76,15 +77,15 @@ struct ReceiveRequest {
 
  private:
   friend class ReceiveTable;
-  ReceiveRequest* next_in_bucket_ = nullptr;  // or in the list of unused ones
-  ReceiveRequest* next_ = nullptr;            // of the started ones
+  ReceiveRequest* next_in_bucket_ = nullptr;  // or in the list of unused requests
+  ReceiveRequest* next_ = nullptr;            // in a list of started requests
   ReceiveRequest* previous_ = nullptr;
   bool entered_ = false;
-  bool unposted_ = false;  // counted as such
+  bool unposted_ = false;  // counted in ReceiveRequests::unposted_
 };
 
-// The calling thread's claim of a request that it is about to complete. Empty for a handle that is
-// not in the table, or that another thread has claimed. The destructor ends the claim.
+// The right of the calling thread to complete a request, claimed before the library completes it.
+// Empty if the handle is not in the table, or claimed by another thread. The destructor ends it.
 class ReceiveClaim {
  public:
   ReceiveClaim() = default;
@@ -103,7 +104,7 @@ class ReceiveClaim {
   explicit operator bool() const { return request_ != nullptr; }
   ReceiveRequest* operator->() const { return request_; }
   ReceiveRequest& operator*() const { return *request_; }
-  // Forgets a request that no longer exists.
+  // Makes the claim empty, because its request no longer exists.
   void drop() { request_ = nullptr; }
 
  private:
@@ -112,21 +113,21 @@ class ReceiveClaim {
 
 class ReceiveTable {
  public:
-  // A receive is started; a receive that is long enough for a rendezvous message; such a receive
-  // from a rank of this node.
+  // Whether any receive is started; any that is long enough for a rendezvous message; any such that
+  // a rank of this node may match.
   [[nodiscard]] bool any() const { return started_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long_from_this_node() const {
     return local_.load(std::memory_order_relaxed) != 0;
   }
-  // A receive is started, or a persistent one may be.
+  // True if a receive is started or a persistent receive exists.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // A long receive is started whose sender cannot push: only this rank can copy the message.
+  // True if a long receive is started whose sender cannot push: only this rank copies it.
   [[nodiscard]] bool needs_this_rank() const {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }
 
-  // A request for that message, to be either entered or discarded.
+  // Makes a request for a receive with this buffer and envelope. The caller enters or discards it.
   [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const MessageEnvelope& envelope);
   void discard(ReceiveRequest& request);
   // Enters a request that the library has made or started.
@@ -144,9 +145,9 @@ class ReceiveTable {
     return claim_slow(handle);
   }
 
-  // Whether a request needs this datatype to write its message.
+  // True if a started receive still needs this datatype to write its message.
   [[nodiscard]] bool uses(MPI_Datatype type);
-  // The program frees the communicator; its requests keep it alive.
+  // Called when the program frees the communicator: its started receives keep it alive.
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
   // The started receives for which wanted(request), called with the lock, is true. `wanted` pins
@@ -178,7 +179,7 @@ class ReceiveTable {
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> started_{0};
   std::atomic<std::size_t> long_{0};
-  std::atomic<std::size_t> local_{0};  // long ones from this node
+  std::atomic<std::size_t> local_{0};  // long receives that a rank of this node may match
   std::atomic<std::size_t> unposted_{0};
   std::array<ReceiveRequest*, 2> lists_{};
   ReceiveRequest* unused_ = nullptr;  // requests are reused, and never deleted
@@ -187,10 +188,10 @@ class ReceiveTable {
 
 [[gnu::visibility("hidden")]] extern ReceiveTable receives;
 
-// The program frees a type. True if a request still needs the type: a later call frees it. Any
-// thread.
+// Called when the program frees a datatype. True if a started receive still needs the datatype: a
+// later call frees it then. Any thread.
 bool keep_type(MPI_Datatype type);
-// Frees all kept types, before the library ends.
+// Frees all datatypes that keep_type() has kept. Called by MPI_Finalize.
 void free_kept_types();
 
 }  // namespace mh::mpi::rndv

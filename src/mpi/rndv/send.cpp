@@ -30,37 +30,40 @@ namespace {
 using observe::EventKind;
 using observe::LeftBecause;
 
-// The private part of a slot of this rank's send table. Written by the thread that holds the slot.
+// The members of a send that other ranks do not need, by slot of this rank's send table. Written by
+// the thread that posts the send.
 struct SentMessage {
   p2p::RtsHeader header;
-  MPI_Request sending = MPI_REQUEST_NULL;     // the header's own send
+  MPI_Request sending = MPI_REQUEST_NULL;     // of the header's MPI_Isend
   MPI_Request completion = MPI_REQUEST_NULL;  // the program's request, for MPI_Cancel
-  // The generation of the send whose RTS header was sent last; the lowest bit: a blocking call
-  // holds the slot and frees it. All other members are written before. release: pairs with the
-  // acquire of other threads, which ignore a send whose header is not sent.
+  // Twice the generation of the send whose RTS header was sent last, plus 1 if a blocking call
+  // frees the slot. Written after all other members. release: pairs with the acquire in
+  // started_send(), by which other threads ignore a send whose header has not been sent.
   std::atomic<std::uint64_t> started{0};
   layout::LayoutPtr layout;                              // null where the data is contiguous
-  p2p::End from;                                         // the data
-  steal::CopyOrder order = steal::CopyOrder::both_ends;  // of its communicator
+  p2p::End from;                                         // the send buffer
+  steal::CopyOrder order = steal::CopyOrder::both_ends;  // from the communicator's info key
   bool resent = false;
   std::uint64_t next_push = 0;      // tick of the next attempt to push
   std::uint64_t push_interval = 0;  // ticks from that attempt to the one after it
 };
 
-// The request that the FIN with a tag completes. relaxed: the thread that started a request cancels
-// it, or a thread which that thread has told.
+// The request that a FIN completes; the tag of the FIN is the index. Both members are written and
+// read relaxed: MPI_Cancel comes after the start of the request, in the same thread or in a thread
+// that the program has synchronised with the starting one.
 struct FinTarget {
   std::atomic<MPI_Request> request{};
-  std::atomic<std::uint64_t> sequence{0};  // the send's, plus one; 0 for none
+  std::atomic<std::uint64_t> sequence{0};  // of the send, plus one; 0: no send
 };
 
 // The rendezvous sends of this process.
 struct RendezvousSends {
   std::array<SentMessage, p2p::SharedSendTable::kSlots> by_slot;
-  // By FIN tag. MPI_Cancel needs the target of a FIN whose send is over.
+  // By FIN tag. MPI_Cancel looks up its request here even if the slot of the send has been freed.
   std::array<FinTarget, tags::kSendFins.count> fins;
-  // Tick at which a rank was last seen to copy a message of this rank: it is in MPI, and fetches
-  // the other messages itself. Of the thread that runs the wait loop's steps.
+  // By rank: the tick at which that rank was last seen to copy a message of this rank. Such a rank
+  // is in MPI and copies the other messages itself, so that nothing is pushed to it. Only the
+  // thread that runs the wait loop's steps uses this array.
   std::array<std::uint64_t, node::kMaxRanks> copying_at{};
 };
 RendezvousSends g_sends;
@@ -82,7 +85,8 @@ void free_slot(Slot slot) {
 
 // ---- Pushing -----------------------------------------------------------------------------------
 
-// A posted receive, and the buffer it was for when it was looked at.
+// A posted receive, and the address of its buffer when the sender found it: the receiver may post
+// the entry again for another buffer at any time.
 struct FoundReceive {
   p2p::PostedReceive* posted = nullptr;
   std::uint64_t buffer = 0;
@@ -94,9 +98,8 @@ bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader
          std::memcmp(&found, &header, sizeof found) == 0;
 }
 
-// The posted receive of `send`'s receiver in whose buffer this RTS header lies. None if several
-// receives are posted for that buffer: the sender cannot tell which of them the library has
-// matched.
+// The posted receive in whose buffer the RTS header `mine` of `send` lies. Nothing if several
+// receives are posted for that buffer: the sender cannot tell which was matched.
 FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
   p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
   const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
@@ -113,7 +116,7 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   return found;
 }
 
-// The counterpart of copy_to() for scattered data: this thread packs and writes them.
+// Does the same as copy_to() for a message with gaps, whose data this thread packs and writes.
 bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
@@ -140,7 +143,7 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
-  if (!copy_with_thieves(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
+  if (!copy_in_chunks(to.at(kHead), from.at(kHead), bytes - kHead, sent.order, nullptr))
     return false;
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
@@ -149,15 +152,16 @@ bool push(Slot slot, p2p::SendSlot& send) {
   const SentMessage& sent = g_sends.by_slot[slot];
   const p2p::RtsHeader mine = sent.header;
   const auto [posted, buffer] = find_posted(send, mine);
-  // Meanwhile this send may have ended, and the slot may serve another.
+  // take() fails if the receiver has taken the send, or if the slot belongs to a later send.
   if (posted == nullptr || !send.take(mine.generation)) return false;
-  // Or the entry may have been posted again for another buffer.
+  // The receiver may meanwhile have posted the entry again for another buffer.
   if (!posted->is_of(buffer) ||
       !posted->envelope().accepts(send.communicator, config.me, send.tag)) {
     send.change(p2p::SlotState::posted);
     return false;
   }
-  // release: before anything is written there (who_moves).
+  // release: pairs with the acquire in p2p::who_moves(): the receiver sees `pushing` before any
+  // byte of its buffer has changed.
   posted->bytes.store(send.bytes, std::memory_order_relaxed);
   posted->state.store(p2p::PostedState::pushing, std::memory_order_release);
   const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
@@ -224,8 +228,8 @@ bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver
   return true;
 }
 
-// Whether the message can be moved while this rank is in a call that does not help: its receiver
-// reads it, or a lent core runs a helper of this process.
+// True if the message can be moved while this rank is in a call that does not help. Either its
+// receiver reads the send buffer, or a helper of this process packs the message on a lent core.
 bool moves_without_this_thread(const datatypes::Info& info) {
   if (info.contiguous && config.single_copy) return true;
   if (services.pipeline_engine && services.pipeline_engine->let_helpers_in()) return true;
@@ -241,7 +245,7 @@ bool moves_without_this_thread(const datatypes::Info& info) {
   return false;
 }
 
-// The shape of scattered data that all ranks of the node can reach.
+// The shape of a message with gaps whose whole buffer is in the shared heap. Nothing for others.
 std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   if (!config.heaps_mapped || message.layout == nullptr) return std::nullopt;
   const auto shape = layout::compact_of(*message.layout, message.count);
@@ -290,14 +294,14 @@ void trace_sent(std::uint64_t bytes, std::uint32_t to) {
 
 }  // namespace
 
-bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
-  if (message.bytes < config.threshold) return false;
+bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
+  if (message.bytes < config.least_threshold) return false;
   if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses it
   const bool mapped = may_go_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelines && !(info.contiguous && config.single_copy)) return false;
   if (!comms::allow_rendezvous()) return false;
-  // A receiver with gaps in its buffer has to count the bytes (send_to_self).
+  // A receiver whose buffer has gaps may have to pass the number of bytes to MPI (send_to_self).
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
   if (comm == nullptr) return false;
@@ -372,11 +376,11 @@ int receive_fin(Slot slot, MPI_Request* request) {
 }
 
 void await_done(Slot slot) {
-  constexpr int kKickEvery = 4;  // looks at the flag between two kicks at the library
+  constexpr int kKickEvery = 4;  // looks at the slot between two calls for the library's progress
   p2p::SendSlot& send = services.send_table.slot(slot);
   int polls = 0;
   wait::until_shared([&] {
-    // acquire: pairs with the receiver's last change; the buffer belongs to this rank again.
+    // acquire: pairs with the release in release_sender(). The buffer belongs to this rank again.
     if (send.state() == p2p::SlotState::done) return true;
     if (++polls % kKickEvery == 0) kick_progress();
     return false;
@@ -387,7 +391,7 @@ void await_done(Slot slot) {
 
 void free_finished_sends() {
   if (services.send_table.empty()) return;
-  // Other threads do not wait for the thread in here, which may wait for the library.
+  // A second thread leaves at once: the first thread in here may be waiting for the library.
   static std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
   if (is_busy.test_and_set(std::memory_order_acquire)) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
@@ -406,7 +410,7 @@ bool cancel_send(MPI_Request request) {
     if (started.is_blocking || sent.completion != request) return false;
     // The request of a send that is over may be complete; its handle may belong to another request.
     if (send.state_of(started.generation) == p2p::SlotState::free) return false;
-    if (!send.take(started.generation)) return true;  // the receiver has taken it
+    if (!send.take(started.generation)) return true;  // the receiver has taken the message
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
@@ -449,7 +453,7 @@ bool move_own_sends() {
     if (state != p2p::SlotState::moving) return false;
     g_sends.copying_at[send.to] = now;
     const std::uint64_t job = send.job.load(std::memory_order_relaxed);
-    if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine moves it
+    if (p2p::OnPipeline::is(job)) return false;  // the pipeline engine moves this message
     if (!thief().may_copy_for(send.to)) return false;
     return thief().run_one_chunk(services.area(send.to).jobs.jobs[job], send.to);
   });

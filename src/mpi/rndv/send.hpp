@@ -3,7 +3,7 @@
 // sent in place of the data, and each send until its buffer is free again.
 //
 // Any thread. A slot belongs to the thread that has posted it until the slot is freed. Limit:
-// SharedSendTable::kSlots sends at a time; the library sends further messages.
+// SharedSendTable::kSlots sends at a time; the MPI library sends any further message.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@ namespace mh::mpi::rndv {
 // The index of a posted send in the send table.
 using Slot = std::uint32_t;
 
-// Whether this send may go by rendezvous: helping is on, the receiver is another rank of this node,
-// the data is long enough, and contiguous or of a known layout. A contiguous message that is part
-// of an exchange must be longer, unless its buffer is in the shared heap or a third rank can help.
-// Sets the layout and the count of data with gaps.
-bool may_use_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
+// Whether this send goes by rendezvous, if the send table has room: helping is on, the receiver is
+// another rank of this node, the data is long enough, and contiguous or of a known layout. A
+// contiguous message that is part of an exchange must be longer, unless its buffer is in the shared
+// heap or a third rank can help. Sets the layout and the count of data with gaps.
+bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
 // Posts the message in a free slot, if there is one. With p2p::kNoFin the sender looks at the slot
 // to learn that its buffer is free. Otherwise the FIN is a message with this tag, whose receive is
@@ -45,24 +45,24 @@ int receive_fin(Slot slot, MPI_Request* request);
 // Waits until the receiver has the message, helps meanwhile, and frees the slot.
 void await_done(Slot slot);
 
-// Frees the slots of sends that are over.
+// Frees the slots of nonblocking sends whose receivers have the message.
 void free_finished_sends();
 
-// MPI_Cancel of a rendezvous send that is not over. True if `request` is its request: then the send
-// completes as cancelled, or it was matched and completes as usual.
+// MPI_Cancel of a rendezvous send that is not over. True if `request` belongs to such a send. The
+// send then completes as cancelled, or as usual if its receiver has taken the message.
 bool cancel_send(MPI_Request request);
 // The tag of the FIN that completes this request, if it was the last send with that handle.
 std::optional<int> fin_tag_of(MPI_Request request);
 
-// A message of the program that is just as long as an RTS header: its receiver cannot tell the two
-// apart by size (posted_sends.hpp).
+// Records a send of the program whose message is exactly as long as an RTS header: the receiver
+// cannot tell such a message from an RTS header by its size (posted_sends.hpp).
 template <class Count>
 void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
   if (message_bytes(count, datatypes::info(type)) == p2p::kRtsBytes)
     note_rts_sized_send(dest, tag, comm);
 }
 
-// Sends messages through the library whose receivers could not read them. Part of the wait loop.
+// Sends the messages that their receivers could not copy by the library. A step of the wait loop.
 void serve_resends();
 
 // The wait loop's step for messages that this rank sends: copies a chunk of a message whose

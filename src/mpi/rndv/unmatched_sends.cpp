@@ -13,7 +13,7 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Sends whose headers the library has given away already.
+// The posted sends whose RTS headers a receive or a probe has got from the library.
 std::vector<PostedSend> matched_sends() {
   std::vector<PostedSend> found = held_sends();
   receives.select(true, [&](const ReceiveRequest& request) {
@@ -69,7 +69,7 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   };
   if (!sends.empty() && !may_be_ordinary && std::ranges::all_of(sends, has_first_size))
     return {.kind = Kind::rendezvous, .bytes = sends.front().says.bytes};
-  // Another thread may receive the message just now, and its send may be over.
+  // Another thread may be receiving the message at this moment, and its send may be over.
   if (switches.threads) return {.kind = Kind::unclear};
   const auto oldest = oldest_unmatched(sender, comm->key, tag);
   if (!oldest) return {};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Posted sends to this rank whose headers no receive has matched.
 //
-// Any thread. Exact where one thread at a time is in calls of ours.
+// Any thread. The results are exact only if one thread at a time is in intercepted calls.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@
 
 namespace mh::mpi::rndv {
 
-// The oldest posted send that is not matched, with that communicator's key and that tag.
+// The oldest posted send of `sender` to this rank that no receive has matched, with this
+// communicator's key and tag.
 std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
                                            int tag);
 
-// The message on `comm` that the status of a probe tells of.
+// Finds out what message on `comm` a probe has reported as `status`.
 struct ProbeFinding {
   enum class Kind : std::uint8_t { as_reported, rendezvous, unclear } kind = Kind::as_reported;
   std::uint64_t bytes = 0;  // of a rendezvous message

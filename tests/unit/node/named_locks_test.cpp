@@ -34,7 +34,7 @@ class NamedLocksTest : public testing::Test {
 
   void count(std::uint64_t times) const {
     for (std::uint64_t i = 0; i < times; ++i) {
-      NamedLock& lock = *shared.locks.find(kName);
+      NamedLock& lock = *shared.locks.find_or_take(kName);
       if (!lock.lock_soon()) lock.lock();
       ++shared.count;
       lock.unlock();
@@ -48,13 +48,13 @@ class NamedLocksTest : public testing::Test {
 TEST_F(NamedLocksTest, a_name_has_one_lock_and_another_name_another) {
   std::set<NamedLock*> all;
   for (std::uint64_t name = 1; name <= NamedLocks::kMost; ++name) {
-    NamedLock* const lock = shared.locks.find(name * kName);
+    NamedLock* const lock = shared.locks.find_or_take(name * kName);
     ASSERT_NE(lock, nullptr);
-    EXPECT_EQ(shared.locks.find(name * kName), lock);
+    EXPECT_EQ(shared.locks.find_or_take(name * kName), lock);
     all.insert(lock);
   }
   EXPECT_EQ(all.size(), NamedLocks::kMost);
-  EXPECT_EQ(shared.locks.find(77), nullptr) << "all are in use";
+  EXPECT_EQ(shared.locks.find_or_take(77), nullptr) << "all are in use";
 }
 
 TEST_F(NamedLocksTest, threads_of_two_processes_exclude_each_other) {
@@ -75,16 +75,16 @@ TEST_F(NamedLocksTest, a_process_that_dies_with_a_lock_passes_it_on) {
   for (const int signal : {SIGKILL, SIGTERM}) {
     shared.held.store(0);
     test::Child holder([&] {
-      shared.locks.find(kName)->lock();
+      shared.locks.find_or_take(kName)->lock();
       shared.held.store(1);
       for (;;) ::pause();
       return 0;
     });
     while (shared.held.load() == 0) ::usleep(100);
-    EXPECT_FALSE(shared.locks.find(kName)->lock_soon());
+    EXPECT_FALSE(shared.locks.find_or_take(kName)->lock_soon());
     holder.kill(signal);
-    shared.locks.find(kName)->lock();
-    shared.locks.find(kName)->unlock();
+    shared.locks.find_or_take(kName)->lock();
+    shared.locks.find_or_take(kName)->unlock();
     EXPECT_EQ(holder.wait(), -signal);
   }
   test::Child next([&] {
@@ -99,7 +99,7 @@ TEST_F(NamedLocksTest, a_process_that_dies_with_a_lock_passes_it_on) {
 class NamedLocksUnsanitized : public NamedLocksTest {};
 
 TEST_F(NamedLocksUnsanitized, a_thread_without_the_lock_cannot_release_it) {
-  NamedLock& lock = *shared.locks.find(kName);
+  NamedLock& lock = *shared.locks.find_or_take(kName);
   lock.lock();
   std::thread([&] { lock.unlock(); }).join();
   std::thread([&] { EXPECT_FALSE(lock.lock_soon()); }).join();
