@@ -213,66 +213,57 @@ void release(Win& win, std::uint32_t target, Epochs::LockState how) {
   win.window.control().part(target).lock.leave(mode);
 }
 
-CallResult lock(int type, int rank, int assert, Win& win) {
-  const bool exclusive = type == MPI_LOCK_EXCLUSIVE;
-  if (!exclusive && type != MPI_LOCK_SHARED) return std::nullopt;
-  if (rank == MPI_PROC_NULL) return kProcNull;
-  if (!is_rank(win, rank)) return std::nullopt;
-  const auto target = static_cast<std::uint32_t>(rank);
+// Locks one target, or all ranks of the window.
+int begin_lock(LockMode mode, int assert, Win& win, Target only) {
   const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
-  const Epochs::LockState how = !checked    ? Epochs::LockState::unchecked
-                                : exclusive ? Epochs::LockState::exclusive
-                                            : Epochs::LockState::shared;
+  const Epochs::LockState how = !checked                      ? Epochs::LockState::unchecked
+                                : mode == LockMode::exclusive ? Epochs::LockState::exclusive
+                                                              : Epochs::LockState::shared;
   {
     const ThreadLock hold(win.mutex);
-    if (!win.window.epochs().lock(target, how)) return refused(win);
+    Epochs& epochs = win.window.epochs();
+    if (!(only ? epochs.lock(*only, how) : epochs.lock_all(how))) return refused(win);
   }
-  if (checked) acquire(win, target, exclusive ? LockMode::exclusive : LockMode::shared);
+  const std::uint32_t end = only ? *only + 1 : win.ranks();
+  for (std::uint32_t target = only.value_or(0); checked && target < end; ++target)
+    acquire(win, target, mode);
   return MPI_SUCCESS;
+}
+
+CallResult lock(int type, int rank, int assert, Win& win) {
+  if (type != MPI_LOCK_EXCLUSIVE && type != MPI_LOCK_SHARED) return std::nullopt;
+  if (rank == MPI_PROC_NULL) return kProcNull;
+  if (!is_rank(win, rank)) return std::nullopt;
+  const LockMode mode = type == MPI_LOCK_EXCLUSIVE ? LockMode::exclusive : LockMode::shared;
+  return begin_lock(mode, assert, win, static_cast<std::uint32_t>(rank));
+}
+
+int lock_all(int assert, Win& win) {
+  return begin_lock(LockMode::shared, assert, win, std::nullopt);
+}
+
+// Ends the lock of one target, or of all ranks of the window.
+int end_lock(Win& win, Target only) {
+  Epochs::LockState how{};
+  {
+    const ThreadLock hold(win.mutex);
+    how = only ? win.window.epochs().unlock(*only) : win.window.epochs().unlock_all();
+  }
+  if (how == Epochs::LockState::none) return refused(win);
+  const bool fine = rma::complete_deferred(win, only);
+  const std::uint32_t end = only ? *only + 1 : win.ranks();
+  for (std::uint32_t target = only.value_or(0); target < end; ++target) release(win, target, how);
+  rma::progress_sometimes();
+  return epoch_result(win, complete_remote(win, only, Flushed::at_target) && fine);
 }
 
 CallResult unlock(int rank, Win& win) {
   if (rank == MPI_PROC_NULL) return kProcNull;
   if (!is_rank(win, rank)) return std::nullopt;
-  const auto target = static_cast<std::uint32_t>(rank);
-  Epochs::LockState how{};
-  {
-    const ThreadLock hold(win.mutex);
-    how = win.window.epochs().unlock(target);
-  }
-  if (how == Epochs::LockState::none) return refused(win);
-  const bool fine = rma::complete_deferred(win, target);
-  release(win, target, how);
-  rma::progress_sometimes();
-  return epoch_result(win, complete_remote(win, target, Flushed::at_target) && fine);
+  return end_lock(win, static_cast<std::uint32_t>(rank));
 }
 
-int lock_all(int assert, Win& win) {
-  const bool checked = (assert& MPI_MODE_NOCHECK) == 0;
-  {
-    const ThreadLock hold(win.mutex);
-    const Epochs::LockState how =
-        checked ? Epochs::LockState::shared : Epochs::LockState::unchecked;
-    if (!win.window.epochs().lock_all(how)) return refused(win);
-  }
-  for (std::uint32_t target = 0; checked && target < win.ranks(); ++target) {
-    acquire(win, target, LockMode::shared);
-  }
-  return MPI_SUCCESS;
-}
-
-int unlock_all(Win& win) {
-  Epochs::LockState how{};
-  {
-    const ThreadLock hold(win.mutex);
-    how = win.window.epochs().unlock_all();
-  }
-  if (how == Epochs::LockState::none) return refused(win);
-  const bool fine = rma::complete_deferred(win);
-  for (std::uint32_t target = 0; target < win.ranks(); ++target) release(win, target, how);
-  rma::progress_sometimes();
-  return epoch_result(win, complete_remote(win, std::nullopt, Flushed::at_target) && fine);
-}
+int unlock_all(Win& win) { return end_lock(win, std::nullopt); }
 
 // Completes the operations to `target`. On the own node only deferred operations are under way.
 // Also makes progress, which a program that waits in a loop of flushes may need.

@@ -43,13 +43,8 @@ bool spans_nodes(MPI_Comm handle) {
 // requests of other nodes sooner than the serving thread does (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
-  int code = next.Ibarrier(comm, &request);
-  wait::until([&] {
-    int flag = 0;
-    if (code == MPI_SUCCESS) code = real.Test(&request, &flag, MPI_STATUS_IGNORE);
-    return code != MPI_SUCCESS || flag != 0;
-  });
-  return code;
+  const int code = next.Ibarrier(comm, &request);
+  return code == MPI_SUCCESS ? wait_request(&request, MPI_STATUS_IGNORE) : code;
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
   // A receive shorter than an RTS header is truncated, and no other receive reads the message.
-  if (code == MPI_SUCCESS && held.header && !request.buffer) rndv::discard_message(*held.header);
+  if (code == MPI_SUCCESS && held.send && !request.buffer) rndv::discard_message(*held.send);
   return code;
 }
 

@@ -49,6 +49,37 @@ OutgoingMessage message_of(SendMode mode, const void* buffer, Count count,
           .synchronous = mode == SendMode::synchronous};
 }
 
+// Reserves a slot or an internode send for the message. False if the library has to send it.
+// `has_request`: the program gets a request, which a FIN message completes.
+bool reserve(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info,
+             bool has_request, SendRequest& send) {
+  message.pattern = send.pattern;
+  rndv::note_rts_sized_send(message.bytes, message.dest, message.tag, message.comm);
+  if (rndv::choose_rendezvous(message, type, info))
+    send.slot = rndv::post_send(message, has_request ? p2p::SendTable::kOwnTag : p2p::kNoFin);
+  if (!send.slot && !message.synchronous) {
+    const int fin_tag = has_request ? internode::kOwnFin : internode::kNoFin;
+    send.internode_id = internode::reserve_send(message, type, info, fin_tag);
+  }
+  return send.slot || send.internode_id;
+}
+
+int start_reserved(const SendRequest& send, const OutgoingMessage& message) {
+  return send.slot ? rndv::send_rts(*send.slot, message)
+                   : internode::start_send(*send.internode_id, message);
+}
+
+// Starts a reserved send whose request, the program's, is the receive of the FIN. That receive is
+// started before the RTS header is sent, so that the FIN is never unexpected.
+int start_with_fin(const SendRequest& send, const OutgoingMessage& message, MPI_Request* request) {
+  int code = send.slot ? rndv::receive_fin(*send.slot, request)
+                       : internode::receive_fin(*send.internode_id, request);
+  if (code != MPI_SUCCESS) return code;
+  code = start_reserved(send, message);
+  if (code != MPI_SUCCESS) drop_receive(*request);
+  return code;
+}
+
 }  // namespace
 
 template <class Count>
@@ -56,16 +87,7 @@ int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type
                MPI_Comm comm, SendRequest& send) {
   const datatypes::Info info = datatypes::info(type);
   OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
-  message.pattern = send.pattern;
-  if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
-  if (message.bytes >= config.least_threshold && rndv::choose_rendezvous(message, type, info)) {
-    send.slot = rndv::post_send(message, p2p::kNoFin);
-    if (send.slot) return rndv::send_rts(*send.slot, message);
-  }
-  if (mode != SendMode::synchronous) {
-    send.internode_id = internode::reserve_send(message, type, info);
-    if (send.internode_id) return internode::start_send(*send.internode_id, message);
-  }
+  if (reserve(message, type, info, false, send)) return start_reserved(send, message);
   return start_now(mode, buffer, count, type, dest, tag, comm, &send.request);
 }
 
@@ -92,7 +114,7 @@ template <class Count>
   const std::uint64_t bytes = message_bytes(count, datatypes::info(type));
   const bool never_waits = bytes < kNeverWaits && mode != SendMode::synchronous;
   if (never_waits || (is_short(bytes) && may_wait_in_library())) {
-    if (bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
+    rndv::note_rts_sized_send(bytes, dest, tag, comm);
     return send_now(mode, buffer, count, type, dest, tag, comm);
   }
   SendRequest send;
@@ -110,40 +132,14 @@ int send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int 
                     : send_any(mode, buffer, count, type, dest, tag, comm);
 }
 
-// Starts a rendezvous send, whose request is the receive of the FIN. That receive is started before
-// the RTS header is sent, so that the FIN is never unexpected.
-int start_rendezvous(rndv::Slot slot, const OutgoingMessage& message, MPI_Request* request) {
-  int code = rndv::receive_fin(slot, request);
-  if (code != MPI_SUCCESS) return code;
-  code = rndv::send_rts(slot, message);
-  if (code != MPI_SUCCESS) drop_receive(*request);
-  return code;
-}
-
-int start_internode(internode::SendId id, const OutgoingMessage& message, MPI_Request* request) {
-  int code = internode::receive_fin(id, request);
-  if (code != MPI_SUCCESS) return code;
-  code = internode::start_send(id, message);
-  if (code != MPI_SUCCESS) drop_receive(*request);
-  return code;
-}
-
 template <class Count>
 [[gnu::noinline]] int start_any_send(SendMode mode, const void* buffer, Count count,
                                      MPI_Datatype type, int dest, int tag, MPI_Comm comm,
                                      MPI_Request* request) {
   const datatypes::Info info = datatypes::info(type);
   OutgoingMessage message = message_of(mode, buffer, count, info, dest, tag, comm);
-  message.pattern = SendPattern::nonblocking;
-  if (message.bytes == p2p::kRtsBytes) rndv::note_rts_sized_send(dest, tag, comm);
-  if (message.bytes >= config.least_threshold && rndv::choose_rendezvous(message, type, info)) {
-    if (const auto slot = rndv::post_send(message, p2p::SendTable::kOwnTag))
-      return start_rendezvous(*slot, message, request);
-  }
-  if (mode != SendMode::synchronous) {
-    if (const auto id = internode::reserve_send(message, type, info, internode::kOwnFin))
-      return start_internode(*id, message, request);
-  }
+  SendRequest send{.pattern = SendPattern::nonblocking};
+  if (reserve(message, type, info, true, send)) return start_with_fin(send, message, request);
   return start_now(mode, buffer, count, type, dest, tag, comm, request);
 }
 

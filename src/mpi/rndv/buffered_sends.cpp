@@ -39,11 +39,6 @@ void update_count() {
                          std::memory_order_relaxed);
 }
 
-bool has_envelope(const PostedSend& send, std::uint32_t sender, std::uint64_t communicator,
-                  int tag) {
-  return send.sender == sender && send.says.communicator == communicator && send.says.tag == tag;
-}
-
 std::uint64_t bytes_buffered() {
   const std::lock_guard<std::mutex> hold(g_buffered.mutex);
   std::uint64_t bytes = 0;
@@ -105,47 +100,34 @@ void buffer_overdue_sends() {
   }
 }
 
-bool may_be_buffered(std::uint32_t sender, std::uint64_t communicator, int tag) {
-  return oldest_buffered(sender, communicator, tag).has_value();
-}
-
-std::optional<Delivery> deliver_buffered(const p2p::RtsHeader& header,
-                                         const ReceiveBuffer& buffer) {
+std::optional<Delivery> deliver_buffered(const PostedSend& send, const ReceiveBuffer& buffer) {
   if (g_buffered.count.load(std::memory_order_relaxed) == 0) return std::nullopt;
   std::unique_ptr<std::byte[]> data;
   {
     const std::lock_guard<std::mutex> hold(g_buffered.mutex);
-    const auto at = std::ranges::find(g_buffered.sends, send_of(header), &BufferedSend::send);
+    const auto at = std::ranges::find(g_buffered.sends, send, &BufferedSend::send);
     if (at == g_buffered.sends.end()) return std::nullopt;
     data = std::move(at->data);
     g_buffered.sends.erase(at);
     update_count();
   }
-  const std::uint64_t bytes = std::min(header.bytes, buffer.capacity);
-  unpack_to(buffer, data.get(), bytes);
-  return Delivery{.bytes = bytes,
-                  .code = header.bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+  const Delivery delivery = delivery_of(send.says.bytes, buffer);
+  unpack_to(buffer, data.get(), delivery.bytes);
+  return delivery;
 }
 
-std::optional<p2p::RtsHeader> oldest_buffered(std::uint32_t sender, std::uint64_t communicator,
-                                              int tag) {
+std::optional<PostedSend> oldest_buffered(const SendEnvelope& envelope) {
   if (g_buffered.count.load(std::memory_order_relaxed) == 0) return std::nullopt;
   const std::lock_guard<std::mutex> hold(g_buffered.mutex);
   for (const BufferedSend& one : g_buffered.sends) {
-    if (!has_envelope(one.send, sender, communicator, tag)) continue;
-    return p2p::RtsHeader{.key = {config.key[0], config.key[1]},
-                          .sender = sender,
-                          .slot = one.send.slot,
-                          .bytes = one.send.says.bytes,
-                          .generation = one.send.says.generation};
+    if (one.send.has(envelope)) return one.send;
   }
   return std::nullopt;
 }
 
-void discard_message(const p2p::RtsHeader& header) {
-  const PostedSend send = send_of(header);
+void discard_message(const PostedSend& send) {
   p2p::SendSlot& slot = send.table_slot();
-  if (slot.take(header.generation)) release_sender(slot, header.sender);
+  if (slot.take(send.says.generation)) release_sender(slot, send.sender);
   const std::lock_guard<std::mutex> hold(g_buffered.mutex);
   std::erase_if(g_buffered.sends, [&](const BufferedSend& one) { return one.send == send; });
   update_count();

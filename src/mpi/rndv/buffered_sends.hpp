@@ -35,18 +35,14 @@ void end_rendezvous_after_truncation();
 void buffer_overdue_sends();
 void start_to_buffer_overdue_sends();
 
-// True if a message with this envelope is buffered: a probe may then see its RTS header.
-bool may_be_buffered(std::uint32_t sender, std::uint64_t communicator, int tag);
+// Copies the buffered message of this send to `buffer`, and frees the copy. Nothing if the message
+// is not buffered.
+std::optional<Delivery> deliver_buffered(const PostedSend& send, const ReceiveBuffer& buffer);
 
-// Copies the buffered message of this header to `buffer`, and frees the copy. Nothing if the
-// message is not buffered.
-std::optional<Delivery> deliver_buffered(const p2p::RtsHeader& header, const ReceiveBuffer& buffer);
-
-// The header of the oldest buffered message with this envelope.
-std::optional<p2p::RtsHeader> oldest_buffered(std::uint32_t sender, std::uint64_t communicator,
-                                              int tag);
+// The send of the oldest buffered message with this envelope.
+std::optional<PostedSend> oldest_buffered(const SendEnvelope& envelope);
 
 // Releases the sender of a message that no receive will read, and frees the message's copy.
-void discard_message(const p2p::RtsHeader& header);
+void discard_message(const PostedSend& send);
 
 }  // namespace mh::mpi::rndv

@@ -74,11 +74,7 @@ int receive_by_library(const TakenMessage& message) {
     MPI_Request request = MPI_REQUEST_NULL;
     int code = real.Irecv(into, static_cast<int>(piece), MPI_BYTE, static_cast<int>(message.sender),
                           tags::kResends[message.slot], config.node_comm, &request);
-    int flag = code == MPI_SUCCESS ? 0 : 1;
-    wait::until([&] {
-      if (flag == 0) code = real.Test(&request, &flag, MPI_STATUS_IGNORE);
-      return code != MPI_SUCCESS || flag != 0;
-    });
+    if (code == MPI_SUCCESS) code = wait_request(&request, MPI_STATUS_IGNORE);
     if (code != MPI_SUCCESS) return code;
     if (!straight && offset < message.bytes) {
       p2p::unpack(to, {offset, std::min(offset + piece, message.bytes)}, buffer->data());

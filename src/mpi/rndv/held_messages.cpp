@@ -131,7 +131,7 @@ void renew(HeldMessage& held) {
   p2p::RtsHeader header;
   std::memcpy(&header, content.data(), sizeof header);
   set_bytes(&held.status, header.bytes);
-  if (header.from_world == 0) held.header = header;
+  if (header.from_world == 0) held.send = send_of(header);
 }
 
 HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
@@ -139,7 +139,7 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
                    .message = message,
                    .status = status,
                    .is_renewed = false,
-                   .header = {}};
+                   .send = {}};
   if (has_rts_size(status)) renew(held);
   return held;
 }
@@ -239,10 +239,10 @@ std::vector<PostedSend> held_sends() {
   std::vector<PostedSend> found;
   const std::lock_guard<std::mutex> lock(g_messages.mutex);
   for (const HeldMessage& held : g_messages.probed) {
-    if (held.header) found.push_back(send_of(*held.header));
+    if (held.send) found.push_back(*held.send);
   }
   for (const auto& [bits, held] : g_messages.by_handle) {
-    if (held.header) found.push_back(send_of(*held.header));
+    if (held.send) found.push_back(*held.send);
   }
   return found;
 }

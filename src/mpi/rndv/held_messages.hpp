@@ -20,11 +20,9 @@
 #include "mpi/compat/message.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/next.hpp"
-#include "p2p/rts_header.hpp"
+#include "mpi/rndv/posted_sends.hpp"
 
 namespace mh::mpi::rndv {
-
-struct PostedSend;
 
 // The number of messages held by MPI_Probe and MPI_Iprobe on all communicators, plus 1 once several
 // threads may probe. 0 in nearly every program. relaxed: a hint, which every receive reads.
@@ -50,9 +48,9 @@ void note_probe();
 struct HeldMessage {
   std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
   MPI_Message message;
-  MPI_Status status;                     // of the message that the program is sent
-  bool is_renewed;                       // `message` is on this rank's private communicator
-  std::optional<p2p::RtsHeader> header;  // if the message is a rendezvous message of this node
+  MPI_Status status;               // of the message that the program is sent
+  bool is_renewed;                 // `message` is on this rank's private communicator
+  std::optional<PostedSend> send;  // of a rendezvous message of this node
 
   [[nodiscard]] MessageEnvelope envelope() const {
     return {.source = status.MPI_SOURCE, .tag = status.MPI_TAG};

@@ -70,9 +70,10 @@ std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer) {
   return is_whole ? std::optional(header) : std::nullopt;
 }
 
-std::vector<PostedSend> posted_sends(std::uint32_t sender) {
+std::vector<PostedSend> posted_sends(const SendEnvelope& envelope) {
   std::vector<PostedSend> found;
-  add_posted(sender, found);
+  add_posted(envelope.sender, found);
+  std::erase_if(found, [&](const PostedSend& send) { return !send.has(envelope); });
   return found;
 }
 
@@ -84,7 +85,8 @@ std::vector<PostedSend> posted_sends() {
   return found;
 }
 
-bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag) {
+bool any_held_by_sender(const SendEnvelope& envelope) {
+  const auto& [sender, communicator, tag] = envelope;
   for (const p2p::SendSlot& slot : services.area(sender).send_table.slots) {
     if (slot.state() != p2p::SlotState::taken) continue;
     const auto says = slot.says(slot.generation());
@@ -104,8 +106,8 @@ bool may_be_unexpected(const PostedSend& send) {
   return code != MPI_SUCCESS || flag != 0;
 }
 
-void note_rts_sized_send(int dest, int tag, MPI_Comm handle) {
-  if (!config.rendezvous) return;
+void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm handle) {
+  if (bytes != p2p::kRtsBytes || !config.rendezvous) return;
   const Comm* comm = comms::find(handle);
   const std::int32_t receiver = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
   if (receiver < 0) return;
@@ -117,9 +119,9 @@ void note_rts_sized_send(int dest, int tag, MPI_Comm handle) {
   }
 }
 
-bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int tag) {
-  const std::atomic<std::uint64_t>& noted = services.area(sender).rts_sized_sends[config.me];
-  return (noted.load(std::memory_order_relaxed) & bit_of(communicator, tag)) != 0;
+bool may_send_rts_sized(const SendEnvelope& envelope) {
+  const auto& noted = services.area(envelope.sender).rts_sized_sends[config.me];
+  return (noted.load(std::memory_order_relaxed) & bit_of(envelope.communicator, envelope.tag)) != 0;
 }
 
 bool has_rts_size(const MPI_Status& status) {

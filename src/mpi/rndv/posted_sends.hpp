@@ -17,6 +17,13 @@
 
 namespace mh::mpi::rndv {
 
+// The envelope of sends from another rank of the node to this rank.
+struct SendEnvelope {
+  std::uint32_t sender;        // rank on the node
+  std::uint64_t communicator;  // its key
+  int tag;
+};
+
 // A send in a slot of a rank's send table. Later sends may use the same slot.
 struct PostedSend {
   std::uint32_t sender;  // rank on the node
@@ -25,6 +32,10 @@ struct PostedSend {
 
   [[nodiscard]] p2p::SendSlot& table_slot() const {
     return services.area(sender).send_table.slots[slot];
+  }
+  [[nodiscard]] bool has(const SendEnvelope& envelope) const {
+    return sender == envelope.sender && says.communicator == envelope.communicator &&
+           says.tag == envelope.tag;
   }
   bool operator==(const PostedSend& other) const {
     return sender == other.sender && slot == other.slot && says.generation == other.says.generation;
@@ -39,12 +50,12 @@ p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 // and its sender may be writing the message over the header.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
-// Posted sends to this rank, of all senders or of one.
+// Posted sends to this rank: all, or those with this envelope.
 std::vector<PostedSend> posted_sends();
-std::vector<PostedSend> posted_sends(std::uint32_t sender);
-// True if a sender has taken its own send with this communicator's key and tag to push the message,
-// and may give the send back.
-bool any_held_by_sender(std::uint32_t sender, std::uint64_t communicator, int tag);
+std::vector<PostedSend> posted_sends(const SendEnvelope& envelope);
+// True if a sender has taken its own send with this envelope to push the message, and may give the
+// send back.
+bool any_held_by_sender(const SendEnvelope& envelope);
 
 // True if the library may have an unexpected message with the envelope of this send.
 bool may_be_unexpected(const PostedSend& send);
@@ -58,9 +69,14 @@ constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
 // ---- Messages of the program that are just as long as an RTS header
 
 // Before a rank sends a message of kRtsBytes, it notes the message's communicator and tag where the
-// receiver can read them. Where no such note is, every message of this size is an RTS header.
-void note_rts_sized_send(int dest, int tag, MPI_Comm comm);
-bool may_send_rts_sized(std::uint32_t sender, std::uint64_t communicator, int tag);
+// receiver can read them. Where no such note is, every message of this size is an RTS header. Does
+// nothing for a message of another size.
+void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm comm);
+template <class Count>
+void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
+  note_rts_sized_send(message_bytes(count, datatypes::info(type)), dest, tag, comm);
+}
+bool may_send_rts_sized(const SendEnvelope& envelope);
 
 // True if the status reports a message as long as an RTS header.
 bool has_rts_size(const MPI_Status& status);

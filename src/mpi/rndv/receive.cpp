@@ -27,11 +27,6 @@ namespace {
 constexpr Delivery kLost{.bytes = 0, .code = MPI_ERR_INTERN};
 constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
 
-Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
-  return {.bytes = std::min(bytes, buffer.capacity),
-          .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
-}
-
 // The destination of a copy: the receive buffer, or packed memory if only the library can unpack.
 class CopyTarget {
  public:
@@ -119,18 +114,18 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
 }
 
 // Copies the message of a send that this rank has taken, and releases the sender.
-Delivery receive_taken(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
-  const Delivery delivery = delivery_of(header.bytes, buffer);
+Delivery receive_taken(const PostedSend& send, const ReceiveBuffer& buffer) {
+  const Delivery delivery = delivery_of(send.says.bytes, buffer);
   const CopyTarget target(buffer, delivery.bytes);
   int code = MPI_SUCCESS;
   if (!target.lacks_memory()) {
-    code = copy_taken({.sender = header.sender,
-                       .slot = header.slot,
+    code = copy_taken({.sender = send.sender,
+                       .slot = send.slot,
                        .to = target.end(),
                        .bytes = delivery.bytes,
                        .order = buffer.comm->order});
   }
-  release_sender(slot_of(header), header.sender);
+  release_sender(send.table_slot(), send.sender);
   target.unpack();
   if (code != MPI_SUCCESS) return {.bytes = 0, .code = code};
   return target.lacks_memory() ? kNoMemory : delivery;
@@ -158,13 +153,12 @@ std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
 
 // The oldest unmatched send with this envelope. Waits while its sender has taken the send to push
 // it, at most tuning::kSettleNs.
-std::optional<PostedSend> await_unmatched(std::uint32_t sender, std::uint64_t communicator,
-                                          int tag) {
+std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   std::optional<PostedSend> send;
   wait::until([&] {
-    send = oldest_unmatched(sender, communicator, tag);
-    return send || ticks() > end || !any_held_by_sender(sender, communicator, tag);
+    send = oldest_unmatched(envelope);
+    return send || ticks() > end || !any_held_by_sender(envelope);
   });
   return send;
 }
@@ -177,16 +171,17 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                                              const std::optional<p2p::RtsHeader>& header) {
   const ReceiveBuffer& buffer = request.buffer;
   if (header) {
-    if (const auto delivery = deliver_buffered(*header, buffer)) return delivery;
+    if (const auto delivery = deliver_buffered(send_of(*header), buffer)) return delivery;
   }
   const std::int32_t there = buffer.comm->on_node(envelope.source);
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return lose(header, buffer);
-  const auto sender = static_cast<std::uint32_t>(there);
-  const std::uint64_t key = buffer.comm->key;
-  const bool may_be_ordinary = may_send_rts_sized(sender, key, envelope.tag);
-  if (const auto lost = oldest_buffered(sender, key, envelope.tag); lost && !may_be_ordinary)
+  const SendEnvelope sought{.sender = static_cast<std::uint32_t>(there),
+                            .communicator = buffer.comm->key,
+                            .tag = envelope.tag};
+  const bool may_be_ordinary = may_send_rts_sized(sought);
+  if (const auto lost = oldest_buffered(sought); lost && !may_be_ordinary)
     return deliver_buffered(*lost, buffer);
-  const auto send = await_unmatched(sender, key, envelope.tag);
+  const auto send = await_unmatched(sought);
   if (!send) return lose(header, buffer);
   if (may_be_ordinary) {
     // Either an ordinary message has come, or the header of `send` was overwritten and no receive
@@ -196,12 +191,7 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   }
   comms::end_rendezvous();
   if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
-  return receive_taken({.key = {},
-                        .sender = sender,
-                        .slot = send->slot,
-                        .bytes = send->says.bytes,
-                        .generation = send->says.generation},
-                       buffer);
+  return receive_taken(*send, buffer);
 }
 
 // Receives the rest of a message from another node that has begun to arrive.
@@ -231,7 +221,7 @@ std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status*
     p2p::SendSlot* send = is_open ? &slot_of(*header) : nullptr;
     switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
       case p2p::Mover::receiver:
-        return receive_taken(*header, buffer);
+        return receive_taken(send_of(*header), buffer);
       case p2p::Mover::sender:
         if (await_push(*request.posted))
           return delivery_of(request.posted->bytes.load(std::memory_order_relaxed), buffer);
@@ -239,7 +229,7 @@ std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status*
       case p2p::Mover::nobody:
         if (status != nullptr)
           return fetch_without_header(request, envelope_of(request, status), header);
-        return header ? deliver_buffered(*header, buffer) : std::nullopt;
+        return header ? deliver_buffered(send_of(*header), buffer) : std::nullopt;
       case p2p::Mover::unsettled:
         break;
     }

@@ -15,6 +15,7 @@
 // intercepted, the entry stays until the library reuses the handle.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -40,6 +41,11 @@ struct Delivery {
   // there was no memory to unpack it; MPI_ERR_INTERN if the message is lost.
   int code;
 };
+// The delivery of a message of this length to the buffer.
+inline Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
+  return {.bytes = std::min(bytes, buffer.capacity),
+          .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+}
 
 // A message from another node that is arriving.
 struct IncomingMessage {

@@ -54,14 +54,6 @@ bool cancel_send(MPI_Request request);
 // The tag of the FIN that completes this request, if it was the last send with that handle.
 std::optional<int> fin_tag_of(MPI_Request request);
 
-// Records a send of the program whose message is exactly as long as an RTS header: the receiver
-// cannot tell such a message from an RTS header by its size (posted_sends.hpp).
-template <class Count>
-void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
-  if (message_bytes(count, datatypes::info(type)) == p2p::kRtsBytes)
-    note_rts_sized_send(dest, tag, comm);
-}
-
 // Sends the messages that their receivers could not copy by the library. A step of the wait loop.
 void serve_resends();
 

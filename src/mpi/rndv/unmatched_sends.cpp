@@ -25,19 +25,10 @@ std::vector<PostedSend> matched_sends() {
   return found;
 }
 
-std::vector<PostedSend> posted_with(std::uint32_t sender, std::uint64_t communicator, int tag) {
-  auto found = posted_sends(sender);
-  std::erase_if(found, [&](const PostedSend& send) {
-    return send.says.tag != tag || send.says.communicator != communicator;
-  });
-  return found;
-}
-
 }  // namespace
 
-std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
-                                           int tag) {
-  auto found = posted_with(sender, communicator, tag);
+std::optional<PostedSend> oldest_unmatched(const SendEnvelope& envelope) {
+  auto found = posted_sends(envelope);
   if (found.empty()) return std::nullopt;
   const auto matched = matched_sends();
   std::erase_if(found, [&](const PostedSend& send) {
@@ -59,11 +50,13 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
     return {.kind = is_unclear ? Kind::unclear : Kind::as_reported};
   }
   if (there == static_cast<std::int32_t>(config.me)) return {};
-  const auto sender = static_cast<std::uint32_t>(there);
-  const int tag = status.MPI_TAG;
-  if (may_be_buffered(sender, comm->key, tag)) return {.kind = Kind::unclear};
-  const auto sends = posted_with(sender, comm->key, tag);
-  const bool may_be_ordinary = may_send_rts_sized(sender, comm->key, tag);
+  const SendEnvelope envelope{.sender = static_cast<std::uint32_t>(there),
+                              .communicator = comm->key,
+                              .tag = status.MPI_TAG};
+  // The library may still have the RTS header of a buffered message.
+  if (oldest_buffered(envelope)) return {.kind = Kind::unclear};
+  const auto sends = posted_sends(envelope);
+  const bool may_be_ordinary = may_send_rts_sized(envelope);
   const auto has_first_size = [&](const PostedSend& send) {
     return send.says.bytes == sends.front().says.bytes;
   };
@@ -71,7 +64,7 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
     return {.kind = Kind::rendezvous, .bytes = sends.front().says.bytes};
   // Another thread may be receiving the message at this moment, and its send may be over.
   if (switches.threads) return {.kind = Kind::unclear};
-  const auto oldest = oldest_unmatched(sender, comm->key, tag);
+  const auto oldest = oldest_unmatched(envelope);
   if (!oldest) return {};
   // Threads of the sender may send in another order than they post.
   if (oldest->says.ordered == 0 || may_be_ordinary) return {.kind = Kind::unclear};

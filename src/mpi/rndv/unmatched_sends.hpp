@@ -12,10 +12,8 @@
 
 namespace mh::mpi::rndv {
 
-// The oldest posted send of `sender` to this rank that no receive has matched, with this
-// communicator's key and tag.
-std::optional<PostedSend> oldest_unmatched(std::uint32_t sender, std::uint64_t communicator,
-                                           int tag);
+// The oldest posted send with this envelope that no receive has matched.
+std::optional<PostedSend> oldest_unmatched(const SendEnvelope& envelope);
 
 // Finds out what message on `comm` a probe has reported as `status`.
 struct ProbeFinding {
