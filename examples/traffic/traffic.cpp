@@ -48,14 +48,13 @@ bool live(const Traffic& graph, std::size_t number, lci::Communicator& all,
   return true;
 }
 
-bool flow(const Traffic& graph, lci::Communicator& all, std::uint64_t& mine) {
-  auto scheduler = ult::Scheduler::start({.workers = 1});
-  if (!scheduler) return false;
+bool flow(const Traffic& graph, ult::Scheduler& scheduler, lci::Communicator& all,
+          std::uint64_t& mine) {
   std::atomic<bool> stop{false};
-  auto server = scheduler->spawn([&] { lci::serve(all.device(), stop); });
+  auto server = scheduler.spawn([&] { lci::serve(all.device(), stop); });
   std::atomic<std::uint64_t> sum{0};
   std::atomic<bool> well{true};
-  const auto ran = scheduler->run([&] {
+  const auto ran = scheduler.run([&] {
     ult::Group nodes;
     for (std::size_t n = 0; n < graph.nodes().size(); ++n) {
       if (owner(n, all.size()) != all.rank()) continue;
@@ -86,11 +85,13 @@ int main(int argc, char** argv) {
   if (!job) return fail("no job");
   auto device = lci::Device::open(*job);
   if (!device) return fail("no network");
+  auto scheduler = ult::Scheduler::start({.workers = 1});
+  if (!scheduler) return fail("no scheduler");
   auto all = lci::Communicator::open(*device);
   if (!all || !all->barrier()) return fail("no communicator");
   std::uint64_t sum = 0;
   const auto start = std::chrono::steady_clock::now();
-  if (!flow(graph, *all, sum)) return fail("a rank has died");
+  if (!flow(graph, *scheduler, *all, sum)) return fail("a rank has died");
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - start;
   if (!all->all_reduce(std::span(&sum, 1), std::plus<std::uint64_t>{})) return fail("a rank died");
   return traffic::report(*options, graph, all->size(), sum, spent.count(), all->rank() == 0);

@@ -30,9 +30,10 @@ def block(page: str, language: str) -> str:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """The build is quick if ccache knows the sources from another tree."""
+    """The build is not optimized, and quick if ccache knows the sources from another tree."""
     values = dict(os.environ, PATH=f"{MPI}:{os.environ['PATH']}", CMAKE_GENERATOR="Ninja")
-    values.update(CMAKE_BUILD_PARALLEL_LEVEL="2", CCACHE_BASEDIR=str(tree), CCACHE_NOHASHDIR="1")
+    values.update(CMAKE_BUILD_TYPE="Debug", CMAKE_BUILD_PARALLEL_LEVEL="2")
+    values.update(CCACHE_BASEDIR=str(tree), CCACHE_NOHASHDIR="1")
     if shutil.which("ccache"):
         values["CMAKE_CXX_COMPILER_LAUNCHER"] = "ccache"
     return values

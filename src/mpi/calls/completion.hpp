@@ -99,7 +99,7 @@ inline bool may_complete_ours() {
 // chunks of the rank's own messages. True: the caller shall call wait::help_if_polling(), which may
 // help other ranks.
 inline bool note_failed_test() {
-  constexpr std::uint32_t kOwnDuties = 16;
+  constexpr std::uint32_t kOwnDuties = 64;
   static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact
   const std::uint32_t before = polled.load(std::memory_order_relaxed);
   polled.store(before + 1, std::memory_order_relaxed);
