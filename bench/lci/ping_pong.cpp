@@ -9,11 +9,6 @@
 // non-blocking messages of rank 0 and one answer, and the program prints the messages a second.
 // Each task computes for CYCLES before a round. The program starts both processes. At the end rank
 // 0 prints the counters and the retries by reason of its first device.
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -27,6 +22,7 @@
 #include "manyhands/lci.hpp"
 #include "manyhands/ult.hpp"
 #include "players.hpp"
+#include "two_processes.hpp"
 
 namespace {
 
@@ -203,14 +199,7 @@ int main(int argc, char** argv) {
                   static_cast<unsigned>(number(6, 1)),
                   static_cast<std::size_t>(number(7, 1)),
                   static_cast<std::uint64_t>(number(8, 0))};
-  const std::string root = "@mh-lci-ping-pong-" + std::to_string(::getpid());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::exit(live(1, root, game));
-  }
-  const int code = live(0, root, game);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return code != 0 ? code : status;
+  return in_two_processes("mh-lci-ping-pong", [&](int rank, const std::string& root) {
+    return live(rank, root, game);
+  });
 }

@@ -6,13 +6,8 @@
 //
 // A round has WINDOW messages from rank 0 and an answer of the same length. PROVIDER: tcp or shm of
 // libfabric, or node for shared memory. The program starts both processes. Rank 0 prints the rate.
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -22,6 +17,7 @@
 
 #include "manyhands/lci.hpp"
 #include "players.hpp"
+#include "two_processes.hpp"
 
 namespace {
 
@@ -84,7 +80,10 @@ int live(int rank, const std::string& root, const Exchange& exchange) {
   config.node = exchange.provider == "node";
   if (!config.node) config.provider = exchange.provider;
   auto device = lci::Device::open(*job, config);
-  if (!device.ok()) return 3;
+  if (!device.ok()) {
+    std::fprintf(stderr, "no device: %s\n", mh::describe(device.status().code));
+    return 3;
+  }
   auto queue = lci::Queue::open(*device);
   if (!queue.ok()) return 4;
   Peer peer(*device, *queue, exchange.bytes);
@@ -110,14 +109,7 @@ int main(int argc, char** argv) {
   }
   const Exchange exchange{argv[1], std::atoi(argv[2]), static_cast<std::size_t>(std::atol(argv[3])),
                           argc > 4 ? std::atoi(argv[4]) : 1};
-  const std::string root = "@mh-lci-queue-messages-" + std::to_string(::getpid());
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    std::exit(live(1, root, exchange));
-  }
-  const int code = live(0, root, exchange);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return code != 0 ? code : status;
+  return in_two_processes("mh-lci-queue-messages", [&](int rank, const std::string& root) {
+    return live(rank, root, exchange);
+  });
 }

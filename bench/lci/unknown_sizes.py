@@ -89,6 +89,8 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
+    if options.rounds < 1:
+        parser.error("--rounds: at least one")
     if not OURS.exists():
         sys.exit(f"{OURS} is not built: cmake --build build")
     out = Console(width=100)

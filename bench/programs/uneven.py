@@ -168,7 +168,22 @@ def options() -> argparse.Namespace:
     parser.add_argument("--mpi", default="mpich4", help="the MPI build of both (mpich4)")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--json", type=Path, help="file for all times")
-    return parser.parse_args()
+    parsed = parser.parse_args()
+    if not (parsed.minife or parsed.hpccg):
+        parser.error("--minife or --hpccg: nothing to run")
+    if parsed.mpi not in find_builds(ROOT):
+        parser.error(
+            f"--mpi: {parsed.mpi} is not installed; there are {', '.join(find_builds(ROOT))}"
+        )
+    if parsed.rounds < 1:
+        parser.error("--rounds: at least one")
+    for file in (parsed.minife, parsed.hpccg):
+        if file is not None and not file.exists():
+            parser.error(f"{file} does not exist")
+    for library in (FRONT, HEAP):
+        if not library.exists():
+            sys.exit(f"{library} is not built: run make build")
+    return parsed
 
 
 def main() -> None:

@@ -7,9 +7,10 @@ that a helper thread moves on a lent core does not move the rank.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from manyhands.trace.files import Event
+from manyhands.trace.files import Event, RankFile
 from manyhands.trace.timeline import Lane, Segment, merged, segment_of
 
 BORROWED = "on_lent_core"
@@ -31,50 +32,47 @@ class CoreLane(Lane):
         self.present = merged(sorted(self.present, key=lambda each: each.begin), max(1, most // 3))
 
 
-class Cores:
-    """Collects the events of all ranks, one rank after the other."""
+def say_more(cores_of_ranks: Iterable[tuple[str, set[int]]]) -> bool:
+    """Whether the timelines of the cores say more than those of the ranks. They do not if each rank
+    had a core to itself."""
+    seen: set[tuple[str, int]] = set()
+    for host, cpus in cores_of_ranks:
+        own = {(host, cpu) for cpu in cpus}
+        if len(own) > 1 or own & seen:
+            return True
+        seen |= own
+    return False
 
-    def __init__(self) -> None:
-        self._lanes: dict[tuple[str, int], CoreLane] = {}
-        self._ranks: dict[tuple[str, int], set[int]] = {}
-        self._moved = False
-        self._here: CoreLane | None = None
-        self._since = 0.0
 
-    def _lane(self, rank: int, host: str, cpu: int) -> CoreLane:
-        key = (host, cpu)
-        self._ranks.setdefault(key, set()).add(rank)
-        return self._lanes.setdefault(key, CoreLane(host=host, cpu=cpu))
+def lanes_of(files: list[RankFile], most: int) -> list[CoreLane]:
+    """The lanes by host and core, with at most `most` segments together."""
+    lanes: dict[tuple[str, int], CoreLane] = {}
+    for file in files:
+        _add_rank(file, lanes)
+        for lane in lanes.values():  # bounds the memory
+            lane.reduce(most)
+    for lane in lanes.values():
+        lane.reduce(most // len(lanes))
+    return [lane for _, lane in sorted(lanes.items())]
 
-    def begin_rank(self, start: float) -> None:
-        self._here, self._since = None, start
 
-    def add(self, rank: int, host: str, event: Event) -> None:
-        lane = self._lane(rank, host, event.cpu)
-        lane.add(event, rank)
-        if event.kind == BORROWED or lane is self._here:
-            return
-        if self._here is not None:
-            self._leave(rank, event.begin)
-            self._moved = True
-        self._here = lane
+def _add_rank(file: RankFile, lanes: dict[tuple[str, int], CoreLane]) -> None:
+    here: CoreLane | None = None
+    since = last = file.start
 
-    def end_rank(self, rank: int, end: float) -> None:
-        if self._here is not None:
-            self._leave(rank, end)
+    def leave(at: float) -> None:
+        if here is not None:
+            here.present.append(Segment(since, max(at, since), "", rank=file.rank))
 
-    def _leave(self, rank: int, at: float) -> None:
-        assert self._here is not None
-        self._here.present.append(Segment(self._since, max(at, self._since), "", rank=rank))
-        self._since = at
-
-    def lanes(self, most: int) -> list[CoreLane]:
-        """Return the lanes by host and core, with at most `most` segments together. No lane if each
-        rank had a core to itself: the timelines of the ranks then say the same."""
-        shared = any(len(ranks) > 1 for ranks in self._ranks.values())
-        if not (self._moved or shared):
-            return []
-        lanes = [lane for _, lane in sorted(self._lanes.items())]
-        for lane in lanes:
-            lane.reduce(most // len(lanes))
-        return lanes
+    for event in file.events():
+        place = (file.host, event.cpu)
+        lane = lanes.setdefault(place, CoreLane(host=file.host, cpu=event.cpu))
+        lane.add(event, file.rank)
+        last = max(last, event.begin + event.extent)
+        if event.kind == BORROWED or lane is here:
+            continue
+        if here is not None:
+            leave(event.begin)
+            since = event.begin
+        here = lane
+    leave(last if file.end is None else file.end)

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from manyhands.profiling import record
 from manyhands.profiling.record import Profile
-from manyhands.trace.cores import CoreLane, Cores
+from manyhands.trace import cores
+from manyhands.trace.cores import CoreLane
 from manyhands.trace.files import Event, NotATrace, RankFile, Total, open_all
 from manyhands.trace.timeline import CALLS, Lane
 
@@ -178,18 +179,15 @@ def _count(table: dict[str, tuple[int, int]], event: Event) -> None:
     table[event.detail] = (messages + 1, size + event.bytes)
 
 
-def _read_rank(file: RankFile, sums: _Sums, on_cores: Cores, most_segments: int) -> Rank:
+def _read_rank(file: RankFile, sums: _Sums, most_segments: int) -> Rank:
     lane = Lane()
-    cores: set[int] = set()
+    cpus: set[int] = set()
     last = file.start
-    on_cores.begin_rank(file.start)
     for event in file.events():
         sums.add(file.rank, event)
         lane.add(event, file.rank)
-        on_cores.add(file.rank, file.host, event)
-        cores.add(event.cpu)
+        cpus.add(event.cpu)
         last = max(last, event.begin + event.extent)
-    on_cores.end_rank(file.rank, last if file.end is None else file.end)
     lane.reduce(most_segments)
     kinds = ("call brief_calls sent copied left helped lent on_lent_core loop task").split()
     return Rank(
@@ -202,7 +200,7 @@ def _read_rank(file: RankFile, sums: _Sums, on_cores: Cores, most_segments: int)
         lost=file.lost,
         totals={kind: file.total(kind) for kind in kinds},
         lane=lane,
-        cores=cores,
+        cores=cpus,
     )
 
 
@@ -237,9 +235,9 @@ def read(folder: Path, most_segments: int = 100_000) -> Run:
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)
-    sums, on_cores = _Sums(), Cores()
-    most = most_segments // len(files)
-    ranks = [_read_rank(file, sums, on_cores, most) for file in files]
+    sums = _Sums()
+    ranks = [_read_rank(file, sums, most_segments // len(files)) for file in files]
+    by_core = cores.say_more((rank.host, rank.cores) for rank in ranks)
     profile = _profile_of(folder, files)
     return Run(
         folder=folder,
@@ -252,5 +250,5 @@ def read(folder: Path, most_segments: int = 100_000) -> Run:
         late_s=dict(sums.late_s) if profile is None else profile.late_s,
         paths=sums.paths,
         left=sums.left,
-        cores=on_cores.lanes(most_segments // 4),
+        cores=cores.lanes_of(files, most_segments // 4) if by_core else [],
     )
