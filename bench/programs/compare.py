@@ -7,9 +7,13 @@ The arms of a round run one after the other, and each round begins with another 
 
 * *bare* is the program alone.
 * *plain* has a profile and no help: bare against plain shows what the profile costs.
-* *default* has the default settings.
-* *all* has everything that can be switched on.
-* *traced* (with `--traced`) has the default settings and a trace: compare it with *default*.
+* *unprofiled* has the default settings and no profile, as a user's job has.
+* *default* has the default settings and a profile.
+* *all* has everything that can be switched on, and a profile.
+* *traced* (with `--traced`) has a trace as well: compare it with *default*.
+
+The column *beyond* compares *unprofiled* with *bare*, each without its `MPI_Init`: the profiles of
+*default* and *plain* in the same round say how long `MPI_Init` took.
 
 Each arm has to print the same results. A sign test says whether a ratio differs from 1. The command
 needs a quiet machine and build/lib. It names the programs that are not installed.
@@ -45,10 +49,12 @@ FRONT, HEAP = LIBRARIES / "libmanyhands.so", LIBRARIES / "libmanyhands-heap.so"
 ARMS: dict[str, dict[str, str]] = {
     "bare": {},
     "plain": {"LD_PRELOAD": str(FRONT), "MH_ENABLE": "0"},
+    "unprofiled": {"LD_PRELOAD": f"{HEAP}:{FRONT}"},
     "default": {"LD_PRELOAD": f"{HEAP}:{FRONT}"},
     "all": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "on", "MH_OPENMP": "1"},
 }
 TRACED = {"traced": {**ARMS["default"], "MH_TRACE": "trace"}}  # a folder beside the input
+UNPROFILED = ("bare", "unprofiled")
 RANKS = 2
 LIMIT_S = 300
 CERTAIN = 0.05  # of a two-sided sign test
@@ -76,7 +82,7 @@ def run_once(program: Program, mpi: MpiBuild, arm: str) -> Sample:
         program.set_up(folder)
         profile = folder / "mh-profile.json"
         settings = {**ARMS[arm], "OMP_NUM_THREADS": "1"}
-        if arm != "bare":
+        if arm not in UNPROFILED:
             settings["MH_PROFILE"] = str(profile)
         words = [f"{key}={value}" for key, value in settings.items()]
         command = [*mpi.launch(RANKS, Placement.CORES), "env", *words, *program.words]
@@ -95,7 +101,7 @@ def run_once(program: Program, mpi: MpiBuild, arm: str) -> Sample:
         results = program.result_of(folder, done.stdout) if done.returncode == 0 else []
         if not results:
             raise Failed(f"exit code {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}")
-        if arm == "bare":
+        if arm in UNPROFILED:
             return Sample(wall_s, results)
         seen = record.read(profile)
         return Sample(wall_s, results, seen.init_s, seen.mpi_s, seen.transfer_s, seen.waiting_s)
@@ -130,15 +136,27 @@ def median_of(samples: list[Sample], field: str) -> float:
     return statistics.median(getattr(sample, field) for sample in samples)
 
 
+def beyond_init(arms: dict[str, list[Sample]]) -> str:
+    """The wall time of a user's job over that of the program alone, both without `MPI_Init`."""
+
+    def seconds(whole: str, profiled: str) -> list[float]:
+        pairs = zip(arms[whole], arms[profiled], strict=True)
+        return [job.wall_s - (seen.init_s or 0.0) for job, seen in pairs]
+
+    return ratio_text(seconds("unprofiled", "default"), seconds("bare", "plain"))
+
+
 def row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
     def values(arm: str, field: str) -> list[float]:
         return [getattr(sample, field) for sample in arms[arm]]
 
     wall = " ".join(
-        ratio_text(values(arm, "wall_s"), values("bare", "wall_s")) for arm in ("plain", *HELPED)
+        ratio_text(values(arm, "wall_s"), values("bare", "wall_s"))
+        for arm in ("plain", "unprofiled", *HELPED)
     )
     inside = median_of(arms["plain"], "mpi_s") / median_of(arms["plain"], "wall_s")
-    cells = [program.name, f"{median_of(arms['bare'], 'wall_s'):.2f}", wall, f"{100 * inside:.0f}"]
+    alone = f"{median_of(arms['bare'], 'wall_s'):.2f}"
+    cells = [program.name, alone, wall, beyond_init(arms), f"{100 * inside:.0f}"]
     for field in ("mpi_s", "transfer_s", "waiting_s"):
         cells.append(f"{1e3 * median_of(arms['plain'], field):.0f}")
         cells += [ratio_text(values(arm, field), values("plain", field)) for arm in HELPED]
@@ -153,14 +171,15 @@ HELPED = ("default", "all")
 
 def table() -> Table:
     made = Table(
-        title="ratios of medians: default, all; * differs from 1 by a sign test",
+        title="medians of ratios: default, all; * differs from 1 by a sign test",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     made.add_column("program")
     made.add_column("bare s", justify="right")
-    made.add_column("wall: plain, default, all")
+    made.add_column("wall: plain, unprofiled, default, all")
+    made.add_column("beyond", justify="right")
     made.add_column("MPI %", justify="right")
     for name in ("MPI ms", "transfer ms", "waiting ms"):
         made.add_column(name, justify="right")
@@ -199,7 +218,7 @@ def options() -> argparse.Namespace:
     )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--only", metavar="NAME", help="programs whose names contain this")
-    parser.add_argument("--traced", action="store_true", help="a fifth arm, with a trace")
+    parser.add_argument("--traced", action="store_true", help="one more arm, with a trace")
     parser.add_argument("--json", type=Path, help="file for all samples")
     parsed = parser.parse_args()
     if parsed.rounds < 1:
@@ -217,7 +236,7 @@ def main() -> None:
     wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
     if not wanted:
         sys.exit(f"no program is named like '{chosen.only}': {', '.join(p.name for p in PROGRAMS)}")
-    out = Console(width=130)
+    out = Console(width=150)
     builds = find_builds(ROOT)
     shown = table()
     measured: dict[str, dict[str, list[Sample]]] = {}
