@@ -2,6 +2,7 @@
 #include "mpi/collective/pairwise.hpp"
 
 #include <algorithm>
+#include <bitset>
 #include <vector>
 
 #include "mpi/compat/message.hpp"
@@ -33,11 +34,11 @@ class PairwiseRound {
 
   int run() {
     publish();
-    send_messages();
+    if (sends_messages_) send_messages();
     move_own();
     receive_blocks();
     for (MPI_Request& request : messages_) note(await_request(&request, MPI_STATUS_IGNORE));
-    await_readers();
+    if (has_readers_) await_readers();
     return code_ == MPI_SUCCESS ? MPI_SUCCESS : raise(comm_.handle, code_);
   }
 
@@ -46,7 +47,10 @@ class PairwiseRound {
     if (code_ == MPI_SUCCESS) code_ = code;
   }
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
-  [[nodiscard]] int peer(int step) const { return (comm_.rank + step) % comm_.size; }
+  [[nodiscard]] int peer(int step) const {
+    const int rank = comm_.rank + step;  // no division: it takes as long as a short block
+    return rank < comm_.size ? rank : rank - comm_.size;
+  }
   coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
   // A peer's entry for this rank, once the peer has come.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
@@ -74,14 +78,20 @@ class PairwiseRound {
     coll::BlockEntry& own = entry(to);
     own.expected = blocks_.in[to].bytes;
     own.bytes = block.bytes;
-    if (block.bytes == 0 || !is_switched_on()) return;
-    own.place = stage(block);
-    if (own.place != 0) {
-      own.route = coll::Route::staged;
-    } else if (moves_mapped(block)) {
-      own.route = coll::Route::mapped;
-      own.place = reinterpret_cast<std::uint64_t>(block.address);
-    }
+    if (block.bytes == 0) return;
+    const coll::Route route = choose_route(block, own.place);
+    own.route = route;
+    sends_messages_ |= route == coll::Route::library;
+    has_readers_ |= route == coll::Route::mapped;
+  }
+
+  coll::Route choose_route(const TypedBlocks& block, std::uint64_t& place) {
+    if (!is_switched_on()) return coll::Route::library;
+    place = stage(block);
+    if (place != 0) return coll::Route::staged;
+    if (!moves_mapped(block)) return coll::Route::library;
+    place = reinterpret_cast<std::uint64_t>(block.address);
+    return coll::Route::mapped;
   }
 
   // The place of a staged copy; 0 if there is none. Peers that get the same block share the copy.
@@ -128,14 +138,15 @@ class PairwiseRound {
 
   // Blocks that are there come first, so that a late peer delays no other block.
   void receive_blocks() {
-    bool received[coll::kMostMembers] = {};
+    std::bitset<coll::kMostMembers> received;
     for (const bool waits : {false, true}) {
       for (int step = 1; step < comm_.size; ++step) {
         const int from = peer(step);
-        if (received[from] || blocks_.in[from].bytes == 0) continue;
+        const auto at = static_cast<std::size_t>(from);
+        if (received[at] || blocks_.in[from].bytes == 0) continue;
         if (!waits && !round_.has_come(from)) continue;
         receive_from(from);
-        received[from] = true;
+        received[at] = true;
       }
     }
   }
@@ -183,6 +194,9 @@ class PairwiseRound {
   coll::BlockTable table_;
   const TypedBlocks* staged_ = nullptr;  // the last block that was staged, and its place
   std::uint64_t staged_at_ = 0;
+  // Kept here as well as in the table: peers read the table's lines, and a load from them may wait.
+  bool sends_messages_ = false;
+  bool has_readers_ = false;
   std::vector<MPI_Request> messages_;  // under way
   int code_ = MPI_SUCCESS;
 };

@@ -27,33 +27,39 @@ class VectorBlocks {
     extent_ = element_.contiguous ? static_cast<MPI_Count>(element_.bytes) : extent_of(element_);
   }
 
-  [[nodiscard]] TypedBlocks block(int rank) const {
-    const MPI_Count count = args_.counts[rank];
-    auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
-    std::byte* const address = first + args_.displacements[rank] * extent_;
-    if (args_.types != nullptr) return typed_blocks({address, count, args_.types[rank]});
-    TypedBlocks block = element_;
-    block.address = address;
-    block.count = count;
-    block.bytes = element_.bytes * static_cast<std::uint64_t>(count);
-    return block;
-  }
-
   // Writes the blocks of all ranks. False: the library refuses the arguments.
   bool write(TypedBlocks* blocks, int ranks) const {
     if (!args_.counts || !args_.displacements || args_.address == MPI_IN_PLACE) return false;
     if (args_.types == nullptr && !element_.valid) return false;
     for (int rank = 0; rank < ranks; ++rank) {
       if (args_.counts[rank] < 0) return false;
-      const TypedBlocks own = block(rank);
+      TypedBlocks& own = blocks[rank];
+      write_block(rank, own);
       const bool no_address = args_.address == nullptr && own.contiguous && own.bytes != 0;
       if (!own.valid || no_address) return false;
-      blocks[rank] = own;
     }
     return true;
   }
 
  private:
+  // Writes a block of `element_` member by member: a copy of the struct would load several of its
+  // members at once, and so wait for their stores.
+  void write_block(int rank, TypedBlocks& to) const {
+    const MPI_Count count = args_.counts[rank];
+    auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
+    std::byte* const address = first + args_.displacements[rank] * extent_;
+    if (args_.types != nullptr) {
+      to = typed_blocks({address, count, args_.types[rank]});
+      return;
+    }
+    to.address = address;
+    to.count = count;
+    to.type = element_.type;
+    to.bytes = element_.bytes * static_cast<std::uint64_t>(count);
+    to.contiguous = element_.contiguous;
+    to.valid = true;
+  }
+
   const VectorArgs& args_;
   TypedBlocks element_{};
   MPI_Count extent_ = 1;  // bytes of a displacement by one

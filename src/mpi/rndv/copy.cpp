@@ -189,23 +189,19 @@ std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool read
   return std::nullopt;
 }
 
-std::optional<MessagePath> copy_contiguous(const TakenMessage& message) {
-  p2p::SendSlot& send = message.send();
-  const memory::View to = view_of(message.to.base, config.me);
-  if (!copy_in_chunks(to, send.from, message.bytes, message.order, &send)) return std::nullopt;
-  const bool mapped = all_ranks_map(to, message.bytes) && all_ranks_map(send.from, message.bytes);
-  return mapped ? MessagePath::mapped : MessagePath::kernel;
-}
-
 }  // namespace
 
-bool copy_in_chunks(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                    steal::CopyOrder order, p2p::SendSlot* send) {
+std::optional<MessagePath> copy_in_chunks(const memory::View& to, const memory::View& from,
+                                          std::uint64_t bytes, steal::CopyOrder order,
+                                          p2p::SendSlot* send) {
   steal::CopySpec work = work_of(to, from, bytes, order);
   const bool mapped = all_ranks_map(to, bytes) && all_ranks_map(from, bytes);
   if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
-  if (mapped || config.single_copy) return copy_as_job(work, mapped, nullptr, send);
-  return thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
+  const bool copied = mapped || config.single_copy
+                          ? copy_as_job(work, mapped, nullptr, send)
+                          : thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
+  if (!copied) return std::nullopt;
+  return mapped ? MessagePath::mapped : MessagePath::kernel;
 }
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
@@ -218,9 +214,12 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 
 int copy_taken(const TakenMessage& message) {
   const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
-  const bool readable = is_readable(message.send());
-  const auto path = readable && message.to.layout == nullptr ? copy_contiguous(message)
-                                                             : copy_scattered(message, readable);
+  p2p::SendSlot& send = message.send();
+  const bool readable = is_readable(send);
+  const auto path = readable && message.to.layout == nullptr
+                        ? copy_in_chunks(view_of(message.to.base, config.me), send.from,
+                                         message.bytes, message.order, &send)
+                        : copy_scattered(message, readable);
   const int code = path ? MPI_SUCCESS : receive_by_library(message);
   trace_copied(begin, message.bytes, message.sender, path.value_or(MessagePath::library));
   return code;

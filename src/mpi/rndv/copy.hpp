@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "mpi/abi.hpp"
 #include "mpi/job/services.hpp"
@@ -20,10 +21,11 @@ namespace mh::mpi::rndv {
 inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
 
 // Copies contiguous bytes: as a job that the sender of `send` (unless null) and idle ranks help
-// with, or by this rank alone where the kernel does not copy between processes. False if memory
-// could not be read or written.
-bool copy_in_chunks(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                    steal::CopyOrder order, p2p::SendSlot* send);
+// with, or by this rank alone where the kernel does not copy between processes. Returns the path of
+// the bytes, mapped or kernel; nothing if memory could not be read or written.
+std::optional<observe::MessagePath> copy_in_chunks(const memory::View& to, const memory::View& from,
+                                                   std::uint64_t bytes, steal::CopyOrder order,
+                                                   p2p::SendSlot* send);
 
 // A message whose send this rank has taken, and the destination of its first `bytes`.
 struct TakenMessage {
