@@ -11,10 +11,11 @@
 //
 //   R1  All members count the same rounds in the same order. A round is counted only by a call
 //       that every member is bound to make (mpi/collective/direct.hpp).
-//   R2  A board has kSlots slots, used in turn. A member writes the slot of round n after all
-//       members have published round n - kSlots + 1 or a later round. Each of them has then read
-//       everything it needs of round n - kSlots. A root can therefore run kSlots - 1 rounds ahead.
-//   R3  A published record does not change until its slot is written again.
+//   R2  A board has kRecords records and kStaged staged blocks, each used in turn. A member writes
+//       the record of round n after all members have published round n - kRecords + 1 or a later
+//       round. Each of them has then read everything it needs of round n - kRecords. A root can
+//       therefore run kRecords - 1 rounds ahead. The same holds for staged blocks and kStaged.
+//   R3  A published record does not change until its place is written again.
 //   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
 //
 // Threads: one thread at a time in the rounds of a group. Limits: kBoards groups of a node have
@@ -33,7 +34,9 @@
 namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
-inline constexpr std::uint32_t kSlots = 4;
+// With more ranks than cores, a root runs ahead until it gives up its core.
+inline constexpr std::uint32_t kRecords = 32;
+inline constexpr std::uint32_t kStaged = 4;             // few, so that the blocks stay in the cache
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
 inline constexpr std::size_t kTableBytes = 4U << 10U;   // its block table (block_table.hpp)
 inline constexpr std::size_t kInlineBytes = 40;         // of which so many fit into the record
@@ -41,7 +44,7 @@ inline constexpr std::size_t kInlineBytes = 40;         // of which so many fit 
 // The place of a member's data.
 enum class Route : std::uint8_t {
   library,  // the member leaves the collective to the MPI library
-  staged,   // the record, or the slot's staged block
+  staged,   // the record, or a staged block of the board
   mapped,   // the member's own buffers, which all peers map
 };
 
@@ -69,11 +72,11 @@ struct alignas(kCacheLine) RoundRecord {
 static_assert(sizeof(RoundRecord) == kCacheLine);
 
 struct Board {
-  RoundRecord records[kSlots];
+  RoundRecord records[kRecords];
   // The last round whose mapped data the owner needs no more, and has written. release by the
   // owner, acquire in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
-  alignas(kCacheLine) std::byte staged[kSlots][kTableBytes + kStagedBytes];
+  alignas(kCacheLine) std::byte staged[kStaged][kTableBytes + kStagedBytes];
 
   // For a new group, while no member uses the board.
   void reset() {
@@ -93,21 +96,20 @@ class BoardGroup {
   [[nodiscard]] std::uint32_t ranks() const { return static_cast<std::uint32_t>(boards_.size()); }
 
   // Begins the next round. wait(done) returns when done() is true; it is called only if a member is
-  // so late that this rank's slot is still in use (R2).
+  // so late that this rank's record is still in use (R2).
   template <class Wait>
   void begin(Wait&& wait) {
     ++number_;
-    if (number_ < seen_ + kSlots) return;
-    // The latest round that all have reached saves the next looks.
-    for (std::uint64_t round = number_ - 1; round > number_ - kSlots + 1; --round) {
-      if (all_reached(round)) return;
-    }
-    wait([this] { return all_reached(number_ - kSlots + 1); });
+    await_place(kRecords, wait);
   }
 
-  // The place for this rank's `bytes` <= kTableBytes + kStagedBytes, before publish().
-  [[nodiscard]] std::byte* stage(std::uint64_t bytes) {
-    return bytes <= kInlineBytes ? record().inlined : board().staged[slot()];
+  // The place for this rank's `bytes` <= kTableBytes + kStagedBytes, before publish(). `wait`: as
+  // for begin(), if a staged block is still in use.
+  template <class Wait>
+  [[nodiscard]] std::byte* stage(std::uint64_t bytes, Wait&& wait) {
+    if (bytes <= kInlineBytes) return record().inlined;
+    await_place(kStaged, wait);
+    return board().staged[block_of(number_)];
   }
   void publish_staged(std::uint64_t terms, std::uint64_t bytes) {
     record().bytes = bytes;
@@ -130,11 +132,12 @@ class BoardGroup {
     return static_cast<Route>(stamp_of(member, number_) & kRouteMask);
   }
   [[nodiscard]] const RoundRecord& record_of(std::uint32_t member) const {
-    return boards_[member]->records[slot()];
+    return boards_[member]->records[record_at(number_)];
   }
   // Staged data of a member that published Route::staged with `bytes`.
   [[nodiscard]] const std::byte* staged_by(std::uint32_t member, std::uint64_t bytes) const {
-    return bytes <= kInlineBytes ? record_of(member).inlined : boards_[member]->staged[slot()];
+    return bytes <= kInlineBytes ? record_of(member).inlined
+                                 : boards_[member]->staged[block_of(number_)];
   }
 
   // This rank needs nothing more of its peers' mapped buffers in this round, and has written all.
@@ -147,12 +150,21 @@ class BoardGroup {
   static constexpr std::uint64_t kRouteMask = kRouteValues - 1;
 
   static std::uint64_t number_in(std::uint64_t stamp) { return stamp / kRouteValues; }
-  [[nodiscard]] std::uint32_t slot() const { return slot_of(number_); }
-  static std::uint32_t slot_of(std::uint64_t round) {
-    return static_cast<std::uint32_t>(round % kSlots);
-  }
+  static std::size_t record_at(std::uint64_t round) { return round % kRecords; }
+  static std::size_t block_of(std::uint64_t round) { return round % kStaged; }
   Board& board() { return *boards_[me_]; }
-  RoundRecord& record() { return board().records[slot()]; }
+  RoundRecord& record() { return board().records[record_at(number_)]; }
+
+  // Waits until the place of this round, of `places` used in turn, is free (R2).
+  template <class Wait>
+  void await_place(std::uint64_t places, Wait&& wait) {
+    if (number_ < seen_ + places) return;
+    // A later round that all have reached saves looks in the next rounds.
+    for (std::uint64_t ago = 1; ago < places - 1; ago *= 2) {
+      if (all_reached(number_ - ago)) return;
+    }
+    wait([this, places] { return all_reached(number_ - places + 1); });
+  }
 
   void publish(Route route, std::uint64_t terms) {
     record().terms = terms;
@@ -160,7 +172,7 @@ class BoardGroup {
                          std::memory_order_release);
   }
   [[nodiscard]] std::uint64_t stamp_of(std::uint32_t member, std::uint64_t round) const {
-    return boards_[member]->records[slot_of(round)].stamp.load(std::memory_order_acquire);
+    return boards_[member]->records[record_at(round)].stamp.load(std::memory_order_acquire);
   }
   // True if every other member has published `round` or a later round.
   bool all_reached(std::uint64_t round) {

@@ -80,7 +80,7 @@ constexpr std::uint64_t kShape = fingerprint({
 });
 // If this fails, the segment's structures have changed: raise node::kLayout, and write both numbers
 // anew. Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older library.
-static_assert(node::kLayout == 8 && kShape == 6305289602512017313ULL,
+static_assert(node::kLayout == 9 && kShape == 7539305599114137761ULL,
               "raise node::kLayout with the shape");
 
 // ---- Descriptors --------------------------------------------------------------------------------

@@ -67,7 +67,7 @@ class Round {
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
   // Publish this rank's record, with its data staged at stage() or in its own buffers.
-  [[nodiscard]] std::byte* stage() { return boards_.stage(bytes_); }
+  [[nodiscard]] std::byte* stage() { return stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
   // A null pointer: the call has no such buffer. False if a peer does not map the buffers: the
   // round is then left to the library.
@@ -106,7 +106,7 @@ class Round {
   // Copies to a rank's mapped target, from `offset` on.
   Status write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const;
   // In a mapped round: kStagedBytes of memory that no other rank reads.
-  [[nodiscard]] std::byte* scratch() { return boards_.stage(coll::kStagedBytes); }
+  [[nodiscard]] std::byte* scratch() { return stage(coll::kStagedBytes); }
 
   // This rank needs no more of its peers' mapped buffers, and has written all.
   void finish() { boards_.finish(); }
@@ -128,6 +128,9 @@ class Round {
   }
 
  private:
+  std::byte* stage(std::uint64_t bytes) {
+    return boards_.stage(bytes, [](auto&& done) { wait_until(done); });
+  }
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
   [[nodiscard]] memory::View view_at(int rank, std::uint64_t address) const;
 

@@ -35,7 +35,9 @@ constexpr auto kYields = [](auto&& done) {
   while (!done()) std::this_thread::yield();
 };
 
-void put(BoardGroup& group, std::uint64_t value) { std::memcpy(group.stage(8), &value, 8); }
+void put(BoardGroup& group, std::uint64_t value) {
+  std::memcpy(group.stage(8, kNeverWaits), &value, 8);
+}
 std::uint64_t staged_value(const BoardGroup& group, std::uint32_t member) {
   std::uint64_t value = 0;
   std::memcpy(&value, group.staged_by(member, 8), 8);
@@ -72,34 +74,43 @@ TEST(BoardGroup, a_record_of_another_round_is_not_this_rounds) {
   EXPECT_FALSE(leaf.has_come(0));
 }
 
-TEST(BoardGroup, data_lie_in_the_record_or_in_the_slots_block) {
+TEST(BoardGroup, data_lie_in_the_record_or_in_a_staged_block) {
   Group group(2);
   BoardGroup& member = group.members[0];
   member.begin(kNeverWaits);
   Board& board = *group.boards[0];
-  EXPECT_EQ(member.stage(kInlineBytes), board.records[1].inlined);
-  EXPECT_EQ(member.stage(kInlineBytes + 1), board.staged[1]);
+  EXPECT_EQ(member.stage(kInlineBytes, kNeverWaits), board.records[1].inlined);
+  EXPECT_EQ(member.stage(kInlineBytes + 1, kNeverWaits), board.staged[1]);
 }
 
-TEST(BoardGroup, a_root_runs_ahead_by_the_slots_and_then_waits) {
+// Plays a root that publishes rounds of `bytes` while its leaf is late. Returns the number of
+// rounds that the root publishes before it waits.
+std::uint64_t rounds_ahead(std::uint64_t bytes) {
   Group group(2);
   BoardGroup& root = group.members[0];
   BoardGroup& leaf = group.members[1];
-  for (std::uint32_t round = 1; round < kSlots; ++round) {
-    root.begin(kNeverWaits);
-    root.publish_staged(round, 0);
-  }
-  int waits = 0;
+  bool waited = false;
   const auto let_leaf_come = [&](auto&& done) {
     EXPECT_FALSE(done());
-    ++waits;
+    waited = true;
     leaf.begin(kNeverWaits);
     leaf.publish_library(0);
     EXPECT_TRUE(done());
   };
-  root.begin(let_leaf_come);
-  EXPECT_EQ(waits, 1);
-  EXPECT_EQ(leaf.record_of(0).terms, 1U);  // round 1 is still to be read
+  for (std::uint64_t round = 1;; ++round) {
+    root.begin(let_leaf_come);
+    static_cast<void>(root.stage(bytes, let_leaf_come));
+    if (waited) {
+      EXPECT_EQ(leaf.record_of(0).terms, 1U);  // round 1 is still to be read
+      return round - 1;
+    }
+    root.publish_staged(round, bytes);
+  }
+}
+
+TEST(BoardGroup, a_root_runs_ahead_by_the_places_and_then_waits) {
+  EXPECT_EQ(rounds_ahead(kInlineBytes), kRecords - 1);
+  EXPECT_EQ(rounds_ahead(kInlineBytes + 1), kStaged - 1);
 }
 
 TEST(BoardGroup, members_that_have_been_seen_need_no_look) {
@@ -233,7 +244,7 @@ class Player {
   }
 
   void stage(const Script& script) {
-    fill(script, group_.stage(script.words() * 8));
+    fill(script, group_.stage(script.words() * 8, kYields));
     pause();
     group_.publish_staged(script.round, script.words() * 8);
   }
@@ -265,7 +276,7 @@ class Player {
   // or read from it. All blocks of a rank begin with the same words.
   static constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
   void move_by_pairs(const Script& script) {
-    BlockTable table(group_.stage(kBytes), kBytes, me_, group_.ranks());
+    BlockTable table(group_.stage(kBytes, kYields), kBytes, me_, group_.ranks());
     for (std::uint32_t to = 0; to < group_.ranks(); ++to) {
       if (to != me_) offer(script, table, to);
     }
