@@ -24,13 +24,13 @@ struct Machine {
 
   // The two halves of an asymmetric Dekker handshake. The frequent side passes light_fence() and
   // pays nothing; the rare side passes heavy_fence(), in which the operating system has every
-  // thread of the process pass a full fence. False: the system has none, and the caller must not
-  // rely on the handshake.
+  // thread of the process pass a full fence. prepare_fences() returns false if the system has no
+  // heavy fence; the caller must then not rely on the handshake.
   static bool prepare_fences() { return ProcessFence::prepare(); }
   static void light_fence() { ProcessFence::pass_alone(); }
   static bool heavy_fence() { return ProcessFence::pass(); }
 
-  // Sleeps while `word` is `value`; limit_ns 0: without limit. May return early for no reason.
+  // Sleeps while `word` is `value`; limit_ns 0: without limit. May return early.
   static void sleep(Atomic<std::uint32_t>& word, std::uint32_t value, std::int64_t limit_ns) {
     constexpr std::int64_t kSecond = 1'000'000'000;
     const timespec limit{.tv_sec = limit_ns / kSecond, .tv_nsec = limit_ns % kSecond};

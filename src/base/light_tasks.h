@@ -42,7 +42,7 @@ struct mh_light_tasks {
    */
   void (*park)(int (*is_over)(void* of), void* of);
   void (*wake)(void* task); /* any thread; has no effect on a task that has ended */
-  /* Other processes use the same cores, so the workers of this one keep to this number. */
+  /* Limits the workers of this process to `own` cores: other processes use the rest. */
   void (*share_cores)(unsigned own);
 };
 

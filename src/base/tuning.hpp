@@ -23,7 +23,7 @@ inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
 // ---- Waits in MPI
 
 // Short calls go straight to the library if their mean wait is below this: start + test costs 100
-// ns, less than 2 % of it. Measured: with 3 us, messages of 8 to 32 KB took 3 to 5 % longer.
+// ns, less than 2 % of the wait. Measured: with 3 us, messages of 8 to 32 KB took 3 to 5 % longer.
 inline constexpr double kShortWaitNs = 6e3;
 // The limit of kShortWaitNs for collectives. An arrival barrier costs less than 2 % of this time.
 inline constexpr double kTightCollectivesNs = 10e3;
@@ -63,13 +63,13 @@ inline constexpr double kLastPushNs = 1e6;
 // header is in flight for microseconds.
 inline constexpr double kLostAfterNs = 200e6;
 // A rank searches this long for RTS headers addressed to it, before a call during which it cannot
-// be notified. Chosen: as above.
+// be notified. Chosen: an RTS header is in flight for microseconds.
 inline constexpr double kSettleNs = 20e6;
 // An error handler of the program that runs this long may be waiting for a thread that waits for
 // the handler's end, so that thread continues. Chosen: handlers print and return.
 inline constexpr double kHandlerPatienceNs = 1e9;
-// A thief that has held a chunk for kSlowThiefNs may be dead; the kernel ends a killed process's
-// copy within a second. Chosen.
+// An owner that waits for a thief's chunk looks for dead thieves at intervals of kSlowThiefNs, and
+// of kDyingThiefNs once a thief has died. Chosen.
 inline constexpr double kSlowThiefNs = 1e9;
 inline constexpr double kDyingThiefNs = 10e6;
 // A receiver on another node that has taken no piece for this long is in a library call that
@@ -107,7 +107,7 @@ inline constexpr double kUnitLookNs = 3.3e3;
 // later end means that a chunk of a message came in between.
 inline constexpr double kAtOnceNs = 20e3;
 // A rank only polls, and helps as in a wait (wait/polling.hpp), once polls at most this far apart
-// have failed for this long. After polls with work between them it is asked again after the pause.
+// have failed for this long. If work lay between the polls, the next test comes after the pause.
 // The program's own loop around a poll takes at most kAroundPollNs beside half a poll.
 inline constexpr double kLongestPollNs = 1e3;
 inline constexpr double kPollingLastsNs = 50e3;
