@@ -38,8 +38,8 @@ Status check_file_size_limit(std::size_t bytes) {
 }
 
 // A memfd has no quota: a request beyond free memory starts the OOM killer. The free memory is
-// therefore checked first; if it is unknown, the request goes ahead. So do requests so small that
-// the check, of some 40 us, would be most of the cost of a window.
+// therefore checked first; if it is unknown, the request goes ahead. Small requests skip the check,
+// because its 40 us would be most of the cost of a small window.
 Status check_memory(std::size_t bytes) {
   constexpr std::size_t kUnchecked = 1U << 20U;
   if (bytes <= kUnchecked) return {};
