@@ -61,7 +61,7 @@ Status write_remote(const View& remote, const void* local, std::size_t bytes) {
 }
 
 Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local) {
-  // const_cast: as above.
+  // const_cast: writev only reads the local side.
   return transfer_blocks(::process_vm_writev, const_cast<void*>(local), pid, blocks);
 }
 
