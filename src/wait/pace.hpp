@@ -3,8 +3,8 @@
 // fill, and every nanosecond of bookkeeping counts.
 //
 // The clock is read once in kStride calls. A loop is tight after kStrides successive strides whose
-// calls came less than the limit apart on average. A single slow stride ends that state, so an
-// overslept wait costs at most a stride. Threads: pure arithmetic on ticks; not thread-safe.
+// calls came less than the limit apart on average. A single slow stride makes the loop not tight,
+// so an overslept wait costs at most a stride. Threads: pure arithmetic on ticks; not thread-safe.
 #pragma once
 
 #include <algorithm>

@@ -21,7 +21,7 @@ void set_task_library(const mh_light_tasks* library, RegionDepth depth);
 
 namespace parking {
 
-// relaxed: the functions behind it exist before any task does.
+// relaxed readers: the library's functions exist before any task does. Null: no task parks.
 [[gnu::visibility("hidden")]] extern std::atomic<const mh_light_tasks*> task_library;
 
 // True if the calling thread runs a light task.
@@ -42,7 +42,7 @@ void end_look();
 // True on the looker, whose own waits do not park.
 bool is_looking();
 // Called by the looker. Tests the conditions of all parked tasks, and wakes the tasks whose waits
-// are over. Returns their number.
+// are over. Returns the number of woken tasks.
 unsigned look();
 
 }  // namespace parking

@@ -21,7 +21,7 @@ namespace {
 
 using ThreadElection = threads::Election<Machine>;
 
-// The waits of this process.
+// The state that all waiting threads of this process share.
 struct RankWaits {
   // Set by install_actions() while no thread waits.
   WaitActions* actions = nullptr;
@@ -35,13 +35,13 @@ struct RankWaits {
   // Threads that wait together.
   ThreadElection election;
   threads::WaitAdmission admission;  // used by the server only
-  // relaxed, a hint: a wait that sees it late is still shared.
+  // relaxed, a hint: a wait that reads a stale true is still shared.
   std::atomic<bool> shares{false};
   // Number of threads in waits that last. relaxed: a thread that sees a stale count polls although
   // it could sleep, or the reverse.
   std::atomic<std::uint32_t> waiting{0};
-  // Number of threads that have come back since the server last counted. relaxed: no data goes with
-  // the count.
+  // Number of threads that have entered a new wait since the server last counted. relaxed: no data
+  // goes with the count.
   std::atomic<std::uint32_t> back{0};
 };
 RankWaits g_waits;
@@ -91,7 +91,7 @@ class WaitScope {
   explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_idleness().spin()) {}
   WaitScope(std::uint64_t now, std::uint64_t spin) : begin_(now), spin_ends_(now + spin) {}
 
-  // A step of the loop. True if a chunk was moved. Without `helps` the rank works for itself only.
+  // A step of the loop. True if it found work. Without `helps` the rank works for itself only.
   bool step(bool helps = true) {
     const HelpLock lock;
     if (!lock) return t_has_help_lock && g_waits.actions->copy_own_chunk_nested();
@@ -169,7 +169,7 @@ class WaitScope {
   bool idle_ = false;
 };
 
-// The wait of a thread on a lent core. The waits of the thread's own rank go on elsewhere.
+// The wait of a thread on a lent core. If the wait outlasts a spin, the thread returns the core.
 void until_as_guest(detail::Predicate done) {
   const std::uint64_t patience_ends = ticks() + g_waits.rules.least_spin;
   bool has_returned_core = false;
@@ -178,7 +178,7 @@ void until_as_guest(detail::Predicate done) {
     g_waits.actions->between_polls();
     if (emulated::pause()) continue;
     if (has_returned_core) {
-      sched_yield();  // the core is now used by its owner
+      sched_yield();  // the lender uses the core now
     } else if (ticks() < patience_ends) {
       spin_pause();
     } else {
@@ -278,7 +278,7 @@ bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   return false;
 }
 
-// Counts the calling thread as back from the program: it sits or serves next.
+// Counts the calling thread as back from the program: the thread sits or serves next.
 void come_back() {
   if (std::exchange(t_is_out, false)) g_waits.back.fetch_add(1, std::memory_order_relaxed);
 }
@@ -316,7 +316,7 @@ PollingStretch& thread_stretch() {
   return stretch;
 }
 
-// The ticks of the fastest of a few polls; 0 if something came.
+// The ticks of the fastest of a few failed polls; 0 if a poll succeeded.
 std::uint64_t measure_poll(detail::Predicate poll) {
   constexpr int kTries = 4;
   std::uint64_t fastest = UINT64_MAX;
@@ -328,7 +328,7 @@ std::uint64_t measure_poll(detail::Predicate poll) {
   return fastest;
 }
 
-// Makes a step of a wait without a spin: the rank has polled for a while. True if something came.
+// Makes a step of a wait without a spin: the rank has polled for a while. True if a poll succeeded.
 bool help_between_polls(PollingStretch& stretch, detail::Predicate poll) {
   const std::uint64_t begin = ticks();
   WaitScope scope(begin, 0);

@@ -5,7 +5,7 @@
 // steps that finds work, and calls done() after each step:
 //   - progress of our own protocol (messages to send again);
 //   - a chunk of a job of its own that another rank waits for;
-//   - lending its core to the other end of such a message;
+//   - lending its core to the process at the other end of a message to or from this rank;
 //   - help for another rank: a chunk of its job (steal::Thief: ranks of this NUMA node first) or of
 //     its one-sided operation, or this core for a unit;
 //   - a task that the waiting thread has offered (TaskOffer);
@@ -50,9 +50,9 @@ class WaitActions {
   virtual bool copy_own_chunk_nested() = 0;
   // Helps another rank with one chunk or one unit. True: something was done.
   virtual bool help() = 0;
-  // A long wait is over: ends what was started for other ranks.
+  // A long wait is over: ends the actions that the wait began for other ranks.
   virtual void end() = 0;
-  // Sets whether the rank is idle: it waits and holds no chunk. Thieves count active ranks by it.
+  // Sets whether the rank is idle: it waits and holds no chunk. Thieves count ranks not idle.
   virtual void set_idle(bool now) = 0;
   // Says that the wait which began at `since` (ticks) goes on after its spin; 0: it is over.
   virtual void set_waiting(std::uint64_t since) = 0;
@@ -60,11 +60,11 @@ class WaitActions {
   virtual void count_wait(std::uint64_t waited) = 0;
   // Called before each further poll of a wait: threads that call MPI in turns pass their turn on.
   virtual void between_polls() = 0;
-  // True if the calling thread runs on a core lent by another rank. It does nothing for others.
+  // True if the calling thread runs on a core lent by another rank, and so helps no other rank.
   virtual bool is_guest() = 0;
-  // True if the guest has stayed longer than it should.
+  // True if the guest has kept the lent core longer than allowed.
   virtual bool is_overdue() = 0;
-  // The guest has to wait, and gives the core back. May be called again.
+  // Gives the guest's core back to the lender. May be called again.
   virtual void return_core() = 0;
 };
 
@@ -104,7 +104,7 @@ bool help_if_polling(Predicate poll);
 
 }  // namespace detail
 
-// Number of calls of done() before any bookkeeping: a wait that is over by then costs nothing else.
+// Number of calls of done() before any bookkeeping, so that a short wait costs these calls alone.
 // Ranks that may have chunks of their own to move use kFewPolls. Other ranks use kManyPolls (a
 // microsecond or two of failed tests), as in a latency-bound exchange.
 inline constexpr int kFewPolls = 8;
@@ -120,9 +120,9 @@ inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = Offer
 
 // Does the same as until(), for a call of the program. Another thread of this rank may call done()
 // while the caller sleeps. done() must therefore not depend on the thread, must not wait, and must
-// not need a lock that the caller holds. It is not called again after it has returned true. Offered
-// tasks may run. If the caller is a light task, its worker runs other tasks meanwhile, and the
-// caller may continue on another thread.
+// not need a lock that the caller holds. After done() has returned true, nobody calls it again.
+// Offered tasks may run. If the caller is a light task, its worker runs other tasks meanwhile, and
+// the caller may continue on another thread.
 template <class Done>
 inline void until_shared(Done&& done, int polls = kFewPolls) {
   if (parking::is_in_task()) [[unlikely]]
@@ -143,8 +143,8 @@ void note_failed_poll();
 
 // Called after a failed poll, once in PollingStretch::kPolls failed polls. If the program has done
 // nothing but poll for a while, the rank helps others with one step, as in a wait. `poll` polls
-// once more, and is true if something came. Returns true if poll() has been true; it is not called
-// again then. For programs in which one thread calls MPI.
+// once more, and is true if the poll succeeded. Returns true as soon as poll() has been true, and
+// does not call poll() again. For programs in which one thread calls MPI.
 template <class Poll>
 inline bool help_if_polling(Poll&& poll) {
   return detail::help_if_polling(detail::Predicate(poll));
