@@ -6,7 +6,7 @@
 namespace mh::steal {
 
 void SlotBits::show(std::uint32_t slot) {
-  // relaxed, both: hints. A thief that sees them early finds a closed ticket.
+  // relaxed: `open` and the board are hints. A thief that sees a hint early finds a closed ticket.
   emulated::touch(open_, emulated::Access::write);
   open_->fetch_or(1U << slot, std::memory_order_relaxed);
   board_->post(rank_);

@@ -13,7 +13,7 @@
 namespace mh::steal {
 namespace {
 
-constexpr std::size_t kLittleScratch = 4096;  // used if there was no memory for more
+constexpr std::size_t kLittleScratch = 4096;  // used if kScratchBytes cannot be allocated
 // Fits L2 twice (read and write), even if L2 has 256 KB.
 constexpr std::size_t kScratchBytes = 64U << 10U;
 

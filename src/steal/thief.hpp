@@ -22,7 +22,7 @@
 
 namespace mh::steal {
 
-// Offsets of a rank's structures inside its area of the node segment.
+// Offsets of a rank's structures inside the rank's area of the node segment.
 struct AreaOffsets {
   std::size_t slots;     // JobSlots
   std::size_t counters;  // observe::RankCounters

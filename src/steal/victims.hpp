@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chooses the rank whose work a waiting rank looks at: one at random of those on the board
-// (CAB-MPI, III-C). The caller says which ranks count, such as those of its own NUMA node.
+// Chooses the rank whose work a waiting rank looks at: a random rank of the work board (CAB-MPI,
+// III-C). The caller says which ranks count, such as those of its own NUMA node.
 //
 // Not thread-safe. Limit: node::kMaxRanks ranks.
 #pragma once
@@ -50,7 +50,7 @@ class CopyVictimPicker {
     }
     return found;
   }
-  // The position of the n-th set bit (from 0); there are more than n.
+  // The position of the n-th set bit (from 0). Precondition: more than n bits are set.
   static std::uint32_t nth(const Mask& bits, std::uint32_t n) {
     for (std::uint32_t word = 0;; ++word) {
       const auto here = static_cast<std::uint32_t>(std::popcount(bits[word]));
