@@ -7,7 +7,7 @@
 // receive after a send if receives followed the previous sends. It uses this rank's own starts and
 // completions only.
 //
-// Any thread. A wrong prediction costs the time of the slower way for that message.
+// Any thread. After a wrong prediction the message takes the slower of eager and rendezvous.
 #pragma once
 
 #include <algorithm>

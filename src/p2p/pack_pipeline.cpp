@@ -91,8 +91,8 @@ void PackPipelines::Use::nothing_more() {
   if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::WorkKind::internode);
 }
 
-// True if a helper exists or a rank waits that could lend its core. Otherwise no helper threads are
-// made, since nobody could run them now.
+// True if this rank has helpers or another rank waits and could lend its core. Otherwise no helper
+// threads are made, because no core is free for them now.
 bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.has_idle_peer());
 }

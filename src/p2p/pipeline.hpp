@@ -70,11 +70,11 @@ class alignas(kCacheLine) Pipeline {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
-  // Hints, relaxed: the chunks of that use that no thread has begun to fill; to drain.
+  // Hints, relaxed: the chunks of `use` that no thread has claimed to fill, or to drain.
   [[nodiscard]] std::uint32_t fills_left(std::uint32_t use) const { return left_in(fills_, use); }
   [[nodiscard]] std::uint32_t drains_left(std::uint32_t use) const { return left_in(drains_, use); }
   // Hints, relaxed, for a rank that may lend its core to the sender's or the receiver's process:
-  // `least` chunks could be begun there now, or one chunk if no thread works there.
+  // True if `least` chunks could be begun there now, or one chunk if no thread works there.
   [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
   [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
 
@@ -83,8 +83,8 @@ class alignas(kCacheLine) Pipeline {
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) PipelineCell {
-    // (use, turn). Release on every change, acquire on every read (B3): a thread sees the work of
-    // the previous turn. The claim to drain publishes nothing, so it needs no release.
+    // (use, turn). Release on every change but the claim to drain, which publishes nothing; acquire
+    // on every read (B3). A thread thus sees the work of the previous turn.
     std::atomic<std::uint64_t> state{0};
   };
   // The turns of a cell within a round; in the last one the cell is being drained.
@@ -107,15 +107,15 @@ class alignas(kCacheLine) Pipeline {
 
   // Chunks whose filling was claimed and whose draining was not.
   [[nodiscard]] std::uint32_t on_pipeline(std::uint32_t use) const;
-  // The cell of chunk `index` of that use is free for the chunk.
+  // True if the cell of chunk `index` of `use` is free for the chunk.
   [[nodiscard]] bool may_fill(std::uint32_t use, std::uint32_t index) const {
     const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
     // acquire: pairs with the release in pass_on(); the cell was drained.
     return cells_[index % cells].state.load(std::memory_order_acquire) ==
            ticket_of(use, kTurns * (index / cells) + kFree);
   }
-  // A cell of that use that was full just now, and its state; the cell after the chunks that were
-  // claimed to drain is looked at first. kMostCells if there is none.
+  // A full cell of `use`, and its state; kMostCells if no cell is full. The search begins at the
+  // cell after the chunks that were claimed to drain.
   [[nodiscard]] std::uint32_t find_full(std::uint32_t use, std::uint64_t& state) const;
   void cut(std::uint32_t index, PipelineChunk& chunk) const;
   void pass_on(const PipelineChunk& chunk);

@@ -65,8 +65,8 @@ std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& ch
   return node_.area(on.receiver) + offsets_.cells + pipeline + chunk.place;
 }
 
-// Offers work at that rank's end of a message to third ranks, which may lend their cores. Sender
-// and receiver find out themselves (who_is_late()).
+// Invites third ranks to lend their cores to `rank`, for its end of a message. Sender and receiver
+// need no invitation (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
@@ -85,7 +85,7 @@ std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
   return now - begin;
 }
 
-// Counts a chunk, only where it is drained.
+// Counts a chunk once, at the receiver, which drains it.
 void PipelineEngine::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
     counters_.lent_chunks.add_shared(1);
@@ -120,7 +120,7 @@ void PipelineEngine::announce(std::uint32_t slot, const End& from) {
 
 void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); }
 
-// The pipeline that carries the message of that slot, if there is one.
+// The pipeline that carries the message of send slot `slot`; nothing if no pipeline does.
 std::optional<OnPipeline> PipelineEngine::moving_on(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
   // acquire: pairs with the receiver's change to moving; `job` is of this rendezvous send or a

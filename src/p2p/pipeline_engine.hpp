@@ -66,14 +66,14 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Sender
 
-  // Announces a rendezvous send that a pipeline may carry, when it is posted; withdraws it when it
-  // is done.
+  // announce(): called when a rendezvous send that a pipeline may carry is posted. withdraw():
+  // called when the send is done.
   void announce(std::uint32_t slot, const End& from);
   void withdraw(std::uint32_t slot);
-  // Lets helpers move chunks from now on, and starts them if there are none yet. False if they may
-  // not run on every core of the node: a chunk may then wait for a call of this rank that helps.
+  // Lets helpers move chunks from now on, and starts helpers if the rank has none. False if helpers
+  // may not run on every core of the node: a chunk may then wait until this rank is in MPI.
   bool let_helpers_in();
-  // Fills one chunk of the send in that slot, if a pipeline carries it.
+  // Fills one chunk of the send in `slot`, if a pipeline carries the send. True if it did.
   bool fill(std::uint32_t slot);
 
   // ---- Receiver

@@ -115,7 +115,7 @@ class PostedReceives {
  public:
   void attach(PostedReceiveTable* table) { table_ = table; }
 
-  // Null when all are in use.
+  // Null when all posted receives of the table are in use.
   PostedReceive* open(void* buffer, std::uint64_t capacity, const PostedEnvelope& envelope = {}) {
     const std::uint32_t index = taken_.take();
     if (index == taken_.kNone) return nullptr;

@@ -56,8 +56,8 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
   if (index == kNone) return kNone;
   SendSlot& slot = shared_->slots[index];
   const std::uint64_t generation = slot.generation() + 1;
-  // release: pairs with the fence in copy_of(). A reader of what is written from here on finds that
-  // the slot's previous send is over.
+  // release: pairs with the fence in copy_of(). A reader of a field written below finds that the
+  // slot's previous send is over.
   std::atomic_thread_fence(std::memory_order_release);
   slot.from = send.from;
   put(slot.bytes, send.bytes);

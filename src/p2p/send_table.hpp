@@ -124,12 +124,12 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // These read the fields of a send without a claim. Meanwhile the sender may cancel the send and
-  // post another. says() reads the send with that generation in any state, until it is over.
-  // posted() reads the send that is posted now.
+  // says() and posted() read the fields of a send without a claim, while the sender may cancel the
+  // send and post another. says() reads the send of `generation` in any state until the send is
+  // over. posted() reads the send that is posted now.
   [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
-  // Called by the rank that the picture names for this change.
+  // Called by the rank that the picture at the top of this file names for the change to `next`.
   void change(SlotState next) {
     word.store(word_of(generation(), next), std::memory_order_release);
   }

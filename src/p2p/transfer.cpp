@@ -16,7 +16,7 @@ Transfer::Transfer(const steal::CopySpec& work, steal::SlotKeeper& keeper,
       job_(work.bytes == 0 ? nullptr : keeper.open(work, shapes, audience)) {
   if (job_ == nullptr || shown == nullptr) return;
   emulated::match();
-  // Relaxed, then release: the sender's acquire of `moving` sees which job it is.
+  // Relaxed, then release: the sender's acquire of `moving` sees the job's number.
   shown->job.store(static_cast<std::uint64_t>(job_ - mine.jobs), std::memory_order_relaxed);
   shown->change(SlotState::moving);
 }

@@ -31,7 +31,7 @@ class Transfer {
   // again until then, and then close().
   [[nodiscard]] bool step(steal::Thief& thief);
 
-  // No chunk is left to claim. Other ranks may still copy theirs.
+  // True if no chunk is left to claim; other ranks may still copy claimed chunks.
   [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->has_work(); }
 
   // Copies every byte again, alone. Called after all_claimed(), if only dead processes hold chunks.
