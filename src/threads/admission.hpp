@@ -3,8 +3,8 @@
 //
 // If a thread whose message has come shares a core with a running thread, and so do the two
 // partners in the other rank, each message costs two thread switches, some microseconds. A thread
-// that has a core to itself, as its partner does, gets its messages within a fraction of a
-// microsecond. Waits therefore end one at a time for each core.
+// that has a core to itself gets its messages within a fraction of a microsecond, if its partner
+// has a core to itself as well. Waits therefore end one at a time for each core.
 //
 // A thread is *out* from the end of a wait until it sits or serves again; while a thread is out,
 // the server offers it the core. The next wait may end in three cases:
@@ -29,7 +29,7 @@ class WaitAdmission {
     std::uint32_t cores;     // threads that may be out at a time
     std::uint64_t patience;  // ticks after which another thread may be out
     std::uint64_t alone;     // a core that the server has had to itself this long is idle
-    std::uint64_t yield;     // a yield longer than this went to another thread
+    std::uint64_t yield;     // in a longer yield another thread has run
   };
 
   void set_limits(const Limits& limits) {
@@ -38,7 +38,7 @@ class WaitAdmission {
   }
 
   // True if threads are out: their waits have ended, and they have not come back. Becomes false
-  // after a while, because a thread that has exited never comes back. That time is longer than
+  // after `patience`, because a thread that has exited never comes back. `patience` is longer than
   // `alone`, because the system may give the core back to a server that has run less than others.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;

@@ -3,8 +3,8 @@
 //
 // The *server* is the thread that checks whether waits are over, its own and those of the other
 // threads. The others *sit*: each sleeps on the word of its own seat. The server wakes a particular
-// thread, and either tells it that its wait is over, or makes it the server when the server's own
-// wait is over.
+// thread, and either tells the thread that its wait is over, or makes it the server when the
+// server's own wait is over.
 //
 //   waiter                                   server
 //   ------                                   ------
@@ -35,10 +35,10 @@ enum class Seated : std::uint32_t { sits, told, serves };
 
 template <class A>
 struct alignas(kCacheLine) Seat {
-  // The server changes it once (release); pairs with the load in Election::await().
+  // The server changes the word once (release); pairs with the load in Election::await().
   typename A::template Atomic<std::uint32_t> word{static_cast<std::uint32_t>(Seated::sits)};
-  // Neighbours in a row. `older` is the waiter's until it has sat down; from then on both are the
-  // server's.
+  // Neighbours in a row. The waiter writes `older` until it has sat down; from then on the server
+  // writes both.
   Seat* older = nullptr;
   Seat* newer = nullptr;
 };
@@ -115,7 +115,7 @@ class alignas(kCacheLine) Election {
   // True if the wait of a sitting thread is over.
   [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
-  // The seats of threads that have sat down since join the row.
+  // Adds to the row the seats of threads that have sat down since the last collect().
   void collect() {
     if (door_.load(std::memory_order_relaxed) == kServed) return;
     // acquire: pairs with enter().
@@ -150,7 +150,7 @@ class alignas(kCacheLine) Election {
 
   // The caller stops serving. The thread that sat down last is the next server: its message is the
   // least likely to have come. Without sitting threads, all ready threads are told;
-  // `before_telling()` is called before each.
+  // `before_telling()` is called before each thread is told.
   template <class BeforeTelling>
   void leave(BeforeTelling&& before_telling) {
     for (;;) {
@@ -168,7 +168,8 @@ class alignas(kCacheLine) Election {
 
  private:
   static constexpr std::uintptr_t kFree = 0;
-  // No thread has sat down since; other values: the newest seat.
+  // The door while a thread serves and no thread has sat down since collect(). Values other than
+  // kFree and kServed: the newest seat.
   static constexpr std::uintptr_t kServed = 1;
   static constexpr auto kSits = static_cast<std::uint32_t>(Seated::sits);
   static_assert(alignof(Seat<A>) > kServed);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Waits of light tasks: each task leaves a seat and gives its thread away, and a thread that has
-// nothing to run tests the conditions of all.
+// nothing to run tests the conditions of all tasks.
 //
 //   task                                    looker
 //   ----                                    ------
@@ -98,7 +98,7 @@ class alignas(kCacheLine) Parking {
   }
 
  private:
-  // The seats that have come since, the oldest first.
+  // Takes the seats that have come since the last call, the oldest first.
   Seat* take_arrivals() {
     if (arrivals_.load(std::memory_order_relaxed) == 0) return nullptr;
     auto* newest = reinterpret_cast<Seat*>(arrivals_.exchange(0, std::memory_order_acquire));
