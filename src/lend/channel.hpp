@@ -16,11 +16,12 @@
 // held: the lender moves the sleeping helper to its core. evicted: the core is the lender's again
 // in the middle of a unit. Either the lender took it back and moved the helper to the owner's core,
 // or a helper that must wait gave it back, woke the lender and moved itself. The thread that
-// changes the word from lent does the move. For a lender that sees any word other than its lent the
-// loan is over: an evicted channel is the helper's, and may soon be another lender's.
+// changes the word from lent does the move. A lender that no longer sees the word
+// it wrote as lent has no loan: an evicted channel is the helper's, and soon perhaps another
+// lender's.
 //
-// An owner begins with a few helpers. A lender that finds all of them at work says so in the offer,
-// and the owner's process makes further ones, up to one for each core that others can lend.
+// An owner begins with a few helpers. A lender that finds all helpers at work sets all_at_work,
+// and the owner's process makes further helpers, up to one for each core that others can lend.
 //
 // The state lies in the node segment, in the area of each rank. Thread-safe. Limit: kHelpers
 // lenders at a time for an owner.
@@ -87,9 +88,9 @@ struct alignas(kCacheLine) WorkOffer {
   // of the message first. relaxed: a hint; the owner's process decides what work there is.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
-  // relaxed: a hint for ranks that know of work for it before the owner does.
+  // relaxed: a hint for ranks that know of work for the owner before the owner does.
   std::atomic<std::uint32_t> exposed{0};
-  // 1: a lender has found no free helper since the owner's process made the last ones. Set by
+  // 1: a lender has found no free helper since the owner's process last made helpers. Set by
   // lenders, cleared by the owner's process. relaxed: a hint.
   std::atomic<std::uint32_t> all_at_work{0};
 };

@@ -64,7 +64,7 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
   return seen.at + BriefOffer::ticks(offer);
 }
 
-// Returns the end of the last offer of the rank that this lender may help, if after `worth`.
+// Returns the latest end of the rank's offers that this lender may help, if later than `worth`.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   std::uint64_t last = end_of_loop(rank, now);
   if (rank == node_.me()) return last;
@@ -92,7 +92,7 @@ std::uint32_t Lender::choose() {
   return best;
 }
 
-// Reserves a helper of that owner; null if all are in use.
+// Reserves a helper of `owner`; null if all helpers are in use.
 Channel* Lender::hold(std::uint32_t owner) const {
   for (Channel& channel : lendings(owner).channels) {
     // acquire: pairs with the helper's release; the helper waits at the channel.

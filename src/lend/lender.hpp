@@ -21,14 +21,14 @@
 
 namespace mh::lend {
 
-// Tells whether this rank may help `rank` with work of that kind. Not asked for loops.
+// Tells whether this rank may help `rank` with work of `kind`. Not called for loops.
 using LendFilter = std::function<bool(std::uint32_t rank, WorkKind kind)>;
 
 enum class LendResult : std::uint8_t {
   nothing,    // no rank has work for this core
   lent,       // a unit was done or started here; a helper that must wait gives the core back
   still_out,  // a helper has this core, in a long unit; call again, or take_back()
-  refused,    // helpers may not run on this core (cpusets); that rank is not asked again
+  refused,    // helpers may not run on this core (cpusets); their rank is not asked again
 };
 
 class Lender {

@@ -32,8 +32,8 @@ struct Loan {
 };
 constinit thread_local Loan* t_loan = nullptr;
 
-// Moves the calling thread to one of these CPUs, if possible not the present one, where the lender
-// continues.
+// Moves the calling thread to a CPU of `home`, if possible not to the present CPU, on which the
+// lender continues.
 void move_to_cpus(cpu_set_t home) {
   if (const int here = ::sched_getcpu(); here >= 0 && CPU_COUNT(&home) > 1) {
     CPU_CLR(static_cast<std::size_t>(here), &home);
@@ -54,7 +54,7 @@ void give_core_back() {
   Channel& channel = t_loan->channel;
   std::uint32_t lent = t_loan->word;
   const std::uint32_t evicted = word_of(ChannelState::evicted, lender_of(lent));
-  // relaxed: nothing is published; a faster lender has moved this thread already.
+  // relaxed: nothing is published. Failure: the lender has moved this thread already.
   if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
   t_loan->is_home = true;
   t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
@@ -89,7 +89,7 @@ Pool::~Pool() {
   }
 }
 
-// Returns the stack size if the stacks of so many helpers take at most a sixteenth of a limited
+// Returns the stack size if the stacks of `count` helpers take at most a sixteenth of a limited
 // address space, else 0: the program needs the space itself.
 std::size_t Pool::affordable_stack(std::size_t count) const {
   constexpr std::size_t kPart = 16;
@@ -225,7 +225,7 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   }
 }
 
-// Runs a unit of the work exposed in this slot; returns false if there is none.
+// Runs a unit of the work exposed in `slot`; returns false if no work is exposed.
 bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline) {
   slot.inside.fetch_add(1, std::memory_order_seq_cst);
   LendableWork* work = slot.open.load(std::memory_order_seq_cst);

@@ -42,7 +42,7 @@ enum class Guest : std::uint8_t {
 };
 Guest guest();
 // Called where a guest must wait: its lender continues at once, and the guest moves to its owner's
-// cores. No effect the second time in a unit, nor in other threads.
+// cores. No effect the second time in a unit, nor in a thread that is no guest.
 void give_core_back();
 
 class Pool {
@@ -95,7 +95,7 @@ class Pool {
   // process's cores: the lender's core may be in use again.
   void await_helpers(const std::function<bool()>& over);
 
-  // Helpers that wait run on the owner's cores: a thread that waits there, too, should not spin.
+  // True if helpers wait on the owner's cores: a thread that waits on these cores should not spin.
   [[nodiscard]] bool has_waiting_helpers() const {
     return at_home_.load(std::memory_order_relaxed) != 0;
   }
@@ -112,9 +112,9 @@ class Pool {
   [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
   // True once helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
-  // The number of exposures of that kind. For the exposing thread, or after it has ended.
+  // The number of exposures of `kind`. For the exposing thread, or after it has ended.
   [[nodiscard]] std::uint64_t exposures(WorkKind kind) const { return slot(kind).exposures; }
-  // Units of that kind run by helpers on cores of other ranks so far.
+  // Units of `kind` run by helpers on cores of other ranks so far.
   [[nodiscard]] std::uint64_t units(WorkKind kind) const {
     return slot(kind).units.load(std::memory_order_relaxed);
   }
@@ -177,7 +177,7 @@ class Pool {
   std::mutex growing_;
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
-  // relaxed, both: the store to hired_ publishes them.
+  // relaxed: the store to hired_ publishes cramped_ and roam_.
   std::atomic<bool> cramped_{false};
   std::atomic<bool> roam_{false};
   std::atomic<bool> ending_{false};  // relaxed: a wake-up follows, after which helpers look

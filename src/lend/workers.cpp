@@ -67,7 +67,7 @@ void Workers::hire() {
     try {
       worker->thread = std::thread([this, &worker] { live(*worker); });
     } catch (const std::system_error&) {
-      return;  // fewer workers
+      return;  // the rank does with the workers made so far
     }
     ::pthread_setname_np(worker->thread.native_handle(), "mh-worker");
   }

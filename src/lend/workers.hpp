@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lends the other cores of a rank whose team of threads is idle. A rank that waits lends them to
-// late ranks, a rank with a long loop also to that loop.
+// Lends the spare cores of a rank whose team of threads is idle. A rank that waits lends its spare
+// cores to late ranks, a rank with a long loop lends them to its loop as well.
 //
 // A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
 // workers of MPI Workshare, which give their whole team to others). It sleeps except between
@@ -74,7 +74,7 @@ class Workers {
   // workers' acquire.
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<std::uint64_t> called_at_{0};  // ticks
-  // relaxed, all three: a worker that sees them late lends for a unit more, or not at all.
+  // relaxed, all three: a worker that sees a stale value lends for a unit more, or not at all.
   std::atomic<bool> wanted_{false};
   std::atomic<bool> ending_{false};
   std::atomic<std::uint32_t> asleep_{0};
@@ -82,7 +82,7 @@ class Workers {
 };
 
 // The CPUs for the workers of a rank. `own`: CPUs that the rank has for itself. `here`: the CPU on
-// which it waits.
+// which the rank waits.
 std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t here);
 
 }  // namespace mh::lend
