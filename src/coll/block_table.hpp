@@ -3,8 +3,8 @@
 //
 // In a round with blocks of any length, only the two members of a pair know the length of their
 // block. Each member therefore stages a *block table*: one entry for each peer, and behind the
-// entries the data of the blocks that fit. A member needs the table of no peer but those it
-// exchanges data with.
+// entries the data of the blocks that fit. A member reads the tables of those peers
+// only with which it exchanges data.
 //
 // Threads: as the board group. The owner writes its table before it publishes the round; `read` is
 // all that it changes afterwards. Limit: kMostMembers.
@@ -68,7 +68,7 @@ class BlockTable {
   }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
 
-  // Reserves room for data. 0: there is none left.
+  // Reserves room for data. 0: no room is left.
   std::uint64_t reserve(std::uint64_t length) {
     if (room_of(length) > bytes_ - end_) return 0;
     const std::uint64_t place = end_;

@@ -39,7 +39,7 @@ inline constexpr std::uint32_t kRecords = 32;
 inline constexpr std::uint32_t kStaged = 4;             // few, so that the blocks stay in the cache
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
 inline constexpr std::size_t kTableBytes = 4U << 10U;   // its block table (block_table.hpp)
-inline constexpr std::size_t kInlineBytes = 40;         // of which so many fit into the record
+inline constexpr std::size_t kInlineBytes = 40;         // data that fit into the record
 
 // The place of a member's data.
 enum class Route : std::uint8_t {
@@ -73,7 +73,7 @@ static_assert(sizeof(RoundRecord) == kCacheLine);
 
 struct Board {
   RoundRecord records[kRecords];
-  // The last round whose mapped data the owner needs no more, and has written. release by the
+  // The last round in which the owner has read and written all mapped data. release by the
   // owner, acquire in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
   alignas(kCacheLine) std::byte staged[kStaged][kTableBytes + kStagedBytes];
@@ -95,8 +95,8 @@ class BoardGroup {
   [[nodiscard]] std::uint32_t me() const { return me_; }
   [[nodiscard]] std::uint32_t ranks() const { return static_cast<std::uint32_t>(boards_.size()); }
 
-  // Begins the next round. wait(done) returns when done() is true; it is called only if a member is
-  // so late that this rank's record is still in use (R2).
+  // Begins the next round. wait(done) returns when done() is true. begin() calls wait() only if a
+  // member is so late that this rank's record is still in use (R2).
   template <class Wait>
   void begin(Wait&& wait) {
     ++number_;
@@ -140,7 +140,7 @@ class BoardGroup {
                                  : boards_[member]->staged[block_of(number_)];
   }
 
-  // This rank needs nothing more of its peers' mapped buffers in this round, and has written all.
+  // This rank has read and written all mapped data of this round in its peers' buffers.
   void finish() { board().finished.store(number_, std::memory_order_release); }
   [[nodiscard]] bool has_finished(std::uint32_t member) const {
     return boards_[member]->finished.load(std::memory_order_acquire) >= number_;

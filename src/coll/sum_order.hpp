@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The order in which an MPI library combines the data of many ranks, and what is known of it.
+// The order in which an MPI library combines the data of many ranks, and the ranks' knowledge of
+// that order.
 //
 // A floating-point sum of three or more ranks depends on the order. *Doubling* is the order of
 // recursive doubling, which MPICH and Open MPI use for short data. With n the greatest power of two
@@ -81,7 +82,7 @@ class DoublingOrder {
 enum class SumKnowledge : std::uint8_t {
   none,      // too few calls so far
   doubling,  // the library's bits are those of DoublingOrder
-  library,   // they differ, or the order could not be found
+  library,   // the library's bits differ, or the order could not be found
 };
 
 // The sums of a communicator, by operation, type and number of elements.
