@@ -38,10 +38,10 @@ struct alignas(kCacheLine) SharedJob {
 
 enum class ActiveMessageKind : std::uint8_t { operation, compare_and_swap, list };
 
-// A small operation, or a list of deferred ones, that the target carries out for the origin. It
-// pays if only the kernel reaches the target's memory: a system call takes longer than a target
-// that waits. The message lies in the origin's part. The origin writes it before it is posted, the
-// target while it is taken.
+// A small operation, or a list of deferred operations, that the target carries out for the origin.
+// Used if only the kernel reaches the target's memory: a waiting target answers sooner than a
+// system call returns. The message lies in the origin's part. The origin writes it before it is
+// posted, the target while it is taken.
 struct alignas(kCacheLine) ActiveMessage {
   enum DeliveryState : std::uint32_t { kFree, kPosted, kTaken, kDone, kFailed };
   static constexpr std::size_t kMost = 64;  // bytes of an operation

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deferred operations: short ones of one origin on one target, carried out together later.
+// Deferred operations: short operations of one origin on one target, carried out together later.
 //
 // If only the kernel reaches the target's memory, each operation would take a system call of a
 // microsecond. A list takes one active message, or one system call for all puts in sequence. The
@@ -25,7 +25,7 @@ struct DeferredOperation {
 };
 
 struct DeferredList {
-  // bytes of an operation; deferring a longer one gains nothing
+  // bytes of an operation; deferring a longer operation gains nothing
   static constexpr std::uint64_t kMost = 512;
   static constexpr std::uint32_t kOperations = 128;
   static constexpr std::uint32_t kBytes = 8192;

@@ -31,7 +31,7 @@ void StripeLock::lock_slowly(std::uint32_t me, const Liveness& liveness) {
 bool StripeLock::take_over(std::uint32_t me, const Liveness& liveness) {
   std::uint32_t holder = holder_.load(std::memory_order_relaxed);
   if (holder == 0 || liveness.is_alive(liveness.context, holder - 1)) return false;
-  // acquire: as in try_lock(). A rank that was dead when asked stays dead.
+  // acquire: pairs with the release in unlock(). A dead rank stays dead.
   return holder_.compare_exchange_strong(holder, me + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed);
 }

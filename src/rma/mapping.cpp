@@ -140,7 +140,7 @@ std::optional<Mapping> shared_file_in(std::string_view line) {
 
 Fd open_maps() { return Fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)); }
 
-// Queries Linux 6.11 or later, which searches by itself and prints no text. ENOENT: there is no
+// Asks the kernel (Linux 6.11 or later) for one mapping, without reading text. ENOENT: there is no
 // such mapping. Other errors: an older kernel.
 Result<Mapping> query_mapping(const Fd& maps, std::uint64_t from, std::uint64_t flags) {
   std::array<char, PATH_MAX> name;  // NOLINT(cppcoreguidelines-pro-type-member-init)

@@ -38,7 +38,7 @@ class Mappings {
  public:
   // Reads the mappings that this process has now.
   static Mappings read(MappingSource source = MappingSource::kernel);
-  // Reads the mapping of that address alone, where the kernel can; otherwise all mappings.
+  // Reads the mapping of `address` alone, if the kernel answers queries; otherwise all mappings.
   static Mappings around(std::uint64_t address);
 
   // Whether these are all mappings of the process.

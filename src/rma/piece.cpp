@@ -78,7 +78,7 @@ std::size_t OperationPiece::bytes() const {
 }
 
 void OperationPiece::write(RmaMessage head, std::byte* to) const {
-  // the shape is of the whole operation; this piece is a range of it
+  // the shape is of the whole operation; this piece is a range of the operation's stream
   const bool whole = shape_ && shape_->grid.dims != 0;
   head.what = operation_.what;
   head.what.begin = whole ? range_.begin : 0;
