@@ -3,7 +3,8 @@
 //
 // A cached block counts as allocated. A slot holds the first page of one block. Threads hash to
 // rows of slots, block lengths to the slots of a row, so that a loop which allocates and frees
-// blocks of a few sizes meets only its own. At most kRows * kSlots blocks are cached, 17 MB.
+// blocks of a few sizes mostly meets only its own blocks. At most kRows * kSlots blocks are cached,
+// 17 MB.
 //
 // Thread-safe and safe in signal handlers: each operation is one exchange. The exchange makes
 // what the freeing thread wrote to the block and to its boundary tags visible to the thread that
@@ -29,7 +30,7 @@ class BlockCache {
   Page take(Page pages) { return swap(pages, kNoPage); }
   // Puts a block; returns the block that was in its slot, or kNoPage.
   Page put(Page first, Page pages) { return swap(pages, first); }
-  // Takes any block, for as long as there is one; kNoPage then.
+  // Takes any cached block; kNoPage if the cache is empty.
   Page take_any() {
     for (std::atomic<Page>& slot : slots_) {
       if (slot.load(std::memory_order_relaxed) == 0) continue;

@@ -22,7 +22,7 @@ class Budget {
   static constexpr std::uint64_t kShare = 4;               // of what is left, for one block
   static constexpr std::uint64_t kLargestAtOnce = kAtOnce / kShare;
 
-  // Bounds fresh memory from now on. Without a call of this function nothing is bounded.
+  // Bounds fresh memory from now on. Before this call fresh memory has no bound.
   void begin(std::uint64_t now_ms) {
     bounded_ = true;
     begun_ms_ = now_ms;

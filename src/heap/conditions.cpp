@@ -41,7 +41,7 @@ bool is_limited(__rlimit_resource resource) {
   return ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// "always [madvise] never" has chosen "madvise".
+// True if `word` is in brackets in the file: "always [madvise] never" has chosen "madvise".
 bool has_chosen(const char* file, const char* word) {
   char path[128];
   char text[128];

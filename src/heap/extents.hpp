@@ -41,7 +41,7 @@ struct Run {
 
 class Extents {
  public:
-  // Makes room for the tags of so many pages. False if there is no memory.
+  // Makes room for the tags of `pages` pages. False if memory is short.
   bool reach(std::size_t pages) { return tags_.reach(pages); }
   // Appends `pages` empty pages, whose tags have room.
   void add(Page pages);
@@ -72,12 +72,12 @@ class Extents {
   void chain(Page first, Page to) { tags_[first].older = to; }
   [[nodiscard]] Page chained(Page first) const { return tags_[first].older; }
 
-  // Makes a used extent `pages` pages long, in place. It grows only if the pages behind it are
-  // free; otherwise it stays as it is and the answer is false. If it shrinks, its end becomes kept.
+  // Makes a used extent `pages` pages long, in place. If the extent shrinks, its end becomes kept.
+  // False, without a change, if the extent should grow and the pages behind it are not free.
   bool resize(Page first, Page pages);
 
-  // Takes up to `pages` pages from the end of the extent that was kept longest. They are leaving
-  // until left() is called, or give() if they still hold memory.
+  // Takes up to `pages` pages from the end of the extent that was kept longest. These pages are
+  // leaving until left() is called, or give() if they still hold memory.
   Run leave(Page pages);
   // Makes a used or leaving extent empty.
   void left(Page first);

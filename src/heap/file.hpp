@@ -81,9 +81,9 @@ class File {
 
   // Maps `bytes` more bytes behind the mapped ones.
   bool grow(std::size_t bytes);
-  // Makes the kernel allocate pages for a part of the heap now; false if it has none.
+  // Makes the kernel allocate pages for a part of the heap now; false if the kernel has no memory.
   bool reserve(std::uint64_t address, std::size_t bytes);
-  // Returns the memory of a part of the heap to the system; the part reads as zero then.
+  // Returns the memory of a part of the heap to the system; afterwards the part reads as zero.
   bool drop(std::uint64_t address, std::size_t bytes) const;
   // Move memory of this process (whole pages, private, writable) into the file, at its address:
   // write() copies contents, then move_in() maps the file in their place. Bytes not written are
@@ -103,10 +103,10 @@ class File {
   bool copy();
   bool retire();
 
-  // Makes the pages of a span private; no other thread writes there meanwhile. Retires the whole
-  // heap if that fails.
+  // Makes the pages of a span private, or retires the whole heap if the pages cannot be private. No
+  // other thread may write to the span meanwhile.
   void isolate(const Span& span);
-  // Shares isolated pages of a span again; what they held is lost.
+  // Shares isolated pages of a span again; their contents are lost.
   void share_again(const Span& span);
   [[nodiscard]] std::uint32_t isolated() const {
     return isolated_count_.load(std::memory_order_relaxed);

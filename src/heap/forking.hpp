@@ -12,7 +12,7 @@
 // In between, both run in the same memory, and the thread that forks must not write there. Its
 // stack is replaced by a private one if it lies in the heap (away_from_heap()). Stacks of threads
 // are isolated when they are named (File::isolate). Our handlers are registered before all others
-// (preload.cpp), so the others run before our first step or after our last one. Threads of the
+// (preload.cpp), so other handlers run before our first step or after our last step. Threads of the
 // parent may change blocks while the child copies; what other handlers protect by a lock is
 // protected here, too.
 //
