@@ -28,7 +28,7 @@ struct RankInterval {
   std::vector<Seen> helps;                     // ranks for which this rank copied, or lent its core
   std::vector<Seen> helped_by;
   WaitsAt at = WaitsAt::unknown;    // of the last look that found the rank waiting
-  std::vector<std::uint32_t> late;  // the ranks that were late then
+  std::vector<std::uint32_t> late;  // the ranks that were late at that look
   double waiting = 0;               // parts of the interval, between 0 and 1
   double helping = 0;
   RankNumbers numbers;  // within the interval

@@ -12,7 +12,7 @@ namespace mh::top {
 
 // A job that was found: the descriptor by which it can be watched.
 std::string line_of_job(const SegmentView& view, const Place& place);
-// `heap_bytes`: memory in the shared heaps of the ranks; nothing if there is none.
+// `heap_bytes`: memory in the shared heaps of the ranks; nothing if no rank has a heap.
 std::string line_of_interval(const SegmentView& view, const Interval& interval,
                              std::optional<std::uint64_t> heap_bytes);
 std::string line_of_end(const std::string& why);

@@ -41,7 +41,7 @@ void note_lent_cores(const SegmentView& view, std::uint32_t owner, std::vector<R
     const std::uint32_t word = channel.word.load(kRelaxed);
     const std::uint32_t lender = lend::rank_of(lend::lender_of(word));
     if (lend::state_of(word) != lend::ChannelState::lent || lender >= states.size()) return;
-    if (lender == owner) return;  // a spare core of its own
+    if (lender == owner) return;  // the owner's own spare core
     note_helper(states[owner], lender);
     if (lend::lender_of(word) / node::kMaxRanks != 0) return;  // a spare core: the rank goes on
     states[lender].state = State::lends;
@@ -83,10 +83,10 @@ bool add_late(RankState& state, std::uint32_t ranks, std::uint32_t rank, Count&&
   return any;
 }
 
-// Finds a collective that `rank` has entered and others have not, in a group of all ranks of the
-// node: of other groups the segment does not tell the members. No rank leaves a barrier early, so a
-// barrier is certain. A rank may leave another collective early, such as the root of a broadcast,
-// and wait elsewhere.
+// Finds a collective that `rank` has entered and other ranks have not, in a group of all ranks of
+// the node. The segment does not tell the members of smaller groups. No rank leaves a barrier
+// early, so a barrier is certain. A rank may leave another collective early, such as the root of a
+// broadcast, and wait elsewhere.
 void find_collective(const SegmentView& view, std::uint32_t rank, RankState& state) {
   const auto& entries = view.area(0).arrival_table.entries;
   for (std::uint32_t group = 0; group < mpi::kGroups; ++group) {

@@ -78,8 +78,9 @@ constexpr std::uint64_t kShape = fingerprint({
     offsetof(Counters, collectives_direct),
     offsetof(Area, jobs),
 });
-// If this fails, the segment's structures have changed: raise node::kLayout, and write both numbers
-// anew. Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older library.
+// If the assertion fails, the segment's structures have changed: raise node::kLayout, and write
+// both numbers anew. Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older
+// library.
 static_assert(node::kLayout == 9 && kShape == 7539305599114137761ULL,
               "raise node::kLayout with the shape");
 

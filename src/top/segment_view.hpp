@@ -30,7 +30,7 @@ struct Place {
   pid_t pid = 0;
   int fd = -1;
   [[nodiscard]] std::string path() const;
-  // The inode behind it; 0: the descriptor or the process is gone, or out of reach.
+  // The inode of the descriptor's file; 0: the descriptor or process is gone, or out of reach.
   [[nodiscard]] std::uint64_t file() const;
 };
 
@@ -46,7 +46,7 @@ Search find_segments(uid_t user);
 class SegmentView {
  public:
   SegmentView() = default;
-  // Check is_open(): on failure, why() says the reason to a person.
+  // If is_open() is false afterwards, why() gives the reason, for a person.
   explicit SegmentView(const Place& place);
   SegmentView(SegmentView&& other) noexcept { *this = std::move(other); }
   SegmentView& operator=(SegmentView&& other) noexcept;
@@ -55,7 +55,7 @@ class SegmentView {
   ~SegmentView();
 
   [[nodiscard]] bool is_open() const { return fits_; }
-  // The file is a segment of this or another version.
+  // True if the file is a segment, of this or another version.
   [[nodiscard]] bool is_segment() const { return is_segment_; }
   [[nodiscard]] const std::string& why() const { return why_; }
 
@@ -72,7 +72,7 @@ class SegmentView {
     return *reinterpret_cast<const mpi::RankArea*>(
         reinterpret_cast<const std::byte*>(&record(rank)) + sizeof(node::RankRecord));
   }
-  // helped[victim]: bytes that the rank has copied for that rank.
+  // helped(rank)[victim]: bytes that `rank` has copied for `victim`.
   [[nodiscard]] const observe::Counter* helped(std::uint32_t rank) const {
     return reinterpret_cast<const observe::Counter*>(&area(rank) + 1);
   }
