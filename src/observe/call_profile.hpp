@@ -26,7 +26,7 @@ struct CallSums {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   std::uint64_t ticks = 0;           // inside the call
-  std::uint64_t transfer_ticks = 0;  // part of `ticks`: every rank it depends on was inside MPI
+  std::uint64_t transfer_ticks = 0;  // part of `ticks`: all ranks the call needs were inside MPI
 };
 
 // The data of a call.

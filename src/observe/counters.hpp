@@ -75,8 +75,8 @@ struct alignas(kCacheLine) RankCounters {
 static_assert(std::is_standard_layout_v<RankCounters>);
 static_assert(sizeof(RankCounters) == 5 * kCacheLine);
 
-// helped[victim]: bytes that this rank copied as a thief in jobs of that rank. The writers are
-// those of RankCounters.
+// helped[victim]: bytes that this rank copied as a thief in jobs of `victim`. The row has the same
+// writers as RankCounters.
 using HelpedRow = std::span<Counter>;
 constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
   return (ranks * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine;

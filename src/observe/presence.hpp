@@ -15,8 +15,8 @@ namespace mh::observe {
 
 class alignas(kCacheLine) Presence {
  public:
-  // The calling thread enters or leaves MPI at `now`, in ticks. The rank is inside while any of its
-  // threads is.
+  // The calling thread enters or leaves MPI at `now`, in ticks. The rank is inside MPI while any of
+  // its threads is inside.
   void enter(std::uint64_t now) {
     if (threads_.fetch_add(1, std::memory_order_relaxed) == 0)
       since_.store(now, std::memory_order_relaxed);

@@ -19,7 +19,7 @@ namespace mh::observe {
 inline constexpr std::size_t kObstacles = 14;
 struct Loops {
   std::uint64_t regions_shared;
-  std::uint64_t regions_virtual;               // of these, by virtual threads
+  std::uint64_t regions_virtual;               // of regions_shared: by virtual threads
   std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp
   std::uint64_t exposures;                     // executions that were open to helpers
   std::uint64_t units_by_others;               // units done in this rank's loops on lent cores
