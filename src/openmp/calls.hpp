@@ -19,7 +19,7 @@ enum class Effect : std::uint8_t {
   owners_only,    // work of the team: a helper gets none of it
   begins_loop,    // like owners_only; the calls that follow ask for iterations of this loop
   begins_region,  // begins a region of the run time on the calling thread
-  ends_region,    // ends that region
+  ends_region,    // ends the region that begins_region began
 };
 
 struct CallRule {

@@ -115,8 +115,8 @@ void run_own_side(SharedRegion& region, const Encounter& met, unsigned threads) 
 }
 
 // The size of the team that a region of this thread gets without a clause. Asking LLVM's run time
-// takes a tenth of the whole cost of a shared loop, so the answer is cached. It is asked again
-// after omp_set_num_threads(), and at intervals, since other calls may change it unseen.
+// takes a tenth of the whole cost of a shared loop, so the answer is cached. The run time is asked
+// again after omp_set_num_threads(), and at intervals, since other calls may change the size.
 struct UsualTeam {
   static constexpr std::uint32_t kAskEvery = 16;
 
@@ -134,8 +134,9 @@ unsigned usual_team() {
   return t_usual_team.threads;
 }
 
-// The number of own threads for a loop that hands out chunks: no more than the rank has cores, if
-// static loops run by virtual threads. The program then asks for more threads than there are cores.
+// The number of own threads for a loop that hands out chunks. If static loops run by virtual
+// threads, the program asks for more threads than the rank has cores; the number is then limited to
+// the cores.
 unsigned own_threads(unsigned wanted) {
   const unsigned team = wanted != 0 ? wanted : usual_team();
   return own_cores != 0 ? std::min(team, own_cores) : team;
@@ -277,10 +278,11 @@ namespace {
 
 // The size of the team that a thread of a shared region is told. In a marked region, helpers are
 // members of the team. Any other region has the owner's team, as without Manyhands. A helper in
-// such a region may still ask for its number, although no thread did in the watched execution: it
-// gets a number of its own. If the helper has asked for the size of the team as well, it is about
-// to compute its share of a static loop. GCC computes the share from both numbers, and the last
-// thread of so large a team has an empty share. Limit: loops of less than a million iterations.
+// an unmarked region may still ask for its number, although no thread did in the watched execution:
+// the helper gets a number of its own. A helper that asks for the size of the team is about to
+// compute its share of a static loop. GCC computes the share from both numbers, so the helper is
+// told that it is the last of kManyThreads threads, whose share is empty. Limit: loops of less than
+// a million iterations.
 constexpr int kManyThreads = 1 << 20;
 
 int thread_num() {
@@ -301,7 +303,7 @@ int num_threads() {
 }
 
 // A query of the nesting of regions. The run time knows neither helpers nor a shared region that
-// its owner runs alone, so the answer is corrected.
+// its owner runs alone, so Manyhands corrects the run time's answer.
 template <auto query>
 int level() {
   report_division(Obstacle::thread_number);

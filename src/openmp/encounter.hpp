@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Handles the encounter of a thread with a parallel region or a loop, in the same way for all
-// OpenMP run times. The entry points (gomp.cpp, kmpc.cpp) translate.
+// OpenMP run times. The entry points (gomp.cpp, kmpc.cpp) translate the run times' calls.
 //
 // A region is shared if its directive is marked (marker.hpp), or if every call into the run time is
 // permitted (calls.hpp). These are the calls that the region made in its first, watched execution,
 // and the calls that its code can reach (reach.hpp). A region that is one loop and nothing else,
 // for which GCC has its own calls, is not watched. A shared region may still reach other calls,
-// through a pointer or another library. From then on the region is not shared, and the current
-// execution ends as OpenMP says. Thread-safe.
+// through a pointer or another library. After such a call the region is no longer shared, and the
+// current execution ends as OpenMP says. Thread-safe.
 #pragma once
 
 #include <utility>
@@ -44,7 +44,7 @@ EncounterResult run_shared(const Encounter& met);
 EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
                            bool in_order);
 
-// Lives while the run time executes a region that is not shared, perhaps inside a shared one.
+// Lives while the run time executes an unshared region, which may lie inside a shared region.
 class Nested {
  public:
   explicit Nested(const EncounterResult& met) : alone_(in_region()), stopwatch_(met.timed) {
@@ -71,7 +71,7 @@ class Nested {
 };
 
 // Begins a loop of the calling thread's region. `unspecified`: the iterations cannot be handed out
-// in any order. Returns true if the loop is the shared one; it is open then.
+// in any order. Returns true if this is the region's shared loop, which is open then.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
 // Add our entry points for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num()

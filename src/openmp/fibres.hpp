@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks on which virtual threads run that stop at barriers, and go on later, perhaps on another
-// thread.
+// Stacks for virtual threads that stop at barriers and go on later, perhaps on another thread.
 //
 // A fibre belongs to one thread at a time. The thread that hands a fibre to another thread orders
 // the memory (virtual_threads.cpp). Stacks are kept for the next team. Limits: one team at a time

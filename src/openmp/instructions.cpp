@@ -43,9 +43,9 @@ struct Prefixes {
 //   b  1 byte       w  2 bytes      t  3 bytes      d  4 bytes
 //   z  an operand   v  an operand, 8 bytes if wide   o  an address
 //   M  modrm        m  modrm and 1 byte              W  modrm and an operand
-//   1  modrm, and 1 byte for the first two of a group
-//   2  modrm, and an operand for the first two of a group
-//   p  modrm for the first of a group; the others are AMD's XOP
+//   1  modrm, and 1 byte for the first two members of a group
+//   2  modrm, and an operand for the first two members of a group
+//   p  modrm for the first member of a group; the other members are AMD's XOP
 constexpr std::string_view kFirstMap =
     "MMMMbzxxMMMMbzxx"  // 00
     "MMMMbzxxMMMMbzxx"

@@ -13,7 +13,7 @@
 //       helpers costs its claims only.
 //   I3  open() may overwrite the word by a plain store: by I2 no other thread changes it then.
 //
-// Threads: any number claim; one calls open(), when the loop before is settled. Limits:
+// Threads: any number claim; one calls open(), after is_settled() of the previous loop. Limits:
 // kMostHelpers at a time. In loops of more than 2^27 iterations, claims are rounded up to multiples
 // of a grain.
 #pragma once
@@ -63,7 +63,7 @@ class Iterations {
     });
   }
 
-  // Does the same as from_front() at the end of the loop.
+  // Claims up to `most` (> 0) iterations from the end; empty if none is left.
   IterationRange from_end(std::uint64_t most) {
     return claim(most, [](std::uint64_t word, const UnpackedWord& now, std::uint64_t units) {
       return UnitClaim{.units = {now.end - units, now.end}, .after = word - (units << kBits)};

@@ -98,8 +98,8 @@ struct ForkedRegion {
   std::int32_t thread;  // libomp's number of the encountering thread, if known by a clause
 };
 
-// Calls a task, if possible without the run time's own function. That function takes any number of
-// pointers, and costs 4 ns.
+// Calls a task, if possible without the run time's own function, which takes any number of pointers
+// and costs 4 ns.
 void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t number) {
   void** const with = fork.arguments;
   if (fork.count <= kInRegisters) {
@@ -164,7 +164,7 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   if (!result.done) run_without_us(fork, threads, result);
 }
 
-// Runs a region with more pointers than come in registers.
+// Runs a region with more pointers than fork_call() gets in registers.
 constexpr int kPassed = 3;
 [[gnu::noinline]] void run_fork_of_many(SourceLocation* location, Microtask task,
                                         std::int32_t count, void* const (&passed)[kPassed],
@@ -378,8 +378,9 @@ void barrier(SourceLocation* location, std::int32_t thread) {
   meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
-// The run time's number of the calling thread, by which its locks know the thread. A virtual thread
-// that has passed a barrier may run on another thread than its code remembers.
+// The run time's number of the calling thread; the run time's locks identify a thread by it. After
+// a barrier a virtual thread may run on another thread, so the number `thread` in its code is
+// stale.
 std::int32_t number_here(SourceLocation* location, std::int32_t thread) {
   return virtual_team() != nullptr ? global_thread_num(location) : thread;
 }
@@ -394,7 +395,8 @@ void end_critical(SourceLocation* location, std::int32_t thread, void* lock) {
   real_kmpc.end_critical(location, number_here(location, thread), lock);
 }
 
-// The end of a `single` whose thread gives its values to the other threads, with a barrier.
+// The end of a `single` construct with copyprivate: the thread that executed the construct gives
+// its values to the other threads, with a barrier.
 void copyprivate(SourceLocation* location, std::int32_t thread, std::size_t bytes, void* data,
                  void (*copy)(void*, void*), std::int32_t is_chosen) {
   report_obstacle(Obstacle::single);

@@ -8,8 +8,8 @@ namespace mh::openmp {
 bool matches_text(std::string_view pattern, std::string_view text) {
   constexpr std::size_t kNone = std::string_view::npos;
   std::size_t p = 0;
-  std::size_t star = kNone;  // position of the last star, and of the text at that time
-  std::size_t resume = 0;
+  std::size_t star = kNone;  // position of the last star in the pattern
+  std::size_t resume = 0;    // position in the text up to which the star stands for characters
   for (std::size_t t = 0; t < text.size();) {
     if (p < pattern.size() && pattern[p] == '*') {
       star = p++;

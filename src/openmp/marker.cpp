@@ -39,7 +39,7 @@ void permit_teams() { g_teams_permitted.store(true, std::memory_order_relaxed); 
 int unshared_team() {
   if (!g_teams_permitted.load(std::memory_order_relaxed)) return 1;
   using Query = int (*)();
-  // A program with marked loops has loaded its OpenMP run time before it gets here.
+  // A program with marked loops has loaded its OpenMP run time before its first marked loop.
   static const auto usual = reinterpret_cast<Query>(rebind::in_run_time("omp_get_max_threads"));
   return usual != nullptr ? std::max(usual(), 1) : 1;
 }

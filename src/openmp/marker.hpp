@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Loops that the user has marked (#pragma ws for). The wrapper compilers pass the result of
-// __mh_ws_mark() as the number of threads of such a region, and the schedules as its arguments.
+// __mh_ws_mark() as the number of threads of such a region, and the schedules as arguments of
+// __mh_ws_mark().
 //
-// Without Manyhands the function does not exist: the loop is serial. While loops are shared, the
-// number stands for a marked region, the next that the thread encounters. Otherwise (one rank on
-// the node, more ranks than cores) the loop gets the team of an ordinary parallel loop.
+// Without Manyhands __mh_ws_mark() does not exist, and the loop is serial. While loops are shared,
+// its result says that the next region which the thread encounters is marked. Otherwise (one rank
+// on the node, more ranks than cores) the loop gets the team of an ordinary parallel loop.
 // Thread-safe.
 #pragma once
 

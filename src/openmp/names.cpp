@@ -182,7 +182,7 @@ RegionName name_of(const void* code, const char* source) {
       fmt::format("{}+{:#x}", name.object, reinterpret_cast<std::uintptr_t>(code) - object.base);
   const std::string outlined = symbol_at(object, code);
   std::string function(function_of(outlined));
-  // The search reads all code of the object. A stripped object has no name for what it finds.
+  // The search reads all code of the object. A stripped object is skipped: it names no referrer.
   if (function.empty() && !outlined.empty()) {
     if (const void* from = referrer_of(object, code))
       function = function_of(symbol_at(object, from));

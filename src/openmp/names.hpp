@@ -2,9 +2,9 @@
 // The name of a parallel region for users: the function that contains it.
 //
 // Compilers outline a region into its own function. GCC names it after the containing function
-// (main._omp_fn.0). Clang up to 16 does not (.omp_outlined..3): the name is then that of the
-// function which passes the outlined code's address to the run time. A stripped file has no names
-// of local functions; only the address is known. Reads the object's file: not for hot paths.
+// (main._omp_fn.0). Clang up to 16 does not (.omp_outlined..3): the region then gets the name
+// of the function that passes the outlined code's address to the run time. A stripped file has no
+// names of local functions; only the address is known. Reads the object's file: not for hot paths.
 // Thread-safe.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The loaded objects of the process: what they import from the OpenMP run time, and whether they
 // have data that each thread has for itself (a thread-local segment). Virtual threads depend on
-// both (virtual_threads.hpp). Thread-safe. Looks again after an object was loaded; slow then.
+// both (virtual_threads.hpp). Thread-safe. The first call after an object was loaded is slow.
 //
 // Limits: the system's own libraries are known by name; their thread-local data do no harm. An
 // object that is closed (dlclose) is noticed at the next load.
@@ -29,7 +29,7 @@ struct alignas(4) CallsOfAll {
   bool needs_teams;  // virtual threads cannot make all of these calls
   bool meets;
   bool is_numbered;
-  // True if virtual threads may make all these calls; `with_barriers`: and meet at barriers.
+  // True if virtual threads may make all these calls; `with_barriers`: and wait at barriers.
   [[nodiscard]] bool permit(bool with_barriers) const {
     return !needs_teams && (with_barriers ? !is_numbered : !meets);
   }

@@ -60,7 +60,8 @@ inline void report_division(Obstacle what) {
   report_obstacle(what);
   current->needs_team = before;
 }
-// Reports such a call at which, in addition, the threads of the team await each other.
+// Reports a call in which the threads of a team await each other, and which a virtual thread can
+// make as well. `needs_team` stays as it was.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;
@@ -69,7 +70,7 @@ inline void report_meeting(Obstacle what) {
   current->needs_team = before;
 }
 
-// Makes all threads of the caller's team wait for each other, by `together`, helpers included.
+// Makes all threads of the caller's team, helpers included, wait for each other in `together`.
 template <class Together>
 void meet_team(Together&& together) {
   if (!in_region()) return together();

@@ -81,9 +81,9 @@ class FunctionTable {
   }
   [[nodiscard]] std::uintptr_t begin(std::size_t index) const { return at(kTable + index * kRow); }
 
-  // Returns 0 if the end is not known. An entry has the beginning and the length of its function
-  // behind two words. They are 32-bit words, the first relative to its slot, if that gives the
-  // beginning that the table has.
+  // Returns 0 if the end is not known. An entry has, behind two words, the beginning and the length
+  // of its function. Both are read as 32-bit words, the beginning relative to its slot. The end is
+  // known if this gives the beginning that the table has.
   [[nodiscard]] std::uintptr_t end_of(std::size_t index) const {
     const std::uintptr_t entry = at(kTable + index * kRow + kRow / 2);
     const auto* const where = reinterpret_cast<const std::uint8_t*>(entry) + 8;
@@ -137,7 +137,7 @@ void add_import_of_virtual(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// Returns the object that contains the code, or one without code if there is none.
+// Returns the object that contains `code`, or an object without code if no object does.
 SearchedObject object_with(const std::uint8_t* code) {
   constexpr unsigned kCode = PF_R | PF_X;
   SearchedObject object{.known = mh_object_at(code)};
@@ -158,7 +158,7 @@ constexpr std::size_t kMost = 4U << 20U;  // bytes of code
 // A search that begins at a region's code.
 class CodeWalk {
  public:
-  // `behind`: the obstacle in a function of another object; null: these are not looked at.
+  // `behind`: finds the obstacle in a function of another object; null: such functions are ignored.
   using ForeignCode = std::function<Obstacle(std::string_view name)>;
   explicit CodeWalk(const SearchedObject& object, ForeignCode behind = nullptr)
       : object_(object), behind_(std::move(behind)) {}

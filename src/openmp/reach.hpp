@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The calls of the OpenMP run time that the code of a region can reach, although it did not make
-// them when it was watched.
+// The calls of the OpenMP run time that the code of a region can reach, although the region did not
+// make them when it was watched.
 //
-// Searches the machine code of the region, and of every function of its object that it calls
-// directly, on all branches. The table for exception handling, which stripped programs have too,
-// tells functions apart. Thread-safe.
+// Searches the machine code of the region, and of every function of the same object that the code
+// calls directly, on all branches. The table for exception handling, which stripped programs have
+// too, tells functions apart. Thread-safe.
 //
 // Limits: calls through pointers and into other objects are not followed; encounter.hpp says how
 // such calls are handled. Three cases count as reaching every import of the object: an object

@@ -21,8 +21,8 @@ namespace mh::openmp::rebind {
 // True if a loaded object imports this function.
 bool is_imported(const char* name);
 
-// A function of the process's OpenMP run time, of the first one if there are several; null if there
-// is none. Searches all loaded objects.
+// A function of the process's OpenMP run time, of the first run time if several are loaded; null if
+// the function is not found. Searches all loaded objects.
 void* in_run_time(const char* name);
 
 // True if the process's run time has a function of this name.
