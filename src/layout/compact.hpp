@@ -3,7 +3,7 @@
 // them.
 //
 // Contiguous bytes and single grids (shape.hpp) have this form: vectors, subarrays, faces of boxes
-// and most else that programs send. Limit: lists of blocks do not.
+// and most other data that programs send. Limit: lists of blocks do not have this form.
 #pragma once
 
 #include <cstdint>

@@ -194,7 +194,7 @@ void move_wide_row(const BlockRow& row, std::size_t bytes) {
   move_wide<kPack, kParts>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
 }
 
-// Calls `with` for the loop over blocks of this size: a single choice, not a choice per row.
+// Calls `with` with the loop for blocks of `bytes` bytes: one choice for all rows.
 template <bool kPack, class With>
 void choose_row(std::size_t bytes, With&& with) {
   if (with_constant<1, 2, 3, 4, 8, 16, 24, 32, 40>(

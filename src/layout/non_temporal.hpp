@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Moves blocks that are in no cache and will not be read from a cache: those of streams of more
+// Moves blocks that are in no cache and will not be read from a cache: blocks of streams longer
 // than half the last cache (CacheLevel::memory).
 //
 // Reading: the hardware prefetches only within a page, so a single sequential stream uses a
 // fraction of what a core could fetch. The loops therefore read four *lanes* abreast, and each lane
 // prefetches later lines into the second cache. Writing: whole lines are stored past the caches,
 // which saves the read of the overwritten line. Partial lines at the ends of a block are stored as
-// usual. Only a fence orders such stores: fence_stores() comes before any other thread learns of
-// the bytes.
+// usual. Only a fence orders stores past the caches: fence_stores() comes before any other thread
+// learns of the bytes.
 //
 // docs/decisions/layout has the gains. Threads: any. Limits: reading needs wide registers
 // (kHasWide, move_blocks.hpp); without them the usual loops run.
@@ -61,7 +61,7 @@ inline bool are_lines(Address at, const BlockRows& rows) {
   return all % kLine == 0;
 }
 
-// Returns false, and moves nothing, if such rows gain nothing.
+// Returns false, and moves nothing, if stores past the caches gain nothing for `rows`.
 inline bool write_rows(Address at, const BlockRows& rows, const std::byte* stream) {
   if (rows.block < kLeastWritten && !are_lines(at, rows)) return false;
   for (std::uint64_t i = 0; i < rows.rows; ++i) {

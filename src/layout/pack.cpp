@@ -110,7 +110,7 @@ const std::byte* stream_in_memory(const Elements& elements) {
   return tiles ? detail::pointer_to(address_at(elements.base, layout.root().offset)) : nullptr;
 }
 
-// A second copy costs more than the search for the target of a block of this length.
+// For blocks of this length, a copy through scratch costs more than a search for each target.
 constexpr std::uint64_t kLongBlock = 2048;
 
 bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
@@ -158,7 +158,7 @@ void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size
 }
 
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes) {
-  // const_cast: as in unpack_range().
+  // const_cast: the sink takes a writable stream; unpacking only reads it.
   auto* stream = static_cast<std::byte*>(const_cast<void*>(packed));
   detail::PackSink<false>(stream, cache_level).block(address_of(to), bytes);
   if (cache_level == CacheLevel::memory) detail::far::fence_stores();
