@@ -298,7 +298,7 @@ void Heap::give_back(std::uint64_t bound) {
     const std::size_t bytes = std::size_t{run.pages} * page_bytes_;
     const bool dropped = file_.drop(address_of(run.first), bytes);
     const Hold hold(lock_);
-    if (!dropped) {  // it may still hold memory (locked by the program), so it stays kept
+    if (!dropped) {  // the run may still hold memory (locked by the program), so it stays kept
       extents_.give(run.first);
       return;
     }
@@ -350,9 +350,9 @@ void* Heap::resize(void* block, std::size_t bytes) {
   return moved(block, bytes);
 }
 
-// A block that has grown will grow again, so it gets half as much room again. A large block gets it
-// in empty pages, which cost only address space until they are touched. A small block gets it in
-// kept pages, which need no first touch.
+// A block that has grown will grow again, so it gets half as much room again. A large block gets
+// this room in empty pages, which cost only address space until they are touched. A small block
+// gets the room in kept pages, which need no first touch.
 void* Heap::moved(void* block, std::size_t to) {
   constexpr std::size_t kMostRoom = 1U << 30U;
   constexpr std::size_t kLarge = 512U << 10U;

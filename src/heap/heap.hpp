@@ -2,24 +2,24 @@
 // The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
 //
 // The functions return nullptr if the heap is off, or if the block is too small or larger than
-// Options::largest or the budget. So they do if memory or a limit of the process is exhausted, or
-// if this thread holds the lock. The caller then uses the next allocator, as it would without the
-// heap.
+// Options::largest or the budget. They also return nullptr if memory or a limit of the process is
+// exhausted, or if this thread holds the lock. The caller then uses the next allocator, as it would
+// without the heap.
 //
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of
 //            two would begin alike modulo 4096, and share cache sets.
 //   cached   the last freed blocks of up to 64 KB (block_cache.hpp). They count as used.
-//   kept     memory of freed blocks, reused for later ones, up to a bound. Beyond the bound, and
-//            when memory is short, it is returned to the system. The first touch of a shared page
-//            costs more than any other use.
+//   kept     memory of freed blocks, reused for later blocks, up to a bound. Beyond the bound, and
+//            when memory is short, the heap returns the memory to the system. The first touch of a
+//            shared page costs more than any other use.
 //
-// There is one lock, and cached blocks do without. Apart from growth (once in 64 MB), it is not
-// held during system calls that take or return memory. A thread may enter the heap while it holds
-// the lock itself, in a signal handler or a handler of fork(), and does not wait then. An
-// allocation is not served, and a release is carried out by the next call that takes the lock. No
-// thread-local data, no C++ run time, no destructor: calls may come before constructors, from
-// threads that end, and after exit().
+// One lock guards the heap; cached blocks need no lock. Apart from growth (once in 64 MB), no
+// thread holds the lock during system calls that take or return memory. A thread may enter the heap
+// while it holds the lock itself, in a signal handler or a handler of fork(), and does not wait
+// then. An allocation is not served, and a release is carried out by the next call that takes the
+// lock. No thread-local data, no C++ run time, no destructor: calls may come before constructors,
+// from threads that end, and after exit().
 #pragma once
 
 #include <atomic>
@@ -49,7 +49,7 @@ class Heap {
   struct Options {
     bool reserve = false;                // allocate memory at once (strict accounting)
     bool promote = false;                // private memory would get huge pages at first touch
-    bool promote_asked = false;          // ... if the program asks for huge pages
+    bool promote_asked = false;          // `promote`, if the program asks for huge pages
     bool bounded = false;                // fresh memory within a budget (budget.hpp)
     std::uint64_t largest = UINT64_MAX;  // largest block that is served
     std::uint64_t keep = 256U << 20U;    // most kept bytes
@@ -80,7 +80,7 @@ class Heap {
   [[nodiscard]] bool touches(const void* address, std::size_t bytes) const;
   // Makes the pages of the range read as zero.
   void empty(const void* address, std::size_t bytes);
-  // Notes that the program has asked for huge pages there.
+  // Notes that the program has asked for huge pages in the range.
   void wants_huge(const void* address, std::size_t bytes);
   [[nodiscard]] File& file() { return file_; }
   // Makes the file if there is none yet; false if that fails.
@@ -138,7 +138,7 @@ class Heap {
   Options options_;
   std::size_t page_bytes_ = 4096;
   unsigned page_bits_ = 12;
-  // Everything below is under the lock, except File's own exceptions and the atomics.
+  // The lock guards all members below, except the atomics and the functions that File excepts.
   File file_;
   Extents extents_;
   Promotion promotion_;

@@ -9,8 +9,9 @@
 
 namespace mh::heap {
 
-// A futex is 32 bits: this is the half with the waiters' bit. Two owners may share a half; a thread
-// then sleeps although the owner has changed, and the next leave() wakes it all the same.
+// A futex has 32 bits, so waiters sleep on the half of the word that has the waiters' bit. Two
+// owners may share a half; a thread then sleeps although the owner has changed, and the next
+// leave() wakes it all the same.
 std::uint32_t* Lock::half() { return reinterpret_cast<std::uint32_t*>(&word_); }
 
 // A thread that has waited takes the lock with the waiters' bit set, because more threads may wait.

@@ -46,7 +46,7 @@ struct SymbolSearch {
   const void* self = mh_front().dynamic;
   bool passed_self = false;
   const char* first = nullptr;  // object that defines malloc, in the loader's order
-  const char* next = nullptr;   // ... behind this library
+  const char* next = nullptr;   // object behind this library that defines malloc
   bool checker = false;
   void* found[kFunctions] = {};   // behind this library
   void* before[kFunctions] = {};  // before it: a library loaded late has no object behind it
