@@ -140,9 +140,9 @@ bool SharedRegion::may_be_joined() const {
 }
 
 // Called by the first thread, at its first chunk and at reviews. Decides whether helpers may come,
-// and how long the loop would take without them. On a known site it decides at the first chunk,
-// otherwise at the second: by then the first has shown the time of an iteration, and whether the
-// loop makes calls that a helper cannot.
+// and how long the loop would take without them. On a known site the function decides at the first
+// chunk, otherwise at the second: the first chunk has then shown the time of an iteration, and
+// whether the loop makes calls that a helper cannot.
 void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;
   if (brief_) {  // a team: with a team of one the loop would be offered already
@@ -168,8 +168,8 @@ void SharedRegion::review_loop(Participant& me) {
   if (offered_) call_spare(rest);
 }
 
-// A team that leaves cores of the rank idle shares a long loop with these. A core on which another
-// thread of the program works is left alone (workers.hpp).
+// A team that leaves cores of the rank idle shares a long loop with these cores. A core on which
+// another thread of the program works is left alone (workers.hpp).
 void SharedRegion::call_spare(float rest) {
   if (spare_ == nullptr || own_threads_ > spare_->count()) return;
   if (rest < in_ticks(tuning::kWorthCallingNs)) return;
@@ -221,8 +221,8 @@ void SharedRegion::await_helpers() {
 }
 
 // Returns the larger of the owner's recent time for an iteration and the last recorded one. Owner
-// and helpers work at different ends, and a missing helper costs more than one that finds nothing
-// to do.
+// and helpers work at different ends. A missing helper costs more than a helper that finds nothing
+// to do, so the larger time counts.
 float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;

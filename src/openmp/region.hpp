@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // An execution of a parallel region whose loop is shared, and the threads that run it.
 //
-// The owner runs the region's body as without us, alone or with its team, and claims chunks from
-// the front of the loop. While the loop is open, helpers may join. A helper runs the same body,
-// claims chunks from the end until its unit is over, and leaves through the compiler's epilogue,
-// which merges reductions. A helper keeps no state: it joins as a late member of the team each
-// time. After the last iteration of the loop a helper must leave, and may join once more within its
-// unit. Source: MPI Workshare, III.
+// The owner runs the region's body as without Manyhands, alone or with its team, and claims chunks
+// from the front of the loop. While the loop is open, helpers may join. A helper runs the same
+// body, claims chunks from the end until its unit is over, and leaves through the compiler's
+// epilogue, which merges reductions. A helper keeps no state: it joins as a late member of the team
+// each time. After the last iteration of the loop a helper must leave, and may join once more
+// within its unit. Source: MPI Workshare, III.
 //
 // A region that helpers may join stays exposed in the pool. Each execution only makes an offer, and
 // the atomic word of its iterations admits helpers; a helper reads nothing else before it has

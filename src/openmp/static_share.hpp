@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A thread's share of a loop with a static schedule, divided as LLVM's run time divides it
-// (__kmpc_for_static_init). Index arithmetic is modulo the width of the index, as there.
+// (__kmpc_for_static_init). Index arithmetic wraps at the width of the index, as LLVM's does.
 // Thread-safe.
 //
 // Limit: the run time's default of a schedule without chunks (KMP_SCHEDULE is not set).

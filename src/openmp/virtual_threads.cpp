@@ -91,7 +91,7 @@ void VirtualTeam::combine_all() {
 
 // Waits until the threads of the next phase can be claimed. Returns false if the region is over.
 bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
-  if (phase == kOver) return false;  // others have ended the region before this thread came
+  if (phase == kOver) return false;  // the region ended before this thread came
   // The next phase has a number before its threads can be claimed.
   const auto is_past = [&] {
     return phase_.load(std::memory_order_acquire) != phase || shared_region()->progress() != 0;
@@ -165,8 +165,8 @@ void* watch(void* /*nothing*/) {
   }
 }
 
-// Starts the watching thread. It gets no signals of the program, and a stack as large as the
-// program's threads have.
+// Starts the watching thread, with all signals blocked and a stack at least as large as the
+// stacks of the program's threads.
 void start_watching() {
   sigset_t all;
   sigset_t saved;

@@ -10,12 +10,12 @@
 // the team, so that it touches the same data in each execution.
 //
 // Threads that may meet at a barrier have stacks of their own (fibres.hpp). A virtual thread that
-// comes to a barrier pauses. When all have paused, they are claimed once more, each by any thread:
-// a new *phase*. Reductions of LLVM's run time combine at such a barrier.
+// comes to a barrier pauses. When all have paused, threads claim the virtual threads once more: a
+// new *phase*. Reductions of LLVM's run time combine at such a barrier.
 //
 // A region qualifies by what it did when it was watched and by what its code can reach
-// (virtual_threads_within_reach() in reach.hpp). A thread that waits for another in memory cannot
-// be seen there: StuckWatch runs the other threads then, as an operating system does.
+// (virtual_threads_within_reach() in reach.hpp). Neither shows whether a thread waits for a
+// word in memory that another thread writes: StuckWatch runs the other threads then.
 //
 // Limits: kMost threads in a team, TeamFibres::kMost with barriers. A team that is not larger than
 // the rank's number of cores is the run time's.
@@ -112,7 +112,7 @@ inline VirtualTeam* team_that_meets() {
 
 // Lives while this process executes a region by virtual threads. If a thread claims nothing for a
 // second although numbers are left, it may wait for a virtual thread that has not begun. Further
-// threads then run these, one more each second.
+// threads then run the virtual threads that are left, one more each second.
 class StuckWatch {
  public:
   explicit StuckWatch(SharedRegion& region);
