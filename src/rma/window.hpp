@@ -117,15 +117,15 @@ class Window {
   [[nodiscard]] bool has_deferred() const {
     return deferred_lists_.load(std::memory_order_relaxed) != 0;
   }
-  // Carries out the deferred operations on that rank.
+  // Carries out the deferred operations on rank `target`.
   Status carry_out_deferred(RmaContext& context, std::uint32_t target);
 
   // Carries out the active messages for this rank. Never blocks; a few loads when there are none.
   void serve(RmaContext& context);
 
   // Carries out one chunk of an operation of another rank: of a random rank of this NUMA node, else
-  // of a random rank elsewhere on the node. Only of a rank for which may_help(rank on the node) is
-  // true. Returns false if there was none. One thread at a time.
+  // of a random rank elsewhere on the node. Only ranks count for which may_help(rank on the node)
+  // is true. Returns false if no chunk was found. One thread at a time.
   bool help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedChunk& helped);
 
  private:
