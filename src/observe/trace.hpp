@@ -27,7 +27,7 @@ enum class EventKind : std::uint8_t {
   call,          // an MPI call; `peer` is the rank that it has waited for most
   brief_calls,   // several short calls in succession; `extent` includes the time between them
   sent,          // a message by rendezvous; its sender's event, without an extent
-  copied,        // the copy of such a message; `detail` is a MessagePath
+  copied,        // the copy of a message by rendezvous; `detail` is a MessagePath
   left,          // a message left to the MPI library; `detail` is a LeftBecause
   helped,        // a chunk copied for the rank `peer`
   lent,          // the core was lent to the rank `peer`
@@ -110,7 +110,7 @@ inline constexpr std::uint64_t kTraceCapacity = 1U << 18U;  // 16 MB a rank
 
 class TraceWriter {
  public:
-  // Makes `folder`, if need be, and in it the file of the rank, whatever was there.
+  // Makes the file of the rank in `folder`, and the folder if need be. Replaces an older file.
   static Result<std::unique_ptr<TraceWriter>> create(const std::string& folder,
                                                      const TraceIdentity& rank,
                                                      std::span<const char* const> call_names,
