@@ -40,8 +40,8 @@ struct RankWaits {
   // Number of threads in waits that last. relaxed: a thread that sees a stale count polls although
   // it could sleep, or the reverse.
   std::atomic<std::uint32_t> waiting{0};
-  // Number of threads that have entered a new wait since the server last counted. relaxed: no data
-  // goes with the count.
+  // Number of threads that have begun to sit or serve again since the server last counted. relaxed:
+  // no data goes with the count.
   std::atomic<std::uint32_t> back{0};
 };
 RankWaits g_waits;
