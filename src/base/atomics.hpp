@@ -23,7 +23,7 @@ struct Machine {
   using Atomic = std::atomic<T>;
 
   // The two halves of an asymmetric Dekker handshake. The frequent side passes light_fence() and
-  // pays nothing; the rare side passes heavy_fence(), in which the operating system has every
+  // pays nothing. The rare side passes heavy_fence(), in which the operating system has every
   // thread of the process pass a full fence. prepare_fences() returns false if the system has no
   // heavy fence; the caller must then not rely on the handshake.
   static bool prepare_fences() { return ProcessFence::prepare(); }

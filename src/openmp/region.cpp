@@ -141,7 +141,7 @@ bool SharedRegion::may_be_joined() const {
 
 // Called by the first thread, at its first chunk and at reviews. Decides whether helpers may come,
 // and how long the loop would take without them. On a known site the function decides at the first
-// chunk, otherwise at the second: the first chunk has then shown the time of an iteration, and
+// chunk, otherwise at the second. The first chunk has then shown the time of an iteration, and
 // whether the loop makes calls that a helper cannot.
 void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;

@@ -83,8 +83,8 @@ class alignas(kCacheLine) Pipeline {
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) PipelineCell {
-    // (use, turn). Release on every change but the claim to drain, which publishes nothing; acquire
-    // on every read (B3). A thread thus sees the work of the previous turn.
+    // (use, turn). Release in pass_on(), acquire before each claim (B3): a thread sees the work of
+    // the previous turn. The claim to drain publishes nothing; the tickets publish open()'s stores.
     std::atomic<std::uint64_t> state{0};
   };
   // The turns of a cell within a round; in the last one the cell is being drained.

@@ -124,9 +124,9 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // says() and posted() read the fields of a send without a claim, while the sender may cancel the
-  // send and post another. says() reads the send of `generation` in any state until the send is
-  // over. posted() reads the send that is posted now.
+  // Both read the fields of a send without a claim. Meanwhile the sender may cancel the send and post
+  // another. The function says() reads the send of `generation`, in any state, until the send is
+  // over. The function posted() reads the send that is posted now.
   [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
   // Called by the rank that the picture at the top of this file names for the change to `next`.
