@@ -24,8 +24,8 @@ struct Machine {
 
   // The two halves of an asymmetric Dekker handshake. The frequent side passes light_fence() and
   // pays nothing. The rare side passes heavy_fence(), in which the operating system has every
-  // thread of the process pass a full fence. prepare_fences() returns false if the system has no
-  // heavy fence; the caller must then not rely on the handshake.
+  // thread of the process pass a full fence. If prepare_fences() returns false, the system has no
+  // heavy fence, and the caller must not rely on the handshake.
   static bool prepare_fences() { return ProcessFence::prepare(); }
   static void light_fence() { ProcessFence::pass_alone(); }
   static bool heavy_fence() { return ProcessFence::pass(); }

@@ -124,7 +124,7 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // Both read the fields of a send without a claim. Meanwhile the sender may cancel the send and post
+  // Both read a send's fields without a claim. Meanwhile the sender may cancel the send and post
   // another. The function says() reads the send of `generation`, in any state, until the send is
   // over. The function posted() reads the send that is posted now.
   [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
