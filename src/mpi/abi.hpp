@@ -3,9 +3,10 @@
 //
 // The variant is loaded beside an MPI it is not linked with, so it can refer to nothing of libmpi.
 // MPICH's and the standard's predefined handles are numbers. Open MPI's are addresses of objects in
-// libmpi; here they lie in an array that bind_handles() fills when the variant is opened.
-// Limits: a handle not in the list below does not compile under Open MPI (add it). No predefined
-// handle may be read before main entries exist, so none in the initialiser of a global.
+// libmpi; bind_handles() fills an array with these addresses when the variant is opened. Limits:
+// under Open MPI a handle that is missing in the list below does not compile (add the handle). No
+// predefined handle may be read before bind_handles() has run, for example in the initialiser of a
+// global.
 #pragma once
 
 #include <cstddef>
@@ -61,12 +62,13 @@ inline constexpr const char* kSymbols[] = {"ompi_mpi_comm_world",    "ompi_mpi_c
                                            "ompi_mpi_op_bxor",       "ompi_mpi_op_maxloc",
                                            "ompi_mpi_op_minloc",     "ompi_mpi_op_replace",
                                            "ompi_mpi_op_no_op"};
-// Their addresses. Written once by bind_handles(), before any wrapper runs; read-only after.
+// The addresses of `kSymbols`. Written once by bind_handles(), before any wrapper runs; read-only
+// after.
 inline void* addresses[std::size(kSymbols)];
 
 consteval std::size_t place_of(std::string_view symbol) {
   std::size_t place = 0;
-  while (kSymbols[place] != symbol) ++place;  // one not in the list does not compile
+  while (kSymbols[place] != symbol) ++place;  // a symbol not in kSymbols does not compile
   return place;
 }
 
@@ -81,7 +83,7 @@ consteval std::size_t place_of(std::string_view symbol) {
 
 namespace mh::mpi {
 
-// nullptr when every predefined handle was found, else the name of the first that is missing.
+// nullptr when every predefined handle was found, else the name of the first missing handle.
 inline const char* bind_handles([[maybe_unused]] FindSymbol find) {
 #if defined(MH_ABI_OPENMPI)
   for (std::size_t i = 0; i < std::size(handles::kSymbols); ++i) {

@@ -20,7 +20,7 @@ std::uint64_t bits_of(Handle handle) {
 }
 template <class Handle>
 Handle handle_of(std::uint64_t bits) {
-  return (Handle)bits;  // NOLINT(google-readability-casting): as above
+  return (Handle)bits;  // NOLINT(google-readability-casting): int or pointer, by ABI
 }
 
 // The index of a handle in a table of `size` elements, a power of two. Handles differ in their low
@@ -32,13 +32,14 @@ constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
 template <std::size_t kEntries = 256>
 class HandleCache {
  public:
-  // True if the cache has the handle; sets its value. (Not an optional: compilers keep one in
-  // memory, and this is on the way of every call.)
+  // True if the cache has the handle; sets its value. (Not an optional: compilers keep an optional
+  // in memory, and every MPI call looks up a handle.)
   [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
     const CachedHandle& entry = entries_[place_in(kEntries, handle)];
-    // A seqlock with the handle as its sequence: fill() takes the handle away before it changes the
-    // value, so if the handle is there before and after, the value between belongs to it. The first
-    // acquire pairs with the release in fill(); the fence keeps the second look behind the value.
+    // A seqlock with the handle as its sequence: fill() removes the handle before it changes the
+    // value. If the handle is the same before and after the value is read, the value belongs to the
+    // handle. The acquire pairs with the release in fill(); the fence orders the second read of the
+    // handle after the read of the value.
     if (entry.handle.load(std::memory_order_acquire) != handle + 1) return false;
     value = entry.value.load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -48,8 +49,9 @@ class HandleCache {
   void fill(std::uint64_t handle, std::uint64_t value) {
     CachedHandle& entry = entries_[place_in(kEntries, handle)];
     if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy)
-      return;  // another thread fills it
-    // release: pairs with the fence in find(). A thread that sees the new value sees no handle.
+      return;  // another thread is filling the entry
+    // release: pairs with the fence in find(). A thread that sees the new value no longer sees the
+    // old handle.
     std::atomic_thread_fence(std::memory_order_release);
     entry.value.store(value, std::memory_order_relaxed);
     entry.handle.store(handle + 1, std::memory_order_release);

@@ -2,7 +2,7 @@
 // The tags of Manyhands' own messages, by private communicator. Two uses of one tag on one
 // communicator do not compile.
 //
-// Limit: kLast, which every library allows (MPI_TAG_UB is at least that).
+// Limit: no tag exceeds kLast, the least MPI_TAG_UB that MPI guarantees.
 #pragma once
 
 #include <array>

@@ -28,14 +28,15 @@ using rndv::receives;
   return rndv::complete(std::move(claim), code, status.get());
 }
 
-// Calls the library in tail position, for the reason that receive() in receive.cpp gives.
+// Calls the library in tail position, which saves a return from deep in the library's wait: 50 ns
+// in Open MPI 5.
 int wait_one(MPI_Request* request, MPI_Status* status) {
   if (switches.errors_are_fatal && may_wait_in_library()) return next.Wait(request, status);
   return wait_helping(request, status);
 }
 
 // Called after a test that found nothing: this rank may help others, and tests again meanwhile.
-// True if a test found something or failed; then `code` is set.
+// True if a test set `flag` or failed; then `code` has the code of that test.
 template <class Test>
 [[gnu::noinline]] bool found_while_helping(const int* flag, int* code, Test test) {
   return wait::help_if_polling([&] {
@@ -68,7 +69,8 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return rndv::complete(receives.claim(handle), code, status.get());
 }
 
-// True if a test of `count` requests has completed request `index`. A failure may leave it unset.
+// True if a test of `count` requests has completed request `index`. A failed test may leave `index`
+// unset.
 bool has_found(int code, int flag, int index, int count) {
   return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
 }

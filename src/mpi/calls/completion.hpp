@@ -53,7 +53,7 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Claimed now: another thread may get a request with this handle once this one is complete.
+    // Claimed now: once a request is complete, another thread may get its handle for a new request.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -69,11 +69,11 @@ class RequestHandles {
   bool needed_;
   std::size_t count_;
   Scratch<MPI_Request> handles_;
-  std::vector<rndv::ReceiveClaim> claims_;  // empty without threads
+  std::vector<rndv::ReceiveClaim> claims_;  // empty unless switches.threads
 };
 
-// The statuses of an array: the caller's, or our own if the caller ignores them and they are
-// `needed`.
+// The statuses of an array of requests: the caller's, or our own if the caller ignores statuses and
+// `needed` is true.
 class Statuses {
  public:
   Statuses(int count, MPI_Status* users, bool needed)
@@ -96,8 +96,8 @@ inline bool may_complete_ours() {
 
 // Called after a test that found nothing. A program may test once per element that it computes.
 // Therefore, while this rank has no send under way, only each kOwnDuties-th failed test moves
-// chunks of the rank's own messages. True: the caller shall call wait::help_if_polling(), which may
-// help other ranks.
+// chunks of the rank's own messages. True if the caller is to call wait::help_if_polling(), which
+// may help other ranks.
 inline bool note_failed_test() {
   constexpr std::uint32_t kOwnDuties = 64;
   static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact

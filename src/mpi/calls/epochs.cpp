@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Synchronisation of one-sided communication, and the end of a window.
 //
-// An operation on the own node is over when its call returns, or its origin defers it to the end of
-// the epoch. Operations on other nodes are under way until a reply comes (rma/remote.hpp); ranks of
-// other nodes get by message what ranks of this node read in shared memory. A rank that waits for a
-// fence, a post, a complete or a lock waits in the wait loop, and helps. A step that the state of
-// the window does not allow returns MPI_ERR_RMA_SYNC.
+// An operation on a target of this node is over when the call returns, or the origin defers the
+// operation to the end of the epoch. Operations on other nodes are under way until a reply comes
+// (rma/remote.hpp). Ranks of this node read posts, completes and locks in shared memory; ranks of
+// other nodes get them as messages. A rank that waits for a fence, a post, a complete or a lock
+// helps in the wait loop. A call that the state of the window does not allow returns
+// MPI_ERR_RMA_SYNC.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -121,8 +122,8 @@ CallResult start(MPI_Group group, Win& win) {
   return MPI_SUCCESS;
 }
 
-// MPI_Win_complete without a start: Open MPI accepts the call on an untouched window whose memory
-// is not shared. Then the library's call decides.
+// MPI_Win_complete. Open MPI accepts the call without a start on a window that has had no fence, no
+// start with a target, and no lock_all. In this case the library's own call decides.
 CallResult complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
@@ -186,7 +187,7 @@ int test_for_origins(int* flag, Win& win) {
 
 enum class Flushed : bool { at_origin, at_target };
 
-// The rank of a window that a flush or unlock is for; empty: all ranks.
+// The rank of the window that a flush or unlock names; empty: all ranks.
 using Target = std::optional<std::uint32_t>;
 
 bool complete_remote(Win& win, Target target, Flushed where) {
@@ -265,8 +266,8 @@ CallResult unlock(int rank, Win& win) {
 
 int unlock_all(Win& win) { return end_lock(win, std::nullopt); }
 
-// Completes the operations to `target`. On the own node only deferred operations are under way.
-// Also makes progress, which a program that waits in a loop of flushes may need.
+// Completes the operations to `target`. On this node only deferred operations are under way. Also
+// drives MPI progress: a program may wait in a loop of flushes.
 int flush(Win& win, Target target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);
@@ -276,7 +277,7 @@ int flush(Win& win, Target target, Flushed where) {
   }
   const bool fine = rma::complete_deferred(win, target);
   // Orders the window's operations and the program's own loads and stores; pairs with the same
-  // fence on the other rank.
+  // fence on other ranks.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
   return epoch_result(win, complete_remote(win, target, where) && fine);
@@ -293,8 +294,8 @@ int sync(Win& win) {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().is_passive()) return refused(win);
   }
-  // Orders the program's loads and stores before and after; pairs with the same fence on the other
-  // rank.
+  // Orders the program's loads and stores before MPI_Win_sync and those after the call; pairs with
+  // the same fence on other ranks.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
   return MPI_SUCCESS;
@@ -314,8 +315,8 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find_window(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    static_cast<void>(rma::complete_deferred(*ours));  // no fence has ended that epoch
-    static_cast<void>(window_barrier(*ours));          // then no rank works at an operation
+    static_cast<void>(rma::complete_deferred(*ours));  // no fence has ended their epoch
+    static_cast<void>(window_barrier(*ours));          // now no rank carries out an operation
   }
   arrivals::window_none(handle);  // the library's call waits for all ranks without helping
   auto ours = rma::remove_window(handle);

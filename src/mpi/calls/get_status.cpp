@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, non-destructive tests: MPI_Request_get_status and its kin.
+// Chapter 3, non-destructive tests: MPI_Request_get_status and its variants.
 //
-// These calls leave a complete request in place. They fetch a rendezvous message nevertheless, so
+// These calls leave a complete request in place. They nevertheless fetch a rendezvous message, so
 // that the status is right.
 #include "mpi/calls/completion.hpp"
 #include "mpi/compat/message.hpp"

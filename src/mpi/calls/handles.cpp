@@ -15,8 +15,8 @@
 namespace mh::mpi {
 namespace {
 
-// Removes the communicator from the table before the call: the library may reuse the handle at
-// once.
+// Removes the communicator from our table before `call` frees the handle, because the library may
+// reuse the handle at once.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);
@@ -39,8 +39,8 @@ bool spans_nodes(MPI_Comm handle) {
   return comm != nullptr && !comm->on_one_node;
 }
 
-// A barrier while windows over several nodes may be ours. It waits in the wait loop, which serves
-// requests of other nodes sooner than the serving thread does (mpi/rma/serving.hpp).
+// A barrier while Manyhands may serve windows over several nodes. The wait loop serves requests of
+// other nodes sooner than the server thread does (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = next.Ibarrier(comm, &request);
@@ -68,13 +68,14 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   error_handlers::note_change();
-  // An error handler may depend on its thread, so each thread waits for itself from now on.
+  // An error handler may depend on the thread that runs it, so from now on no server tests requests
+  // for other threads.
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
-    // From now on this library would not see that a collective fails on this rank alone, because
-    // the failing call returns MPI_SUCCESS. So arrival barriers and rendezvous end now, as after a
+    // From now on Manyhands would not see that a collective fails on this rank alone, because the
+    // failing call returns MPI_SUCCESS. So arrival barriers and rendezvous end now, as after a
     // failure.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failing_calls_return_success())

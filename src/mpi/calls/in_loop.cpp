@@ -53,7 +53,8 @@ constinit thread_local bool t_may_pass = false;
 
 void exclude_if_needed(Participant& me, Rule rule) {
   if (me.marked) return;
-  // A virtual thread would keep the others from running while it waits for a message.
+  // While a virtual thread waits for a message, no other virtual thread of its kernel thread can
+  // run.
   me.meets_team_call(Obstacle::mpi);
   if (me.team != nullptr) openmp::exclude_region(me, Obstacle::mpi);
   if (rule == Rule::refused) openmp::exclude_region(me, Obstacle::collectives);
@@ -75,7 +76,8 @@ Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   has_library_ = !config.multiple && me.role != Participant::Role::watched;
   if (!has_library_) return;
   g_library.lock();
-  // The owner is in no call now. A call that began before does not pass its turn.
+  // The owner is in no call now, since this helper has the turn. A call that began earlier does not
+  // pass its turn on.
   if (me.role == Participant::Role::helper) expect_threads();
   t_may_pass = switches.threads;
 }

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MPI calls inside shared loops: the check in front of every wrapper once loops are shared. (The
-// entries of the front are exchanged then, so a program without shared loops pays nothing.)
+// MPI calls inside shared loops: the check in front of every wrapper once loops are shared. (Only
+// then are the entries of the front replaced, so a program without shared loops pays nothing.)
 //
 // A helper runs iterations in its owner's process, so its MPI calls are calls of the owner.
 //
-//   Threads. Without MPI_THREAD_MULTIPLE the threads of a region call the library in turns. A *turn*
-//   is one call. A call that waits passes its turn to other threads between two tests
+//   Threads. Without MPI_THREAD_MULTIPLE the threads of a region call the library in turns, one
+//   call a *turn*. A call that waits passes its turn to other threads between two tests
 //   (wait::WaitActions::between_polls), so a helper's receive does not keep its owner from the send
-//   that the receive waits for. An unmarked region that calls MPI is not shared then.
+//   that the receive waits for. An unmarked region that calls MPI in turns is not shared.
 //
 //   Order. Collective and one-sided calls depend on the order of iterations, which helpers change.
-//   An unmarked region that makes such a call is not shared; in a marked region, or on a helper, such a call is an error.
+//   An unmarked region that makes such a call is not shared. In a marked region, or on a helper,
+//   such a call is an error.
 //
 //   Cores. A helper that has to wait returns the core that it works on (wait.hpp, pool.hpp).
 //
@@ -36,7 +37,7 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // True if the call is not allowed here. Prints a message once.
+  // True if the call is an error in this loop. Prints a message once.
   [[nodiscard]] bool refuses(const char* call) const;
 
  private:
@@ -45,7 +46,7 @@ class Turn {
   bool has_library_ = false;
 };
 
-// These raise the error of a refused call on the handle, and return the error code.
+// Raise the error of a refused call on the communicator or window, and return the error code.
 int raise_on_comm(MPI_Comm comm);
 int raise_on_window(MPI_Win window);
 

@@ -41,15 +41,16 @@ bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   return flag != 0 || code != MPI_SUCCESS;
 }
 
-// The part of a probe that another thread, the server, may carry out for the caller. True if there
-// is a message, or an error.
+// The part of a probe that the server may carry out for the calling thread. True if there is a
+// message, or an error.
 bool look_once(Probe& probe) {
   using Kind = rndv::MatchingStep::Kind;
   rndv::note_probe();
   if (!look_in(Kind::shared, probe)) return false;
   if (!switches.threads || probe.message != nullptr || probe.is_held) return true;
-  // Open MPI fills the status after it has released its lock: another thread may have received the
-  // message by then, and the status may be of another message. An exclusive step excludes this.
+  // Open MPI fills the status after it has released its lock: by then another thread may have
+  // received the message, and the status may be that of another message. An exclusive step keeps
+  // other threads from receiving.
   return look_in(Kind::exclusive, probe);
 }
 
@@ -73,8 +74,8 @@ void return_message(Probe& probe) {
     rndv::hold_matched(probe.comm, probe.message, status);
 }
 
-// Gives the status, or the handle, of the message that was found the size of the program's message.
-// False if another thread has received that message.
+// Puts the size of the program's message into the status, or behind the handle, that the probe has
+// found. False if another thread has received the message.
 bool complete(Probe& probe) {
   if (probe.code != MPI_SUCCESS) return true;
   if (probe.message != nullptr) {

@@ -2,8 +2,8 @@
 // Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
 //
 // A blocking receive becomes a nonblocking receive and a wait, so that the rank can help meanwhile.
-// In a tight loop of short messages it stays the library's call (shortcut.hpp). A receive whose
-// buffer has room for an RTS header is entered in the table of receive requests
+// In a tight loop of short messages a blocking receive stays the library's call (shortcut.hpp). A
+// receive whose buffer has room for an RTS header is entered in the table of receive requests
 // (rndv/receive_requests.hpp), and completed by rndv::complete().
 #include "mpi/rndv/receive.hpp"
 
@@ -38,7 +38,7 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
     request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
-  // A receive shorter than an RTS header is truncated, and no other receive reads the message.
+  // A receive shorter than an RTS header truncates the message, and no other receive will read it.
   if (code == MPI_SUCCESS && held.send && !request.buffer) rndv::discard_message(*held.send);
   return code;
 }
@@ -87,7 +87,7 @@ int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) 
     return code;
   }
   request.blocking = true;
-  request.claimed.store(true, std::memory_order_relaxed);  // before others see it
+  request.claimed.store(true, std::memory_order_relaxed);  // before others find the request
   receives.enter(request, receive.request);
   receive.claim = rndv::ReceiveClaim(&request);
   return code;
@@ -115,7 +115,8 @@ int wait_for(BlockingReceive& receive, MPI_Status* users) {
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, users);
   StatusOrOwn status(users);
-  // A short receive polls for long before it helps, unless this rank has a long send under way.
+  // A receive that can get no RTS header polls for long before it helps, unless this rank has a
+  // rendezvous send under way.
   const bool latency = !receive.claim && services.send_table.empty();
   const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
   int code = MPI_SUCCESS;
@@ -164,8 +165,8 @@ int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, M
   const std::uint64_t bytes = datatypes::known(count, type).bytes;
   if (bytes >= config.least_threshold || !may_pass_to_library())
     return receive_any(buffer, count, type, source, tag, comm, status);
-  // No header fits into the buffer, and the library does not return with an error. The tail call
-  // saves a return from deep in the library's wait: 50 ns in Open MPI 5.
+  // Nothing remains to do after the call: no RTS header fits into the buffer, and errors do not
+  // return. The tail call saves a return from deep in the library's wait: 50 ns in Open MPI 5.
   if (bytes < p2p::kRtsBytes && switches.errors_are_fatal)
     return by_count::Recv(next, buffer, count, type, source, tag, comm, status);
   return receive_short(buffer, count, type, source, tag, comm, status);
@@ -216,7 +217,7 @@ void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source
   if (!switches.active || source == MPI_PROC_NULL) return;
   ReceiveRequest& request =
       receives.make(rndv::receive_buffer(buffer, count, type, source, comm), {source, tag});
-  request.status_says_nothing = true;  // MPICH 4.1 and later
+  request.status_says_nothing = true;  // in MPICH 4.1 and later
   enter_started(MPI_SUCCESS, request, handle);
 }
 

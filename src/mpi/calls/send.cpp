@@ -20,8 +20,8 @@
 namespace mh::mpi {
 namespace {
 
-// Every supported library sends shorter standard-mode messages eagerly: the send never waits for
-// its receiver, so it needs no wait loop.
+// Every supported library sends shorter standard-mode messages eagerly. Such a send never waits for
+// its receiver and needs no wait loop.
 constexpr std::uint64_t kNeverWaits = 2048;
 
 // Makes the library's call for a mode. Inlined, so that a short send ends in a jump to the library.

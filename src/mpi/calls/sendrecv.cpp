@@ -13,7 +13,8 @@
 namespace mh::mpi {
 namespace {
 
-// Cancels the receive, whose send has failed to start. The receive may still get its message.
+// Cancels the receive of a call whose send has failed to start. The receive may still get its
+// message.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);
@@ -22,7 +23,8 @@ int withdraw(BlockingReceive& receive, int code) {
   return code;
 }
 
-// A receive from MPI_PROC_NULL: the library writes the status as its MPI_Sendrecv does.
+// Receives from MPI_PROC_NULL by the library's MPI_Sendrecv, which writes the status in its own
+// way.
 int receive_from_nobody(MPI_Comm comm, MPI_Status* status) {
   return next.Sendrecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, nullptr, 0, MPI_BYTE, MPI_PROC_NULL,
                        0, comm, status);
@@ -98,7 +100,7 @@ struct PackedCopy {
   MPI_Datatype type{};
 };
 
-// MPI_Sendrecv_replace of MPICH writes MPI_ERROR; other libraries leave it alone.
+// True if MPI_Sendrecv_replace of the library writes MPI_ERROR of the status, as in MPICH.
 bool replacing_writes_error() {
   static const bool writes = [] {
     MPI_Status status{};

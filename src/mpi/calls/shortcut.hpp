@@ -3,9 +3,10 @@
 // loop.
 //
 // A start and a test cost up to 100 ns more than the blocking call, depending on the MPI library.
-// Only a tight loop of short messages notices that, so only there a blocking call goes straight to
-// the MPI library. A rank in such a call helps nobody and advances no operation of its own. The
-// shortcut is therefore taken only while no operation of this rank needs the wait loop.
+// Only a tight loop of short messages notices the difference, so only in such a loop does a
+// blocking call go straight to the MPI library. A rank in such a call helps nobody and advances no
+// operation of its own. The shortcut is therefore taken only while no operation of this rank needs
+// the wait loop.
 #pragma once
 
 #include "base/clock.hpp"
@@ -35,8 +36,9 @@ inline bool nothing_under_way() {
 }
 
 // True if a blocking call with messages that are short, or of unknown length, may wait in the
-// library. Each such call must call this function once, which measures their pace. Also frees the
-// slots of finished sends: one long message in the past must not count for ever.
+// library. Each such call must call this function once, because the function measures the pace of
+// the calls. Also frees the slots of finished sends, which would otherwise count as under way for
+// ever.
 inline bool may_wait_in_library() {
   if (switches.threads ||
       !short_calls.tight(ticks, [] { return ticks_from_ns(tuning::kShortWaitNs); })) {
@@ -48,8 +50,8 @@ inline bool may_wait_in_library() {
 }
 
 // The inline part of may_wait_in_library(), to which the caller turns if this function returns
-// false. Where the result is true, a wrapper saves no registers, which counts in a message of 8
-// bytes: it takes 110 ns in Open MPI.
+// false. Where the result is true, a wrapper saves no registers. This counts: a message of 8 bytes
+// takes 110 ns in Open MPI.
 inline bool may_pass_to_library() {
   return !switches.threads && nothing_under_way() && short_calls.known_tight();
 }

@@ -40,8 +40,8 @@ int start_blocking_receive(void* buffer, Count count, MPI_Datatype type, int sou
 int wait_for(BlockingReceive& receive, MPI_Status* status);
 
 // Completes a receive shorter than any rendezvous message, for which the library's blocking call
-// has returned `code`. An RTS header is in the buffer only if the message was too long. Returns the
-// code for the caller.
+// has returned `code`. Such a buffer holds an RTS header only if the message was too long for the
+// receive. Returns the code for the program.
 int complete_short_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
                            int tag, MPI_Comm comm, MPI_Status* status);
 

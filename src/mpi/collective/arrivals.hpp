@@ -3,9 +3,9 @@
 // meanwhile.
 //
 // Every rank counts its arrival in the node segment (one store to a cache line of its own). A rank
-// whose part of the collective depends on other ranks waits here, in the wait loop, until these
-// have arrived. Then the library's own blocking call runs, with its own algorithm and bitwise the
-// same result, and returns at once. The nonblocking forms are not used: they are up to three times
+// that needs data of other ranks waits in the wait loop until these ranks have arrived. Then the
+// library's own blocking call runs, with its own algorithm and bitwise the same result, and returns
+// at once. Manyhands does not use the library's nonblocking forms, which are up to three times
 // slower on small data and may add in another order.
 //
 // A rank waits only for the ranks whose data it needs. A program that relies on a collective that
@@ -13,17 +13,18 @@
 //
 // Reading the lines of other ranks costs about a cache miss each. A rank therefore reads them only
 // while collectives come more than 10 µs apart on average; a tight loop of collectives has no wait
-// worth filling. Each rank decides alone: arrivals are always counted.
+// worth filling. Each rank decides alone whether to read, because every rank always counts its
+// arrival.
 //
 // A rank does not wait while more of its threads are in collectives than it has cores. A thread
 // that waits in the library keeps its core for a time slice unless another thread wants the
-// library. Threads that wait here and threads that wait there therefore delay each other by
-// milliseconds, so all of them wait in the library then.
+// library. Threads in the wait loop and threads in the library would therefore delay each other by
+// milliseconds, so all of them wait in the library in this case.
 //
-// A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN). That rank has counted
-// an arrival that no other rank counts. After a failure no rank waits at that arrival barrier any
-// more (arrival_table.hpp, G4). Barriers have their own count, which stays exact: a rank
-// always waits in a barrier.
+// A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN). The failing rank has
+// counted an arrival that no other rank counts. After a failure no rank waits at that arrival
+// barrier any more (arrival_table.hpp, G4). Barriers have their own count, which stays exact: a
+// rank always waits in a barrier.
 //
 // Thread-safe as MPI allows: one thread at a time in the collectives of a communicator.
 #pragma once
@@ -44,9 +45,9 @@
 namespace mh::mpi::arrivals {
 
 namespace detail {
-// The communicator whose collectives come in a tight loop now. Not used with several threads: the
-// thread that calls MPI is the only writer, also of this rank's line. `left`: one more than the
-// calls that may still pass.
+// The communicator whose collectives come in a tight loop now. Not used with several threads in
+// MPI: one thread writes this object and this rank's line. `left`: the calls that may still take
+// the short path, plus one.
 struct alignas(kCacheLine) TightLoop {
   MPI_Comm handle{};
   std::uint32_t left = 0;
@@ -81,39 +82,39 @@ inline bool passes_tight_loop(MPI_Comm handle) {
   detail::count_on(*tight.arrivals);
   return true;
 }
-// Called before a communicator is freed, and before MPI_Finalize.
+// forget_comm() precedes the freeing of a communicator, end_tight_loops() precedes MPI_Finalize.
 inline void forget_comm(MPI_Comm handle) {
   if (handle == detail::tight.handle) detail::tight = {};
 }
 inline void end_tight_loops() { detail::tight = {}; }
 // Ends this rank's part in a communicator's collectives, also if an error handler left the last
-// collective. No thread is in a collective of the communicator any more.
+// collective. Precondition: no thread is in a collective of the communicator.
 void leave(Comm& comm);
 
 // Gives the communicator its arrival barrier, before its first collective.
 void join(Comm& comm);
 
-// True if more threads of this rank than it has cores are in collectives, or were a moment ago.
+// True if this rank has more threads in collectives than cores, or had so a moment ago.
 bool is_crowded();
 
 // Enter a collective on `comm`. `moves_data` is false if the call moves no data (a count of zero)
 // and so must not wait. Each function waits for the ranks that this rank needs:
-void all(MPI_Comm comm, bool moves_data);  // all ranks
+void all(MPI_Comm comm, bool moves_data);  // every rank needs all ranks
 // every rank needs the root: broadcast, scatter
 void on_root(MPI_Comm comm, int root, bool moves_data);
-void at_root(MPI_Comm comm, int root, bool moves_data);  // the root needs all ranks: reduce, gather
-void on_lower(MPI_Comm comm, bool moves_data);           // the lower ranks: prefix reductions
+void at_root(MPI_Comm comm, int root, bool moves_data);  // the root needs all: reduce, gather
+void on_lower(MPI_Comm comm, bool moves_data);           // a rank needs all lower ranks: scans
 void none(MPI_Comm comm);                                // no rank; only counts the arrival
-// The ranks with a positive count, which send to this rank. `root`: the only rank that receives
-// anything. The array is read only if this rank has to wait.
+// A rank needs the ranks with a positive count, which send to it. `root`: the only rank that
+// receives anything. The array is read only if this rank has to wait.
 void on_counts(MPI_Comm comm, const int* counts, std::optional<int> root = std::nullopt);
 void on_counts(MPI_Comm comm, const MPI_Count* counts, std::optional<int> root = std::nullopt);
 void window(MPI_Win win);
 void window_none(MPI_Win win);  // as none()
 
 // Called after a receive has started. The thread that started the receive may stay outside MPI
-// until another thread's collective is over, so a thread that waits in the library must know of the
-// receive.
+// until another thread's collective is over, so a thread of this rank that waits in the library
+// must learn of the receive.
 inline void started_receive() {
   if (!switches.threads) return;
   // seq_cst: pairs with go_unhelped().
@@ -121,14 +122,15 @@ inline void started_receive() {
   if (detail::unhelped.load(std::memory_order_relaxed) != 0) detail::started_beside_unhelped();
 }
 
-// Called after the collective with its return code, which it returns.
+// Ends a collective that has returned `result`. Returns `result`.
 int left(MPI_Comm comm, int result);
 int left_window(MPI_Win win, int result);
 
-// A whole barrier, if all members are on this node: returns true when it is done. Returns false if
-// the library's barrier must still run; the members of this node have arrived then.
+// Carries out a barrier; true if the barrier is complete, because all members are on this node.
+// Otherwise the library's barrier must still run; members on this node have arrived if the
+// communicator has an arrival barrier.
 bool barrier(MPI_Comm comm);
-// A whole barrier of a communicator, or of a window, that has an arrival barrier.
+// Does the same for a communicator, or the Comm of a window, that has an arrival barrier.
 bool barrier(Comm& comm);
 
 namespace detail {
@@ -158,7 +160,7 @@ void wait_until_shared(Done&& done) {
 }  // namespace mh::mpi::arrivals
 
 namespace mh::mpi {
-// Called before a call of the library that may wait for other ranks and has no arrival barrier.
+// Called before a call of the library that may wait for other ranks without an arrival barrier.
 void before_unhelped();
 }  // namespace mh::mpi
 

@@ -9,26 +9,26 @@
 //
 //   all ranks    allreduce, allgather, alltoall, reduce_scatter_block, long reduce: each rank
 //                publishes its record and waits for all others. If a rank leaves the round to the
-//                library, all of them do.
-//   the root     bcast, scatter: the others follow the root's record. A root of staged data goes on
-//                at once.
+//                library, all ranks do.
+//   the root     bcast, scatter: the others follow the root's record. A root that has staged its
+//                data goes on at once.
 //   nobody       short reduce, gather, scan and exscan: always carried out. A rank goes on once its
 //                data are staged and the data that it needs have come.
-//   each sender  gatherv, scatterv, allgatherv, alltoallv, alltoallw, long gather and scatter: always
-//                carried out, each pair of ranks by itself (pairwise.hpp).
+//   each sender  gatherv, scatterv, allgatherv, alltoallv, alltoallw, long gather and scatter:
+//                always carried out, each pair of ranks by itself (pairwise.hpp).
 //
 // Short data are staged in the node segment. Longer data move directly between buffers that all
 // ranks map (the shared heap). Long reductions are computed in slices, one for each rank.
-// Reductions keep the library's bits. Those of integers, and floating-point sums and products of
-// two ranks, have them in any order. For sums of more ranks in MPI_Allreduce the library's order is
-// tested first (ordered_sums.hpp).
+// Reductions give the library's bits. Integer reductions, and floating-point sums and products of
+// two ranks, give the same bits in any order. For sums of more ranks in MPI_Allreduce the library's
+// order is tested first (ordered_sums.hpp).
 //
-// Each function returns the call's code, or nothing if the library must get the call. Arguments
-// that the library may refuse on this rank alone make the call no round: it must not wait for the
-// other ranks at the arrival barrier either, because they may be in the round. Errors:
-// MPI_ERR_TRUNCATE on a rank whose bytes differ from the root's. Threads: as MPI allows for
-// collectives. Limits: communicators within a node that have boards. Long data of other than
-// contiguous types stay with the library.
+// Each function returns the call's code, or nothing if the library must get the call. A call whose
+// arguments the library may refuse on this rank alone is no round. This rank must not wait at the
+// arrival barrier either, because the other ranks may be in the round. Errors: MPI_ERR_TRUNCATE on
+// a rank whose bytes differ from the root's. Threads: as MPI allows for collectives. Limits:
+// communicators within a node that have boards. Except in the last group, the library moves long
+// data of noncontiguous types.
 //
 // See Katevenis, Ploumidis and Marazakis, CLUSTER 2022 (single-copy collectives), and Bayatpour et
 // al., SC 2017 (reductions by slices).
@@ -81,7 +81,7 @@ class Numbers {
   }
 
   const void* first_;
-  std::size_t bytes_;  // of a number
+  std::size_t bytes_;  // of one number
 };
 
 CallResult gatherv(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,

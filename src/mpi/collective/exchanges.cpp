@@ -16,7 +16,7 @@ struct Blocks {
   const std::byte* source;
   std::byte* target;
   std::uint64_t bytes;
-  bool per_peer;  // a block of its own for each peer (alltoall), or one for all (allgather)
+  bool per_peer;  // a block of its own for each peer (alltoall), or one block for all (allgather)
 
   [[nodiscard]] std::uint64_t source_offset(int to) const {
     return per_peer ? static_cast<std::uint64_t>(to) * bytes : 0;
@@ -29,7 +29,8 @@ struct Blocks {
   }
 };
 
-// The position of a peer's block among the staged ones, which leave out the sender's own.
+// The offset of the block for rank `to` in the data that rank `from` has staged. A rank does not
+// stage its own block.
 std::uint64_t staged_offset(const Blocks& blocks, int from, int to) {
   return blocks.per_peer ? static_cast<std::uint64_t>(to - (to > from ? 1 : 0)) * blocks.bytes : 0;
 }
@@ -76,7 +77,7 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
   return round.end(done);
 }
 
-// True if this rank's blocks can be moved as bytes.
+// True if this rank's blocks are contiguous and equally long, so that they move as bytes.
 bool are_plain(const TypedBlocks& from, const TypedBlocks& to) {
   return from.contiguous && to.contiguous && from.bytes == to.bytes;
 }

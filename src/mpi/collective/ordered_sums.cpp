@@ -13,8 +13,8 @@
 namespace mh::mpi::direct {
 namespace {
 
-// Random numbers that a test sums. Two orders of 64 ranks that differ by one exchange of two ranks
-// give the same bits for 92 of 100 of them, so a test takes them for one order once in 10^9.
+// Random numbers that a test sums. Two orders of 64 ranks that differ by an exchange of two ranks
+// give the same bits for 92 of 100 numbers, so a test confuses the two orders once in 10^9.
 constexpr std::uint64_t kTestedElements = 256;
 constexpr std::uint64_t kLeastTestCalls = 16;
 // Distinguishes the test's round from a round of the program's call.
@@ -32,7 +32,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31U;
 }
 
-// Numbers of either sign from 1/8 to 16: sums of few of them round, and no product overflows.
+// A random number of either sign from 1/8 to 16: sums of few such numbers are rounded, and no
+// product overflows.
 double random_double(std::uint64_t bits) {
   const std::uint64_t exponent = 1023 - 3 + (bits >> 52U) % 7;
   return std::bit_cast<double>((bits & 0x800fffffffffffffULL) | exponent << 52U);
@@ -46,8 +47,8 @@ bool is_single(mh::rma::Type type) {
   return type == mh::rma::Type::float32 || type == mh::rma::Type::complex64;
 }
 
-// The buffers of a test. The data of a rank are a block of random numbers, again and again, so that
-// all segments of a long message are tested, and our result is a block.
+// The buffers of a test. The data of a rank are one block of random numbers, repeated, so that all
+// segments of a long message are tested. Our result is therefore one block.
 class OrderTest {
  public:
   OrderTest(const Comm& comm, const OrderedSum& sum)
@@ -120,13 +121,13 @@ class OrderTest {
   const OrderedSum& sum_;
   std::uint64_t block_;                  // bytes
   std::uint64_t bytes_;                  // of a rank
-  std::unique_ptr<std::byte[]> blocks_;  // of all ranks, and our result
+  std::unique_ptr<std::byte[]> blocks_;  // of all ranks, then our result
   std::unique_ptr<std::byte[]> own_;
-  std::unique_ptr<std::byte[]> result_;  // the library's
+  std::unique_ptr<std::byte[]> result_;  // of the library's call
 };
 
-// Collective. The same answer on all ranks: a rank whose call differs from theirs, which is an
-// error of the program, keeps all of them from the test.
+// Collective; all ranks get the same answer. If the calls of the ranks differ, which is an error of
+// the program, no rank tests.
 bool passes_on_all(Comm& comm, const OrderedSum& sum) {
   const OrderTest test(comm, sum);
   Round round(comm, RoundCall::allreduce, sum.elements * sum.width, sum.terms | kTestTerm);

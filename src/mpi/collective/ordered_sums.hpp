@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Floating-point sums and products of three or more ranks: whether the library's order is known.
 //
-// The order is the library's secret, and may differ by communicator, operation, type and length.
-// After enough calls of a kind on a communicator, its ranks make a quarter as many test calls of
-// the library, with random data of their own. If every bit is that of coll::DoublingOrder, the
-// ranks carry out all further calls of this kind themselves.
+// The library does not reveal the order, which may differ by communicator, operation, type and
+// length. After enough calls of a kind on a communicator, its ranks make a quarter as many test
+// calls of the library, with random data of their own. If every bit equals the result of
+// coll::DoublingOrder, the ranks carry out all further calls of this kind themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
 // of more kinds than coll::SumOrders has stay with the library.

@@ -52,14 +52,14 @@ class PairwiseRound {
     return rank < comm_.size ? rank : rank - comm_.size;
   }
   coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
-  // A peer's entry for this rank, once the peer has come.
+  // A peer's entry for this rank; valid once the peer has published its record.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
     return coll::entry_for(index(comm_.rank), index(rank), round_.staged_by(rank));
   }
 
   // ---- Sending ----------------------------------------------------------------------------------
 
-  // The bytes of the table and all blocks, as far as they can be staged.
+  // The bytes of the table and of the blocks that can be staged.
   static std::uint64_t staged_bytes(const Comm& comm, const PeerBlocks& blocks) {
     std::uint64_t bytes = coll::BlockTable::bytes_of(index(comm.size));
     for (int rank = 0; rank < comm.size; ++rank) {
@@ -94,7 +94,8 @@ class PairwiseRound {
     return coll::Route::mapped;
   }
 
-  // The place of a staged copy; 0 if there is none. Peers that get the same block share the copy.
+  // Stages a block. Returns the place of the copy, or 0 if the block does not fit. Peers that get
+  // the same block share the copy.
   std::uint64_t stage(const TypedBlocks& block) {
     if (staged_ != nullptr && is_same(block, *staged_)) return staged_at_;
     const std::uint64_t place = table_.reserve(block.bytes);
@@ -117,7 +118,7 @@ class PairwiseRound {
     }
   }
 
-  // Waits until all peers that expect mapped blocks have read them.
+  // Waits until the receivers of this rank's mapped blocks have read their blocks.
   void await_readers() {
     for (int step = 1; step < comm_.size; ++step) {
       const int to = peer(step);
@@ -136,7 +137,7 @@ class PairwiseRound {
     if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to));
   }
 
-  // Blocks that are there come first, so that a late peer delays no other block.
+  // Receives first from the peers that have come, so that a late peer delays no other block.
   void receive_blocks() {
     std::bitset<coll::kMostMembers> received;
     for (const bool waits : {false, true}) {

@@ -4,13 +4,13 @@
 // The sender of a block decides how the block moves. Blocks that fit are staged. Longer blocks in
 // memory that all ranks map are copied by the receiver, straight from the sender's buffer. All
 // other blocks are messages of the library on a private communicator. The sender waits for the
-// receivers of its mapped blocks and of its messages. A receiver waits for those ranks only from
-// which it expects data, and the order of arrival decides whose block is next.
+// receivers of its mapped blocks and of its messages. A receiver waits only for ranks from which it
+// expects data, and begins with the ranks that have come.
 //
-// Errors: MPI_ERR_TRUNCATE on a rank whose peer sends more than it expects, and the library's
-// errors of messages. Threads: one thread at a time in the collectives of a communicator. Limits:
-// coll::kMostMembers ranks; a rank that calls another collective than its peers gets
-// MPI_ERR_TRUNCATE, as they do.
+// Errors: MPI_ERR_TRUNCATE on a rank that gets more bytes from a peer than it expects, and the
+// library's errors of messages. Threads: one thread at a time in the collectives of a communicator.
+// Limits: coll::kMostMembers ranks; a rank that calls another collective than its peers gets
+// MPI_ERR_TRUNCATE, and so do the peers.
 #pragma once
 
 #include "coll/block_table.hpp"
@@ -24,13 +24,13 @@ struct PeerBlocks {
   TypedBlocks out[coll::kMostMembers];
   TypedBlocks in[coll::kMostMembers];
 
-  // Writes the first `ranks` of both: no blocks.
+  // Makes the first `ranks` entries of `out` and `in` empty.
   void clear(int ranks) {
     for (int rank = 0; rank < ranks; ++rank) out[rank] = in[rank] = {};
   }
 };
 
-// True on all ranks alike.
+// True if the communicator is small enough for pairwise rounds; the same on all its ranks.
 inline bool can_be_pairwise(const Comm& comm) {
   return comm.size <= static_cast<int>(coll::kMostMembers);
 }

@@ -58,7 +58,7 @@ bool has_a_result_by_order(Op op, Type type) {
          (op == Op::prod && is_real(type));
 }
 
-// `ordered`: a round of MPI_Allreduce if the library's order is known.
+// `ordered`: a round only of MPI_Allreduce, and only if the library's order is known.
 enum class Eligible : std::uint8_t { round, ordered, library, refused };
 
 struct Reduction {
@@ -121,7 +121,7 @@ void stage(Round& round, const void* data, std::uint64_t bytes) {
 }
 
 // Combines the staged data of all ranks, from `offset` on, into `out`. `source`: this rank's own
-// data from there on.
+// data for `out`.
 void combine_staged(const Round& round, const Reduction& reduction, const Comm& comm, void* out,
                     const void* source, std::uint64_t offset = 0) {
   if (out != source) std::memmove(out, source, reduction.bytes());
@@ -190,7 +190,8 @@ class PieceReduction {
  private:
   static constexpr std::uint64_t kPiece = coll::kStagedBytes / 2;
 
-  // The elements of a rank, valid until the next call. Null: they cannot be read.
+  // The elements of a rank, valid until the next call. Null if this process cannot read the
+  // elements.
   const std::byte* find(int rank, std::uint64_t offset, std::uint64_t bytes) {
     return round_.find(rank, round_.source_address(rank) + offset, bytes,
                        round_.scratch() + kPiece);
@@ -304,8 +305,8 @@ CallResult scatter_mapped(Round& round, const Reduction& block, const Comm& comm
 
 // ---- MPI_Scan and MPI_Exscan --------------------------------------------------------------------
 
-// Combines the staged data of the ranks below this one into `out`. `has_own`: `out` has this rank's
-// own data, and otherwise nothing yet.
+// Combines the staged data of the ranks below this one into `out`. `has_own`: `out` already has
+// this rank's own data; otherwise `out` is undefined.
 int combine_lower(Round& round, const Reduction& reduction, const Comm& comm, void* out,
                   bool has_own) {
   bool agree = true;
@@ -340,7 +341,8 @@ bool accepts_aliases(const void* in, void* out, MPI_Count count, MPI_Datatype ty
   return by_count::Reduce(real, in, out, count, type, op, 0, config.self_comm) == MPI_SUCCESS;
 }
 
-// A leaf has sent its data for good, so a difference is an error of the root's call.
+// The other ranks do not wait for the root, so if their calls differ from the root's, the root's
+// call fails.
 int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& comm,
                           const void* source, void* out) {
   bool agree = true;
@@ -363,7 +365,7 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
   const bool in_place = in == MPI_IN_PLACE;
   const auto* source = static_cast<const std::byte*>(in_place ? out : in);
   const bool stages = is_staged(all, *comm);
-  // Peers read a mapped source while this rank writes its result.
+  // Not in place: peers read a mapped source while this rank writes its result.
   if (!stages && (in_place || !config.heaps_mapped)) return std::nullopt;
   Round round(*comm, RoundCall::reduce_scatter_block, all, block.terms);
   return stages ? scatter_staged(round, block, *comm, source, out)

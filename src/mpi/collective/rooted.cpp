@@ -16,13 +16,13 @@ namespace {
 
 // ---- MPI_Bcast ----------------------------------------------------------------------------------
 
-// Bytes of a mapped broadcast. The root of a shorter one would have to wait for its readers, as it
-// need not in the library.
+// The least bytes of a mapped broadcast, whose root waits for its readers. In the library, the root
+// of a shorter broadcast does not wait.
 constexpr std::uint64_t kLeastMapped = 64U << 10U;
 
-// The root and a leaf of a mapped broadcast work at the same time. The leaf copies the data up to
-// this byte, and the root the rest. With more ranks, the root has more leaves to copy to, so each
-// of them gets less of the root's time.
+// The root and a leaf (any other rank) of a mapped broadcast copy at the same time: the leaf the
+// bytes before this offset, the root the rest. The more ranks, the less of the root's time each
+// leaf gets.
 std::uint64_t leafs_part(std::uint64_t bytes, const Comm& comm) {
   const std::uint64_t roots = bytes / static_cast<std::uint64_t>(comm.size);
   return bytes - roots / kCacheLine * kCacheLine;
@@ -54,7 +54,8 @@ CallResult send(Round& round, const TypedBlocks& data, const Comm& comm) {
   return MPI_SUCCESS;
 }
 
-// Waits for the root's part, which it copies only to a buffer that this leaf has published.
+// Receives a mapped broadcast. The root copies its part only to a buffer that this leaf has
+// published.
 bool receive_mapped(Round& round, const TypedBlocks& data, const Comm& comm, int root,
                     bool published) {
   if (!data.contiguous) {
@@ -93,7 +94,7 @@ bool is_broadcast_round(std::uint64_t bytes) {
 
 // ---- MPI_Scatter and MPI_Gather -----------------------------------------------------------------
 
-// A scatter's root stages all blocks but its own.
+// The offset of a rank's block in the data that a scatter's root stages: all blocks but the root's.
 std::uint64_t staged_before(int rank, int root, std::uint64_t bytes) {
   return static_cast<std::uint64_t>(rank - (rank > root ? 1 : 0)) * bytes;
 }
@@ -107,9 +108,9 @@ bool stage_for_others(Round& round, const TypedBlocks& blocks, const Comm& comm)
   return true;
 }
 
-// Receives a leaf's block of a scatter.
+// Receives the block of this rank, which is not the root, in a scatter.
 CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, int root) {
-  round.publish_library();  // has no data
+  round.publish_library();  // this rank sends no data
   const bool agrees = round.has_terms(round.await(root));
   if (round.route_of(root) == coll::Route::library) return std::nullopt;
   if (!agrees) return raise(comm.handle, MPI_ERR_TRUNCATE);
@@ -117,8 +118,8 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
   return unpack(to, 0, from) ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
 }
 
-// Receives the blocks of a gather at the root. A leaf has sent its data for good, so a difference
-// is an error of the root's call.
+// Receives the blocks of a gather at the root. The other ranks do not wait for the root, so if
+// their calls differ from the root's, the root's call fails.
 int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {
@@ -133,8 +134,8 @@ int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
 // and one with the rank's own block.
 struct RootedBlocks {
   bool at_root;
-  bool in_place;        // the root's own block stays in the other buffer
-  TypedBlocks for_all;  // the rank's own block where this rank is not the root
+  bool in_place;        // MPI_IN_PLACE: the root's own block is in `for_all`
+  TypedBlocks for_all;  // at the root; elsewhere the same as `own`
   TypedBlocks own;      // undefined if `in_place`
   bool refused;
 };
@@ -213,7 +214,7 @@ CallResult gather(const void* in, MPI_Count in_count, MPI_Datatype in_type, void
   if (!is_staged(to.bytes, *comm)) return move_long(RoundCall::gather, blocks, *comm, root);
   Round round(*comm, RoundCall::gather, to.bytes, static_cast<std::uint32_t>(root));
   if (blocks.at_root) {
-    round.publish_library();  // has no data for others
+    round.publish_library();  // the root sends no data
     int code = blocks.in_place ? MPI_SUCCESS : copy_own_block(blocks.own, to.only(root));
     const int received = receive_blocks(round, to, *comm);
     if (code == MPI_SUCCESS) code = received;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A collective that the ranks carry out themselves (coll/board_group.hpp): publishes the record of
-// this rank, waits for those of its peers, and reaches their memory.
+// this rank, waits for the records of its peers, and reads and writes their buffers.
 //
 // Threads: one thread at a time in the collectives of a communicator, as MPI has it. Limit: the
-// wait for a peer has no end of its own. If a rank dies in a collective, the launcher ends the job.
+// wait for a peer has no time limit. If a rank dies in a collective, the launcher ends the job.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ enum class RoundCall : std::uint8_t {
   window,  // the creation of a window (rma/windows.cpp)
 };
 
-// A communicator whose ranks can carry out its collectives; null for others.
+// The communicator of a handle if its ranks can carry out its collectives, else null.
 inline Comm* comm_with_boards(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return nullptr;
@@ -50,7 +50,8 @@ inline Comm* comm_with_boards(MPI_Comm handle) {
 
 inline bool is_rank(const Comm& comm, int rank) { return rank >= 0 && rank < comm.size; }
 
-// MPI_Pcontrol may have switched off this rank alone, so the ranks agree upon it in each round.
+// False if MPI_Pcontrol has switched off help on this rank. Other ranks may be switched on, so the
+// ranks agree in each round.
 inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
 
 // True if the data of a rank fits its board, and no rank has to read more than kMostStagedReads
@@ -69,8 +70,8 @@ class Round {
   // Publish this rank's record, with its data staged at stage() or in its own buffers.
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
-  // A null pointer: the call has no such buffer. False if a peer does not map the buffers: the
-  // round is then left to the library.
+  // Null `source` or `target`: the call has no such buffer. False if a peer does not map the
+  // buffers; the round is then left to the library.
   bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
@@ -84,12 +85,12 @@ class Round {
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return has_call(record) && record.bytes == bytes_;
   }
-  // True if the record is of the same call, whatever its bytes.
+  // True if the record has the terms of this rank's call; the bytes may differ.
   [[nodiscard]] bool has_call(const coll::RoundRecord& record) const {
     return record.terms == terms_;
   }
 
-  // The staged data of a rank whose record is there.
+  // The staged data of a rank whose record has come.
   [[nodiscard]] const std::byte* staged_by(int rank) const {
     return boards_.staged_by(index(rank), boards_.record_of(index(rank)).bytes);
   }
@@ -100,7 +101,8 @@ class Round {
   }
   // Copies mapped bytes at an address of a rank's process.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
-  // Mapped bytes as this process sees them, or a copy in `scratch`. Null: they cannot be read.
+  // The address of mapped bytes in this process, or of a copy in `scratch`. Null if this process
+  // cannot read the bytes.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
   // Copies to a rank's mapped target, from `offset` on.
@@ -108,7 +110,7 @@ class Round {
   // In a mapped round: kStagedBytes of memory that no other rank reads.
   [[nodiscard]] std::byte* scratch() { return stage(coll::kStagedBytes); }
 
-  // This rank needs no more of its peers' mapped buffers, and has written all.
+  // Tells the peers that this rank reads and writes no more of their mapped buffers.
   void finish() { boards_.finish(); }
   // Waits until a rank has called finish().
   void await_finished(int rank);

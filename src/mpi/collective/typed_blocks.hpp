@@ -13,7 +13,8 @@
 
 namespace mh::mpi::direct {
 
-// Bytes of a type without a layout: a message counts them by an int in libraries of MPI 3.
+// The most bytes of data whose type has no layout: in libraries of MPI 3 a message counts bytes by
+// an int.
 inline constexpr std::uint64_t kMostPacked = 1U << 30U;
 
 // Elements of a datatype for, or from, each rank of a communicator.
@@ -25,12 +26,13 @@ struct TypedBlocks {
   bool contiguous;
   bool valid;  // the count and the type are valid
 
-  // True if the library refuses the arguments. Null is no address, unless the type has one.
+  // True if the library refuses the arguments. With a type that is not contiguous, null may be
+  // MPI_BOTTOM.
   [[nodiscard]] bool is_refused() const {
     const bool no_address = address == MPI_IN_PLACE || (address == nullptr && contiguous);
     return !valid || (bytes != 0 && no_address);
   }
-  // The block of a rank, behind those of lower ranks.
+  // The address of a rank's block; the blocks of lower ranks precede it.
   [[nodiscard]] std::byte* block(int rank) const;
   // The block of a rank, alone.
   [[nodiscard]] TypedBlocks only(int rank) const {
@@ -40,7 +42,8 @@ struct TypedBlocks {
   }
 };
 
-// A buffer as in the arguments of a call, which a rank may leave undefined if it does not use them.
+// A buffer as in the arguments of a call. A rank may leave arguments undefined that it does not
+// use.
 struct BlockArgs {
   const void* address;
   MPI_Count count;
@@ -70,7 +73,7 @@ bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
 // True if the library accepts that a rank's own block is the same memory in both buffers.
 bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other);
 
-// Copies this rank's own block in a collective. Returns the code of the call, which is not raised.
+// Copies this rank's own block in a collective. Returns an MPI code, and raises no error.
 int copy_own_block(const TypedBlocks& from, const TypedBlocks& to);
 
 }  // namespace mh::mpi::direct

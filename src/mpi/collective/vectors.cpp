@@ -15,7 +15,7 @@ struct VectorArgs {
   Numbers counts;
   Numbers displacements;
   MPI_Datatype type;
-  const MPI_Datatype* types = nullptr;  // of the blocks, in place of `type`; displaced by bytes
+  const MPI_Datatype* types = nullptr;  // one a block, in place of `type`; displacements in bytes
 };
 
 class VectorBlocks {
@@ -62,16 +62,17 @@ class VectorBlocks {
 
   const VectorArgs& args_;
   TypedBlocks element_{};
-  MPI_Count extent_ = 1;  // bytes of a displacement by one
+  MPI_Count extent_ = 1;  // bytes of one unit of displacement
 };
 
-// A communicator for a pairwise round; null for others.
+// The communicator of a handle if it can have pairwise rounds, else null.
 Comm* comm_for_pairs(MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   return comm != nullptr && can_be_pairwise(*comm) ? comm : nullptr;
 }
 
-// Removes an own block that is in place, or tests whether the library accepts the own blocks.
+// Removes this rank's own block if it is in place. False if the library refuses that both own
+// blocks are the same memory.
 bool prepare_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
   TypedBlocks& out = pairs.out[comm.rank];
   TypedBlocks& in = pairs.in[comm.rank];

@@ -26,16 +26,16 @@ void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// Whether the library raises the error of a completion on another communicator than the receive's.
-// MPICH 4.0 does, Open MPI does not.
+// True if the library may raise the error of a completion on another communicator than that of the
+// receive. MPICH 4.0 does so, Open MPI does not.
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kRaisesElsewhere = false;
 #else
 constexpr bool kRaisesElsewhere = true;
 #endif
 
-// The program's handler of a communicator that has MPI_ERRORS_RETURN meanwhile. The first wait
-// replaces the handler, the last wait restores it.
+// The program's handler of a communicator, which has MPI_ERRORS_RETURN while receives wait. The
+// first wait replaces the handler, the last wait restores it.
 struct ReplacedHandler {
   MPI_Comm comm;
   MPI_Errhandler handler;
@@ -46,8 +46,8 @@ struct ReplacedHandler {
 struct ReplacedHandlers {
   std::mutex mutex;
   std::vector<ReplacedHandler> handlers;  // guarded by `mutex`
-  // Held by the thread that raises an error. No other thread replaces a handler meanwhile, because
-  // the handler would be gone before it is called. A handler may call MPI or wait for other
+  // Held by the thread that raises an error. During this time no other thread replaces a handler,
+  // which would otherwise be gone before its call. A handler may call MPI or wait for other
   // threads, so the lock is recursive and its wait has a bound. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
@@ -95,8 +95,8 @@ RaisingLock lock_raising() {
   return switches.threads ? RaisingLock(g_replaced.raising, kBound) : RaisingLock();
 }
 
-// Raises the error with the program's handler of `comm` in place. Replaces the handler again
-// afterwards if other threads still wait.
+// Raises the error by the program's handler of `comm`, then puts MPI_ERRORS_RETURN back if other
+// threads still wait.
 int raise_by_handler(MPI_Comm comm, int code) {
   const RaisingLock turn = lock_raising();
   const auto set = [comm](bool back) {
@@ -114,7 +114,7 @@ int raise_by_handler(MPI_Comm comm, int code) {
 }  // namespace
 
 bool is_users_handler(MPI_Errhandler handler) {
-#if !defined(MH_ABI_OPENMPI)  // Open MPI 4 has none
+#if !defined(MH_ABI_OPENMPI)  // Open MPI 4 lacks MPI_ERRORS_ABORT
   if (handler == MPI_ERRORS_ABORT) return false;
 #endif
   return handler != MPI_ERRORS_RETURN && handler != MPI_ERRORS_ARE_FATAL;

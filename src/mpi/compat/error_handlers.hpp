@@ -3,10 +3,11 @@
 //
 // Manyhands replaces a blocking receive by a nonblocking receive and tests. MPICH 4.0 raises errors
 // of completions on MPI_COMM_WORLD, so such a receive would end a job although its communicator
-// returns errors. If the two handlers differ, both communicators get MPI_ERRORS_RETURN while a
-// thread waits, and the error is raised on the receive's communicator. Limits: meanwhile the errors
-// of other threads return, and a handler that another thread sets is lost; if two receives fail at
-// the same time, a handler may be called twice.
+// returns errors. If the handlers of the receive's communicator and MPI_COMM_WORLD differ, both get
+// MPI_ERRORS_RETURN while a thread waits, and Manyhands raises the error on the receive's
+// communicator. Limits: during the wait the errors of other threads return, and a handler that
+// another thread sets is lost. If two receives fail at the same time, a handler may be called
+// twice.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ bool is_users_handler(MPI_Errhandler handler);
 // True under MPICH 5: some failing calls return MPI_SUCCESS after a handler of the program has run.
 bool failing_calls_return_success();
 
-// Gives a communicator MPI_ERRORS_RETURN for its lifetime.
+// Gives a communicator MPI_ERRORS_RETURN while this object lives.
 class HandlerOverride {
  public:
   explicit HandlerOverride(MPI_Comm comm);
@@ -45,7 +46,8 @@ class ReceiveErrors {
  public:
   explicit ReceiveErrors(MPI_Comm comm);  // MPI_COMM_NULL if the communicator is not known
 
-  // Raises an error that the library has not raised. Called once, with the wait's code; returns it.
+  // Raises an error that the library has not raised. Called once, with the wait's code. Returns the
+  // code.
   int raised(int code);
 
  private:
@@ -54,9 +56,9 @@ class ReceiveErrors {
   std::optional<HandlerOverride> own_;
 };
 
-// Raises the error of a receive on `comm` that got a held message (rndv/held_messages.hpp). A
-// library that raises an error on the communicator of the message has raised it on a private
-// communicator, which returns errors. Returns `code`.
+// Raises the error of a receive on `comm` that got a held message (rndv/held_messages.hpp), unless
+// the library raises errors of completions on MPI_COMM_WORLD. Other libraries have raised the error
+// on the message's private communicator, which returns errors. Returns `code`.
 int raise_for_held_message(const Comm* comm, int code);
 
 }  // namespace mh::mpi::error_handlers

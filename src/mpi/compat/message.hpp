@@ -70,7 +70,7 @@ inline int wait_request(MPI_Request* request, MPI_Status* status, int polls = wa
   return test.code();
 }
 
-// Does the same for a call of the program: the serving thread may test the request
+// Waits like wait_request(), in a call of the program; the server may test the request
 // (wait::until_shared).
 inline int await_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
@@ -78,7 +78,7 @@ inline int await_request(MPI_Request* request, MPI_Status* status, int polls = w
   return test.code();
 }
 
-// Waits until rests() has been true once on each rank of `comm`. Collective.
+// Waits until rests() has once been true on every rank of `comm`. Collective.
 template <class Rests>
 void rest_together(MPI_Comm comm, Rests&& rests) {
   MPI_Request everyone = MPI_REQUEST_NULL;
@@ -106,7 +106,8 @@ inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE)
 // True if a request is not complete, because another request of the same call has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
-// Sends a FIN to a rank of the node, this rank included, whose receive with this tag it completes.
+// Sends a FIN with this tag to a rank of the node, perhaps this rank. The FIN completes a receive
+// of that rank.
 inline void send_fin(std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);
@@ -114,7 +115,7 @@ inline void send_fin(std::uint32_t rank, int tag) {
 }
 
 // The number of operations that only the wait loop completes: orphaned receives, freed persistent
-// sends, persistent sends that the library sends, sends to other nodes. relaxed, a hint.
+// sends, persistent sends that the library sends, sends to other nodes. relaxed: a hint.
 inline std::atomic<std::size_t> detached_operations{0};
 
 // Calls the error handler of `comm` with `code`, and returns `code`.

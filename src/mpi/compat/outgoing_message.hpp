@@ -12,7 +12,7 @@ namespace mh::mpi {
 // Whether the sender of a message also receives a long message (an exchange).
 enum class SendPattern : std::uint8_t {
   unknown,      // an exchange if a long receive is started
-  nonblocking,  // also if long receives followed earlier nonblocking sends (ExchangeDetector)
+  nonblocking,  // or if long receives followed earlier nonblocking sends (ExchangeDetector)
   exchanged,
   one_way,
 };

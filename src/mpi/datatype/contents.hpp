@@ -34,7 +34,7 @@ class Contents {
 
   [[nodiscard]] bool is_readable() const { return is_readable_; }
   [[nodiscard]] int combiner() const { return combiner_; }
-  // True for a type of the library: it must not be freed and has no component types.
+  // True for a predefined type, which must not be freed and has no component types.
   [[nodiscard]] bool is_predefined() const;
 
   // The i-th integer argument of the constructor: a count, a length or a displacement in elements.
@@ -43,20 +43,20 @@ class Contents {
     return is_large_ ? counts_[i] : integers_[i];
   }
   [[nodiscard]] std::vector<std::int64_t> numbers(std::size_t first, std::size_t count) const;
-  // Displacements and strides in bytes. `before`: numbers that precede them in the constructor's
-  // arguments.
+  // Displacements and strides in bytes. `before`: the numbers ahead of the displacements in the
+  // constructor's arguments.
   [[nodiscard]] std::int64_t displacement(std::size_t i, std::size_t before) const {
     return is_large_ ? counts_[before + i] : addresses_[i];
   }
   [[nodiscard]] std::vector<std::int64_t> displacements(std::size_t count,
                                                         std::size_t before) const;
-  // Arguments that are plain integers in both forms: the i-th from the front, and the i-th behind
-  // an array of `numbers` counts.
+  // Arguments that are plain integers with and without large counts: the i-th of all, and the i-th
+  // behind an array of `numbers` counts.
   [[nodiscard]] int front(std::size_t i) const { return integers_[i]; }
   [[nodiscard]] int behind(std::size_t i, std::size_t numbers) const {
     return integers_[is_large_ ? i : i + numbers];
   }
-  // Returns the numbers behind `front` plain integers.
+  // Returns `count` numbers, from number `first` behind `front` plain integers on.
   [[nodiscard]] std::vector<std::int64_t> numbers_behind(std::size_t front, std::size_t first,
                                                          std::size_t count) const {
     return numbers((is_large_ ? 0 : front) + first, count);

@@ -12,7 +12,8 @@ namespace {
 // Written only by MPI_Init and MPI_Finalize, while no other call reads it.
 std::optional<MPI_Comm> g_probe_comm;
 
-// True if repeated elements follow each other without gaps, and the first begins at the buffer.
+// True if repeated elements follow each other without gaps, and the first begins at the buffer's
+// address.
 bool is_tiling(MPI_Datatype type, std::uint64_t size) {
   const TypeBounds bounds = bounds_of(type);
   const TypeBounds true_bounds = true_bounds_of(type);
@@ -23,10 +24,9 @@ bool is_tiling(MPI_Datatype type, std::uint64_t size) {
 
 bool is_contiguous(MPI_Datatype type);
 
-// True if the bytes are in order. A tiling type may hold its bytes in another order (an indexed
-// type with swapped blocks), so the constructor is checked as well. Only constructors that always
-// keep the order are accepted. Any other type counts as not contiguous, which costs speed and never
-// correctness.
+// True if the bytes of a tiling type are surely in order: all its constructors always keep the
+// order. An indexed type with swapped blocks tiles, too, but has another order. Any other type
+// counts as not contiguous, which costs speed and never correctness.
 bool keeps_order(MPI_Datatype type) {
   const Contents contents(type);
   if (!contents.is_readable()) return false;

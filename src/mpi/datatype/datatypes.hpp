@@ -3,8 +3,8 @@
 // the first byte, so that `count` elements are count * size bytes.
 //
 // Found once per datatype by the standard's inquiry calls, and cached until MPI_Type_free. A type
-// that is not committed has 0 bytes here and is not cached. A call with nothing to move then goes
-// to the library, which refuses the type. Thread-safe.
+// that is not committed counts as 0 bytes and is not cached. A call of 0 bytes goes to the library,
+// which refuses the type. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; 
 inline std::uint64_t pack(Info info) { return info.size << 1U | (info.contiguous ? 1U : 0U); }
 }  // namespace detail
 
-// The size of `count` elements of a cached type; kUnknown bytes for any other. Makes no call, so
-// that a wrapper may use it on its shortest path.
+// The size of `count` elements of a cached type; kUnknown bytes for any other. Calls no function,
+// so that a wrapper may look the size up on its shortest path.
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 struct KnownSize {
   std::uint64_t bytes;

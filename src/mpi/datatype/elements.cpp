@@ -46,7 +46,7 @@ constexpr PairName kPairs[] = {
     {"2REAL", Type::float_float},
 };
 
-// Returns the type with that size among `sizes` consecutive types of mh::rma::Type, each twice as
+// Returns the type of `bytes` bytes among `sizes` consecutive types of mh::rma::Type, each twice as
 // long as the type before.
 Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, int sizes) {
   for (int i = 0; i < sizes; ++i) {
@@ -86,7 +86,7 @@ Type named_type(MPI_Datatype type, std::uint64_t bytes) {
   return pair != std::end(kPairs) ? pair->type : Type::other;
 }
 
-// Returns the type of MPI_Type_create_f90_real and similar calls: the size determines it.
+// Returns the type that MPI_Type_create_f90_real or a similar call has made, by its size.
 Type parameterised_type(int combiner, std::uint64_t bytes) {
   if (combiner == MPI_COMBINER_F90_REAL) return real_type(bytes);
   return combiner == MPI_COMBINER_F90_COMPLEX ? complex_type(bytes) : integer_type(bytes);
@@ -105,7 +105,7 @@ TypeContent read_content(MPI_Datatype type, int depth) {
   const Contents made(type);
   if (!made.is_readable() || depth > kDeepestType) return {.parts = Composition::unlike};
   if (made.is_predefined()) {
-    if (size_of(type) == 0) return {};  // a marker of bounds
+    if (size_of(type) == 0) return {};  // such as MPI_UB, a marker of bounds
     return {.parts = Composition::alike, .basic = type, .combiner = made.combiner()};
   }
   TypeContent found;
@@ -134,7 +134,8 @@ Element detail::inspect(MPI_Datatype type) {
              .padded = extent != bytes,
              .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
-    // The library's structures differ from the compiler's: only the library computes with these.
+    // The library's element has another size than this compiler's, so only the library computes
+    // with the type.
     if (mh::rma::bytes_of(found.type) != found.bytes) found.type = Type::other;
   }
   cache.fill(bits_of(type), pack(found));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The basic elements of a datatype, which an accumulate needs to be all of one kind.
+// The basic elements of a datatype. An accumulate needs a type whose elements are all of one kind.
 //
 // A predefined type is recognised by its name, which is the same in all libraries, and by its size.
 // The library itself computes with types whose names do not determine the representation (MPI_CHAR,

@@ -18,7 +18,7 @@ using layout::LayoutPtr;
 
 constexpr Status kUnknown{Code::unsupported};
 
-// The treatment of a basic type with a gap inside.
+// `unknown`: a basic type with a gap inside has no layout. `filled`: the gap counts as data.
 enum class Gaps : bool { unknown, filled };
 
 Result<LayoutPtr> read_layout(MPI_Datatype type, int depth, Gaps gaps);

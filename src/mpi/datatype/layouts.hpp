@@ -12,17 +12,17 @@
 
 namespace mh::mpi::layouts {
 
-// Returns the layout of a datatype, or null if there is none. The layout lives as long as any
-// pointer to it, also after MPI_Type_free.
+// Returns the layout of a datatype, or null if there is none. The layout lives as long as any such
+// pointer, also after MPI_Type_free.
 layout::LayoutPtr of(MPI_Datatype type);
 
 // The layout of a datatype for rendezvous: null as from of(), and also if an RTS header received
 // with this type would end within a basic element (signature.hpp).
 layout::LayoutPtr of_rendezvous(MPI_Datatype type);
 
-// Returns the layout as if basic elements with a gap inside were filled: each has as many bytes as
-// the distance to the next. The stream is not MPI's, but is equal for any two such layouts of one
-// signature. Null if there is none. Not cached.
+// Returns the layout as if gaps inside basic elements (MPI_SHORT_INT) were data. The packed stream
+// is not MPI's, but is equal for any two such layouts of one signature. Null if the type has no
+// layout. Not cached.
 layout::LayoutPtr padded_of(MPI_Datatype type);
 
 // For MPI_Type_free: the handle may be reused for another type.

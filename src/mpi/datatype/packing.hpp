@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Selects the calls of MPI_Pack and MPI_Unpack that the layout engine does, because it is faster.
+// Selects the calls of MPI_Pack and MPI_Unpack for which the layout engine is faster than the
+// library.
 //
 // The packed stream of the supported MPI libraries is that of the engine (tests/mpi/layouts). The
 // first call with a type goes to the library; the type is read only if that call succeeds, so a
 // wrong or uncommitted handle gets the library's error. The library also gets every call with
 // doubtful arguments: a buffer that is too small, negative numbers, an unknown communicator,
-// MPI_BOTTOM. It gets short streams, types without gaps, block sizes with which it is as fast, and
-// all calls of a program that has loaded an accelerator runtime. MPI_Pack_external stays the
-// library's: its byte order differs. Thread-safe.
+// MPI_BOTTOM. The library also gets short streams, types without gaps, block sizes with which the
+// library is as fast, and all calls of a program that has loaded an accelerator runtime.
+// MPI_Pack_external stays the library's: its byte order differs. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -20,9 +21,9 @@
 
 namespace mh::mpi::packing {
 
-// The shortest stream (bytes) with which the engine is faster, by the mean length of its blocks.
-// Open MPI is as fast with blocks of less than a cache line, and fast with a few longer blocks;
-// MPICH is slower with all: docs/decisions/layout.
+// The shortest stream (bytes) that the engine packs faster than the library, by the mean length of
+// the stream's blocks. Open MPI is as fast with blocks of less than a cache line, and fast with a
+// few longer blocks; MPICH is slower with all blocks (docs/decisions/layout).
 constexpr std::uint64_t least_bytes([[maybe_unused]] std::uint64_t block) {
 #if defined(MH_ABI_OPENMPI)
   if (block <= 24) return 2048;
@@ -50,7 +51,7 @@ struct LeftCall {
 inline LeftCall left;
 }  // namespace detail
 
-// True if a call with so many elements is known to go to the library. Makes no call.
+// True if a call with `count` elements is known to go to the library. Calls no function.
 template <class Count>
 bool is_left(MPI_Datatype type, Count count) {
   return type == detail::left.type.load(std::memory_order_relaxed) &&

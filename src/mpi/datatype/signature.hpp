@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The type signature of a message: the sizes of its basic elements, in order.
 //
-// An RTS header is received with the receiver's type. It must consist of whole basic elements of
-// that type, since MPICH takes anything else for a truncated message. Sender and receiver have only
-// the signature in common for certain. Thread-safe.
+// An RTS header is received with the receiver's type. The header must consist of whole basic
+// elements of that type, since MPICH takes anything else for a truncated message. Sender and
+// receiver have only the signature in common for certain. Thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The layout engine as a C library beside an MPI, for programs that link both: tests compare it
- * with MPI_Pack, benchmarks race it. Nothing of it is in libmanyhands.so. */
+/* The layout engine as a C library beside an MPI, for programs that link both: tests and benchmarks
+ * compare the engine with MPI_Pack. No part of this library is in libmanyhands.so. */
 #ifndef MH_MPI_ENGINE_ENGINE_H
 #define MH_MPI_ENGINE_ENGINE_H
 
@@ -14,16 +14,15 @@ extern "C" {
 #include <mpi.h>
 #endif
 
-/* Called once, after MPI_Init. Returns 0, or -1 if this is not the MPI for which the archive was
- * compiled. */
+/* Called once, after MPI_Init. Returns 0, or -1 if the MPI is not the one for which this archive
+ * was compiled. */
 int mh_engine_open(void);
 
-/* The bytes of the last cache before memory (0, as at first: not known). What is more than
-   half of that is moved in the ways for bytes that no cache holds. Not while another thread packs.
- */
+/* Sets the size in bytes of the last cache before memory; 0, the default: not known. A range longer
+ * than half this size is moved past the caches. Not to be called while another thread packs. */
 void mh_engine_last_cache(size_t bytes);
 
-/* The layout of a type, NULL if it has none. To be closed; outlives the type. */
+/* The layout of a type, or NULL. The caller closes the layout, which outlives the type. */
 typedef struct mh_layout mh_layout;
 mh_layout* mh_layout_of(MPI_Datatype type);
 void mh_layout_close(mh_layout* layout);
@@ -38,7 +37,7 @@ size_t mh_layout_pack(const mh_layout* layout, size_t count, const void* base, s
                       size_t end, void* packed);
 size_t mh_layout_unpack(const mh_layout* layout, size_t count, void* base, size_t begin, size_t end,
                         const void* packed);
-/* Lists as many blocks of the range as fit; they cover `bytes` of it. */
+/* Lists as many blocks of the range as `room` takes. `*bytes`: the bytes of these blocks. */
 size_t mh_layout_list(const mh_layout* layout, size_t count, const void* base, size_t begin,
                       size_t end, struct iovec* room, size_t entries, size_t* bytes);
 /* Copies from one layout to another through a scratch buffer. */

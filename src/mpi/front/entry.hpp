@@ -2,12 +2,12 @@
 // Makes a wrapper an entry of the front, and guards against calls that come back from a tool behind
 // us.
 //
-// A tool behind us exports MPI_X and calls PMPI_X, which is ours again. Our calls into the tool are
-// counted (`depth`). Inside the tool, calls of PMPI_X go to the library and calls of MPI_X to the
-// tool, as without us. Without such a tool, entries are the wrappers themselves and `next` holds
-// the library's own functions, at no cost. Thread-safe, except refill_table(). Limit: user code
-// that the library calls inside a guarded call (attribute copy functions, error handlers) is not
-// helped.
+// A tool behind us exports MPI_X and calls PMPI_X, which is again an entry of the front. Our calls
+// into the tool are counted (`depth`). Inside the tool, calls of PMPI_X go to the library and calls
+// of MPI_X to the tool, as without us. Without such a tool, entries are the wrappers themselves and
+// `next` holds the library's own functions, at no cost. Thread-safe, except refill_table(). Limit:
+// user code that the library calls inside a guarded call (attribute copy functions, error handlers)
+// is not helped.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ namespace mh::mpi {
 
 namespace detail {
 
-extern Next tool;  // the functions of the tool behind us; null where it has none
+extern Next tool;  // the functions of the tool behind us; null where the tool lacks the call
 extern constinit thread_local int depth;  // calls of this thread that are inside the tool
 
 struct ToolCall {

@@ -4,12 +4,13 @@
  *
  * Nothing happens before that call (except in presence.c), so a process without MPI pays only for
  * the mapping. The MPI may be unknown, or the variant missing or of another build. In these cases
- * one line says so, and the calls go straight to the library: the program runs as without us.
- * Pure C: this library is mapped into every process of a job and brings no run time of its own.
- * Thread-safe: the first caller initialises, other threads wait.
+ * one line on stderr says why, and the calls go straight to the library: the program runs as
+ * without us. Pure C: libmanyhands.so is mapped into every process of a job and brings no run time
+ * of its own. Thread-safe: the first caller initialises, other threads wait.
  *
  * Calls that the library makes to its own exported names (ROMIO sends with PMPI_Isend) reach us
- * like calls of the program. All ranks do the same, so such messages are helped, too. */
+ * like calls of the program. The library does so on all ranks, so Manyhands helps with such
+ * messages, too. */
 #define _GNU_SOURCE
 #include "mpi/front/front.h"
 
@@ -71,10 +72,10 @@ static char folder[4096];
 
 enum { FRESH, BUSY, READY };
 static int state = FRESH;
-static pthread_t initialiser; /* valid while BUSY; identifies calls from within */
+static pthread_t initialiser; /* valid while BUSY; identifies calls that initialise() causes */
 
-/* Messages appear once per node: from the rank that the launcher numbers 0 there, or from all ranks
- * without a launcher. */
+/* True if this process prints messages: the rank that the launcher numbers 0 on the node, or
+ * without a launcher every rank. */
 static bool speaks_for_node(void) {
   static const char* const keys[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID",
                                      "MV2_COMM_WORLD_LOCAL_RANK", "PALS_LOCAL_RANKID",
@@ -95,9 +96,9 @@ __attribute__((format(printf, 1, 2))) static void say(const char* format, ...) {
   const int length = vsnprintf(line + head, sizeof line - head - 1, format, arguments);
   va_end(arguments);
   if (length < 0) return;
-  const size_t end = strlen(line); /* vsnprintf left one byte */
+  const size_t end = strlen(line); /* the bound of vsnprintf leaves room for this newline */
   line[end] = '\n';
-  if (write(STDERR_FILENO, line, end + 1) < 0) return; /* nowhere to report it */
+  if (write(STDERR_FILENO, line, end + 1) < 0) return; /* a failed write cannot be reported */
 }
 
 static mh_function find_real(const char* name) { return mh_library_function(&library, name); }
@@ -111,8 +112,8 @@ static mh_function find_function(const char* name, enum mh_layer layer) {
   return layer == MH_NEXT ? find_next(name) : find_real(name);
 }
 
-/* An executable that is not position-independent has its own copy of the library's data (a copy
- * relocation), which the library uses, too. The global symbol therefore comes first. */
+/* The global symbol comes first: an executable that is not position-independent has its own copy of
+ * the library's data (a copy relocation), which the library uses, too. */
 static void* find_data(const char* name) {
   void* seen = dlsym(RTLD_DEFAULT, name);
   return seen != NULL ? seen : mh_address(&library.object, name);
@@ -130,8 +131,8 @@ static int is_set(const char* name) {
   return value != NULL && *value != 0;
 }
 
-/* A profile or a trace of a run without help needs the variant, whose wrappers then pass every call
- * on. */
+/* A profile or a trace of a run without help needs the variant, whose wrappers pass every call on
+ * in this case. */
 static bool switched_off(void) {
   const char* value = getenv("MH_ENABLE");
   const int is_watched = is_set("MH_PROFILE") || is_set("MH_TRACE");
@@ -157,7 +158,7 @@ static void mapped_file(uintptr_t address, char* file) {
   fclose(maps);
 }
 
-/* The folder of this library, with links resolved. The variants lie in the same folder. */
+/* The folder of libmanyhands.so, with links resolved. The variants lie in the same folder. */
 static void find_folder(void) {
   char file[sizeof folder];
   snprintf(file, sizeof file, "%s", mh_front().file);
@@ -266,7 +267,7 @@ static void initialise_once(const void* caller) {
     return;
   }
   while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != READY) {
-    /* A call from within initialise() (a library's start-up code) must not wait for itself.
+    /* A call that initialise() itself causes (in a library's start-up code) must not wait.
      * relaxed: this thread reads its own store, or a value that is not its own id. */
     if (__atomic_load_n(&initialiser, __ATOMIC_RELAXED) == pthread_self()) return;
     const struct timespec pause = {0, 50000};
@@ -309,8 +310,9 @@ __attribute__((visibility("default"))) const struct mh_idle_work* __mh_idle_work
   return __atomic_load_n(&table.idle_work, __ATOMIC_ACQUIRE);
 }
 
-/* Blocks of `ws critical`, and `ws atomic` on what no instruction updates: one thread at a time
- * among all ranks of the node. Without ranks that we help the compiler's own code excludes threads.
+/* For `ws critical`, and `ws atomic` on data that no atomic instruction updates: one thread at a
+ * time among all ranks of the node. Where Manyhands does not help, the compiler's own code excludes
+ * threads.
  */
 static void lock_or_unlock(uint64_t name, int begins) {
   const mh_locker lock = __atomic_load_n(&table.lock, __ATOMIC_ACQUIRE);
@@ -321,7 +323,8 @@ __attribute__((visibility("default"))) void __mh_ws_unlock(uint64_t name) {
   lock_or_unlock(name, 0);
 }
 
-/* Programs with marked loops (#pragma ws) ask for the number of threads of a loop; 1: serial. */
+/* Called by programs with marked loops (#pragma ws): returns the number of threads for a loop; 1:
+ * serial. */
 __attribute__((visibility("default"))) int __mh_ws_mark(int schedule, long chunk,
                                                         int steal_schedule, long steal_chunk) {
   const mh_marker mark = __atomic_load_n(&table.mark, __ATOMIC_ACQUIRE);

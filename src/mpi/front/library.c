@@ -82,8 +82,8 @@ static void read_version(struct mh_library* library) {
            text);
 }
 
-/* The number of a library is that of its ABI: .so.12 is the common ABI of the MPICH family, .so.40
- * that of Open MPI 3 and later. A library inside the program itself has no name. */
+/* The number in a library's soname is that of its ABI: .so.12 is the common ABI of the MPICH
+ * family, .so.40 that of Open MPI 3 and later. An MPI inside the program itself has no soname. */
 static const char* name_abi(struct mh_library* library) {
   const char* soname = mh_soname(&library->object);
   const bool named = library->object.file[0] != 0;

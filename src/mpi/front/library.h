@@ -9,7 +9,7 @@
 #include "base/elf.h"
 #include "mpi/front/table.h"
 
-/* Every MPI library defines this function; we do not, so it never leads back to us. */
+/* Every MPI library defines this function. Manyhands does not, so it never leads back to us. */
 #define MH_MPI_MARK "PMPI_Get_library_version"
 
 struct mh_library {

@@ -7,11 +7,11 @@
  * loader is therefore given a resolver in place of the address (a GNU indirect function). The
  * resolver asks mh_present(), which answers NULL if there is an MPI library without the call.
  *
- * The type is set at start, not declared. Every library that the program is linked with
- * is relocated before us. When such a library binds eagerly to a declared type, glibc prints
- * "Relink ...", as for MPICH's Fortran library under LD_BIND_NOW. Objects loaded after start find
- * us relocated. Limit: a weak reference in the program itself, or in a library that it is linked
- * with, always sees our export. */
+ * The symbol's type (GNU_IFUNC) is set at start, not declared. Every library that the program is
+ * linked with is relocated before us. When such a library binds eagerly to a declared indirect
+ * function, glibc prints "Relink ...", as for MPICH's Fortran library under LD_BIND_NOW. Objects
+ * loaded after start find us relocated. Limit: a weak reference in the program itself, or in a
+ * library that it is linked with, always sees our export. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <sys/mman.h>
@@ -67,9 +67,8 @@ static void make_indirect(const struct mh_object* front, const struct resolver* 
   symbol->st_info = (unsigned char)ELF64_ST_INFO(ELF64_ST_BIND(symbol->st_info), STT_GNU_IFUNC);
 }
 
-/* Runs in every process, and is all that runs in a process without MPI calls: about ten
- * microseconds. If the system does not let us write our own symbol table, the exports stay as they
- * are. */
+/* Runs in every process (about ten microseconds). In a process without MPI calls nothing else runs.
+ * If the system does not let us write our own symbol table, the exports stay as they are. */
 __attribute__((constructor)) static void offer_presence(void) {
   const struct mh_object front = mh_front();
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

@@ -2,9 +2,9 @@
 /* The data that the front and a variant exchange when the variant is opened. C, read by both.
  *
  * The *front* is libmanyhands.so, the preloaded library. A *variant* has the wrappers, compiled for
- * one MPI ABI. A *layer* is where a call goes on to: the next tool, or the library. Both sides
- * compare layout, sizes and the fingerprint of the table of calls, so that a variant of another
- * build is refused. */
+ * one MPI ABI. A *layer* is the receiver of calls that a wrapper passes on: the next tool, or the
+ * library. Both sides compare layout, sizes and the fingerprint of the table of calls, so that a
+ * variant of another build is refused. */
 #ifndef MH_MPI_FRONT_TABLE_H
 #define MH_MPI_FRONT_TABLE_H
 
@@ -25,8 +25,8 @@ typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long stea
 typedef void (*mh_locker)(uint64_t name, int begins);
 
 enum mh_layer {
-  MH_NEXT, /* "MPI_Send": of a tool behind us in the preload list, else as MH_REAL */
-  MH_REAL  /* "MPI_Send": PMPI_Send of the library itself */
+  MH_NEXT, /* "MPI_Send" of a tool behind us in the preload list, else as MH_REAL */
+  MH_REAL  /* for "MPI_Send": PMPI_Send of the library itself */
 };
 
 /* Passed from front to variant. Valid as long as the process lives. */

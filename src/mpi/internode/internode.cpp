@@ -22,7 +22,7 @@ void progress() {
 
 namespace {
 
-// Whether internode pipelines are faster than the MPI library. Open MPI packs as fast itself,
+// True if internode pipelines are faster than the MPI library. Open MPI itself packs as fast,
 // straight into its send buffers (docs/decisions/internode).
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kGains = false;
@@ -30,7 +30,8 @@ constexpr bool kGains = false;
 constexpr bool kGains = true;
 #endif
 
-// True if this rank wants internode pipelines. MH_FAKE_NODES tests them under any MPI library.
+// True if this rank wants internode pipelines. With MH_FAKE_NODES, tests use the pipelines under
+// any MPI library.
 bool is_wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
 
 // Receives one piece of a message that no receive has matched.

@@ -31,8 +31,9 @@ struct PieceSplit {
   }
 };
 
-// The tag of the pieces of a message: the message's number between the two ranks. A tag by pipeline
-// would be wrong: the library may still hold pieces of that pipeline's previous message.
+// The tag of the pieces of a message: the message's number between the two ranks. A tag for each
+// pipeline would be wrong, because the library may still hold pieces of the pipeline's previous
+// message.
 inline int tag_of(const p2p::RtsHeader& header) {
   return tags::kPieces[header.generation % tags::kPieces.count];
 }
@@ -42,7 +43,7 @@ inline int length_of(layout::StreamRange range) {
 }
 
 // The buffers of pieces of this process: kPiece bytes each, page-aligned. The buffer released last
-// is acquired first, since it is still in the cache.
+// is acquired first, since that buffer is still in the cache.
 class PieceBuffers {
  public:
   bool has_room_for(std::uint64_t pieces);

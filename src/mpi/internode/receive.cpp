@@ -27,8 +27,8 @@ class ReceivedNumbers {
   }
   void add(std::uint64_t number) {
     some_.insert(number);
-    // A missing number belongs to a message that no receive has matched, and may never come: the
-    // oldest gap is given up if `some_` grows too long.
+    // A missing number belongs to a message that no receive has matched, perhaps for ever. If
+    // `some_` grows too long, the oldest gap counts as received.
     while (!some_.empty() && (*some_.begin() == all_ + 1 || some_.size() > kMost)) {
       all_ = *some_.begin();
       some_.erase(some_.begin());
@@ -72,7 +72,7 @@ class Incoming {
         pack_pipeline_(*pack_pipelines, to_, p2p::Task::unpack, bytes) {}
 
   // Receives a piece or unpacks a chunk. True once the message is complete. One thread at a time
-  // advances the message; the others get false.
+  // advances the message; other threads get false.
   bool step() {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
@@ -98,8 +98,8 @@ class Incoming {
     }
     const bool has_arrived = oldest_has_arrived();
     if (has_arrived) unpack_oldest();
-    // Any thread can unpack a piece, but only this thread can receive the next piece: so it unpacks
-    // only if no piece has arrived or enough pieces wait for the others.
+    // Only this thread can receive the next piece, but any thread can unpack one. This thread
+    // therefore unpacks only if no piece has arrived, or if enough pieces wait for other threads.
     if (!has_arrived || pack_pipeline_->outstanding() >= pack_pipeline_.enough())
       pack_pipeline_->work();
     while (const auto load = pack_pipeline_->collect()) {

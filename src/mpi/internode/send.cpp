@@ -25,7 +25,7 @@
 namespace mh::mpi::internode {
 namespace {
 
-constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; a shorter message is no faster by pieces
+constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; pieces make no shorter message faster
 constexpr std::uint32_t kMostSends = tags::kInternodeFins.count;
 
 struct SentPiece {
@@ -71,7 +71,7 @@ struct InternodeSends {
 };
 InternodeSends g_sends;
 
-// Called with the mutex locked, as all functions down to advance().
+// This function and the next ones, up to advance(), are called with the mutex locked.
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
     if (g_sends.by_id[id] == nullptr) return id;
@@ -104,7 +104,8 @@ bool advance(InternodeSend& send) {
   return over;
 }
 
-// The rank in MPI_COMM_WORLD of a rank of `comm`; negative if it has none.
+// The rank in MPI_COMM_WORLD of a rank of `comm`; negative if MPI_COMM_WORLD does not have the
+// rank.
 int world_rank(MPI_Comm comm, int rank) {
   MPI_Group group{};
   MPI_Group world{};
@@ -240,7 +241,8 @@ void await_send(SendId id) {
     InternodeSend& send = *g_sends.by_id[id];
     const bool over = advance(send);
     if (over) release_send(id);
-    // Ends also if the receiver receives nothing: progress_sends() then releases the buffers later.
+    // The wait also ends if the receiver receives nothing: progress_sends() later releases the
+    // buffers.
     return over || send.counts_as_done;
   });
 }
@@ -252,7 +254,7 @@ bool complete_on_cancel(MPI_Request request) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
     // The request of this send may be complete; its handle may belong to another request by now.
     if (send->counts_as_done) continue;
-    // The pieces are copies, so the program's request may complete before they are received.
+    // The pieces are copies, so the program's request may complete before the pieces are received.
     complete_send(*send);
     return true;
   }

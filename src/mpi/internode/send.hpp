@@ -15,7 +15,7 @@ using SendId = std::uint32_t;
 inline constexpr int kNoFin = -1;
 inline constexpr int kOwnFin = -2;  // the FIN's tag is that of the SendId
 
-// Whether this message goes by internode pipeline, as far as its arguments tell.
+// True if nothing in the arguments keeps this message from an internode pipeline.
 bool may_use_pipeline(const OutgoingMessage& message, MPI_Datatype type,
                       const datatypes::Info& info);
 // Reserves a send for the message; nothing if the message or the limits forbid it. Unless `fin_tag`

@@ -2,8 +2,8 @@
 // Agreement of the ranks of a communicator while a job starts or ends. All calls are collective.
 //
 // Each call starts a nonblocking collective of the library and waits for it in the wait loop, which
-// yields the core. With more ranks than cores, a rank in the library's own wait would keep a core
-// for a time slice that the last rank needs.
+// yields the core. With more ranks than cores, a rank in the library's own wait would keep, for a
+// time slice, a core that the last rank needs.
 #pragma once
 
 #include <cstddef>

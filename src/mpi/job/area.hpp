@@ -33,9 +33,9 @@ struct alignas(kCacheLine) RankArea {
   lend::Lendings lendings;
   ArrivalLines arrival_lines;
   ArrivalTable arrival_table;         // used in the area of rank 0 only
-  coll::Board boards[coll::kBoards];  // by group, for the groups that have boards
-  // rts_sized_sends[r]: the communicators and tags, by a hash, with which this rank has sent rank r
-  // a message as long as an RTS header. Written by this rank, read by receivers; relaxed: a
+  coll::Board boards[coll::kBoards];  // by group; only the first kBoards groups have boards
+  // rts_sized_sends[r]: a bit for each hash of a communicator and tag with which this rank has sent
+  // rank r a message as long as an RTS header. Written by this rank, read by receivers; relaxed: a
   // receiver reads the word after it has received the message.
   std::atomic<std::uint64_t> rts_sized_sends[node::kMaxRanks];
 };

@@ -24,7 +24,7 @@
 //       (`rendezvous_ended`).
 //   G5  No rank waits in collectives of a communicator without a group: an intercommunicator,
 //       or a communicator that found the table full. Only the receiver can fill a receive
-//       with gaps, and a sender does not know its receive. Once such a communicator exists,
+//       with gaps, and a sender cannot see the receive. Once such a communicator exists,
 //       rendezvous therefore ends on the node (`rendezvous_ended`). The same holds when a rank
 //       with such a receive enters another call without an arrival barrier (collective I/O,
 //       MPI_Comm_create_group: before_unhelped() in calls.json). It also holds when such a rank
@@ -47,7 +47,7 @@ namespace mh::mpi {
 
 inline constexpr std::uint32_t kGroups = 256;
 inline constexpr std::uint32_t kNoGroup = 0xffffffffU;
-inline constexpr std::uint32_t kUnknownGroup = 0xfffffffeU;  // this rank has not looked yet
+inline constexpr std::uint32_t kUnknownGroup = 0xfffffffeU;  // not looked up yet
 
 struct ArrivalLines {
   struct alignas(kCacheLine) Line {
@@ -63,8 +63,8 @@ struct alignas(kCacheLine) ArrivalTable {
   struct GroupEntry {
     std::uint64_t key = 0;  // 0: free
     std::uint32_t to_leave = 0;
-    // G4. release by the rank whose collective failed, acquire by waiting ranks; zeroed with a new
-    // entry.
+    // 1 once the arrival barrier is off (G4). release by the rank whose collective failed, acquire
+    // by waiting ranks; zeroed with a new entry.
     std::atomic<std::uint32_t> off{0};
   };
 

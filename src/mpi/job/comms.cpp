@@ -98,10 +98,10 @@ class TableLock {
  public:
   TableLock() {
     // acquire: pairs with the release of the last holder in the destructor, maybe in another
-    // process. A holder that dies here takes the whole job with it (its launcher ends the others).
-    // The holder needs a fraction of a microsecond. A yield would let another thread of this rank
-    // pass: the threads of two ranks would no longer meet in the same collective, and wait for each
-    // other by time slices.
+    // process. If the holder dies, the launcher ends the whole job. The holder keeps the lock for a
+    // fraction of a microsecond. A yield would let another thread of this rank pass. The threads of
+    // two ranks would then no longer meet in the same collective, and would wait for each other by
+    // time slices.
     for (int tries = 0; table().lock.exchange(1, std::memory_order_acquire) != 0; ++tries) {
       if (tries < kSpins) {
         spin_pause();
@@ -125,7 +125,7 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     if (all.entries[index].key != 0) continue;
     all.entries[index].key = key;
     all.entries[index].to_leave = static_cast<std::uint32_t>(members);
-    // relaxed: the lock publishes these words; each member takes it to find the entry.
+    // relaxed: the lock publishes these words; each member takes the lock to find the entry.
     all.entries[index].off.store(0, std::memory_order_relaxed);
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];
@@ -245,8 +245,8 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   return comm;
 }
 
-// The boards of a communicator whose ranks are all on this node; empty if it has none. The ranks
-// carry out its collectives if it has boards.
+// The boards of a communicator whose ranks are all on this node; empty for other communicators, and
+// if no boards are left. With boards, the ranks carry out collectives of the communicator.
 coll::BoardGroup boards_of(const Comm& comm) {
   if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
   std::vector<coll::Board*> boards;

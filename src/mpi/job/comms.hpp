@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The library's records of communicators: which of their ranks share this node, and their arrival
-// counts.
+// Records of communicators: which of their ranks share this node, and their arrival counts.
 //
 // A communicator is *adopted* when its constructor returns, on every member alike and without
 // communication. Its key is computed from its parent's key, its members on this node, and the
@@ -38,11 +37,12 @@ struct GroupOnNode {
   int size;
   int rank;
   std::vector<std::int16_t> node_rank_of;  // by rank in the communicator; kElsewhere off this node
-  std::vector<Member> members;             // those on this node, ascending by rank
+  std::vector<Member> members;             // members on this node, ascending by rank
   std::uint64_t hash;                      // of `members`
 };
 
-// A receive under way shares the object, which may outlive the program's communicator.
+// The record of a communicator. A receive under way shares the record, which may outlive the
+// program's communicator.
 struct Comm : std::enable_shared_from_this<Comm> {
   using Member = GroupOnNode::Member;
 
@@ -51,11 +51,11 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // Copies from `group_on_node`, which owns the arrays:
   int size;
   int rank;
-  bool on_one_node;  // all members are here
+  bool on_one_node;  // all members are on this node
   const std::int16_t* node_rank_of;
   std::span<const Member> members;  // this rank included
   std::shared_ptr<const GroupOnNode> group_on_node;
-  steal::CopyOrder order;  // post_comm_access
+  steal::CopyOrder order;  // from the hint post_comm_access
   // The number of communicators made of this communicator, by members and salt. Guarded by the
   // mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
@@ -63,20 +63,20 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // The state of this rank in the communicator's collectives. The first collective looks for the
   // group (comms::join()).
   std::uint32_t group = kUnknownGroup;
-  // This rank's own line, and the switch of the group, which is on once a collective of the group
-  // has failed on a rank (G4 in arrival_table.hpp). Null before join(), and without an arrival
-  // barrier.
+  // This rank's own line, and GroupEntry::off of the group, which is set once a collective of the
+  // group has failed on a rank (G4 in arrival_table.hpp). Null before join(), and without an
+  // arrival barrier.
   ArrivalLines::Line* line = nullptr;
   std::atomic<std::uint32_t>* off = nullptr;
   std::uint64_t arrived = 0;   // collectives that this rank has entered
   std::uint64_t barriers = 0;  // barriers that this rank has entered
   bool inside = false;    // this rank is in a collective that it entered by the arrival barrier
-  bool counted = false;   // the thread in it is counted in arrivals.cpp
-  bool unhelped = false;  // this rank entered although members were late
+  bool counted = false;   // ThreadsInside (arrivals.cpp) counts the thread in the collective
+  bool unhelped = false;  // this rank waits in the library though members are late
   wait::Pace pace{};      // of its collectives (arrivals.hpp)
   coll::BoardGroup
-      boards;            // empty before join(), and if the ranks cannot carry out its collectives
-  coll::SumOrders sums;  // what is known of the order of its floating-point sums
+      boards;            // empty before join(), and if the ranks cannot carry out collectives
+  coll::SumOrders sums;  // whether the order of its floating-point sums is known
 
   static constexpr std::int16_t kElsewhere = -1;
 
@@ -106,14 +106,14 @@ inline Comm* find(MPI_Comm handle) {
   return detail::find_slow(handle);
 }
 
-// The communicator with that key; null if it was freed.
+// The communicator with this key; null if the program has freed the communicator.
 Comm* find_key(std::uint64_t key);
 // Keeps the object alive while a message may still come on the communicator. Null gives null.
 inline std::shared_ptr<Comm> share(Comm* comm) {
   return comm == nullptr ? nullptr : comm->shared_from_this();
 }
-// The communicator on which an error of `comm` is raised: its handle, or MPI_COMM_WORLD once it is
-// freed.
+// The communicator on which an error of `comm` is raised: its handle, or MPI_COMM_WORLD once the
+// program has freed `comm`.
 MPI_Comm for_errors(const Comm& comm);
 
 // A collective has failed on a rank of this node, or may fail unseen: arrival barriers and
@@ -132,8 +132,8 @@ void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
 
 // Adopts a communicator after its constructor has succeeded on all members of `parent` that are in
-// `fresh`. `fresh` may be MPI_COMM_NULL here, and is no intercommunicator. `salt` distinguishes
-// constructors that not all members of the parent call.
+// `fresh`. `fresh` is MPI_COMM_NULL on a rank outside it, and is no intercommunicator. `salt`
+// distinguishes constructors that not all members of the parent call.
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
 // Adopts a communicator that has the ranks of `parent` in the same order.
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
@@ -148,8 +148,8 @@ void join(Comm& comm);
 // Leaves the group when the communicator is freed. If this rank has never joined, no member has.
 void leave(Comm& comm);
 // Forgets a communicator before it is freed. The object lives on while a receive shares it. Null if
-// it was not adopted. The caller follows up with leave(), or with restore() if the library could
-// not free the communicator.
+// the communicator was not adopted. The caller follows up with leave(), or with restore() if the
+// library could not free the communicator.
 std::shared_ptr<Comm> forget(MPI_Comm handle);
 void restore(std::shared_ptr<Comm> comm);
 

@@ -30,7 +30,7 @@ struct ProcessConfig {
   bool helps_messages = false;     // ranks of this node may help with messages
   bool windows = false;            // Manyhands serves windows of this node
   bool multiple = false;           // the MPI library has granted MPI_THREAD_MULTIPLE
-  bool sharing_loops = false;      // this rank exposes its loops
+  bool sharing_loops = false;      // helpers may join loops of this rank
 
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node
@@ -38,18 +38,18 @@ struct ProcessConfig {
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
 
   // Sizes in bytes from which messages go by rendezvous.
-  std::uint64_t least_threshold = 0;     // of any rank of the job, mapped or unmapped
+  std::uint64_t least_threshold = 0;     // the least of any rank of the job
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
-  std::uint64_t unmapped_threshold = 0;  // all others: MH_THRESHOLD
+  std::uint64_t unmapped_threshold = 0;  // all other messages: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange
   // Sizes in bytes from which third ranks help.
   std::uint64_t help_threshold = 0;         // of a message that the kernel copies
-  std::uint64_t mapped_help_threshold = 0;  // where all ranks map both ends
+  std::uint64_t mapped_help_threshold = 0;  // of a message whose ends all ranks map
   steal::CopyOrder order = steal::CopyOrder::both_ends;
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries FINs and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`
-  MPI_Comm windows_comm{};    // a duplicate, only while `internode_windows`
+  MPI_Comm windows_comm{};    // a duplicate of MPI_COMM_WORLD, only while `internode_windows`
   MPI_Comm self_comm{};       // this rank alone; carries held messages (rndv/held_messages.hpp)
 };
 
@@ -58,7 +58,7 @@ namespace detail {
 }
 inline constexpr const ProcessConfig& config = detail::config;
 
-// True if third ranks help with a message of that length which the kernel copies.
+// True if third ranks help with a message of `bytes` bytes that the kernel copies.
 inline bool is_for_third_ranks(std::uint64_t bytes) {
   return config.single_copy && config.ranks > 2 && bytes >= config.help_threshold;
 }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kDoorTimeout(20'000);
 
-// The door of the preloaded heap library; null without a shared heap.
+// The functions of the preloaded heap library; null without a shared heap.
 const mh_heap_door* g_heap = nullptr;
 
 const mh_heap_door* find_heap() {

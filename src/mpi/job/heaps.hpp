@@ -11,8 +11,8 @@
 namespace mh::mpi::heaps {
 
 // Collective over the node, after Services::memory exists. Every rank maps the heaps of all others.
-// `door` is the root's, null elsewhere. True if every rank has a heap, wants to share it, and has
-// mapped all others.
+// `door`: the socket that the root passes descriptors through; null on other ranks. True if every
+// rank has a heap, wants to share it, and has mapped all others.
 bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
 // True if the peers can reach all of these bytes of this rank. Some nanoseconds; only while

@@ -38,7 +38,7 @@ struct Services {
   // helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;                  // lends the core that this rank waits on
-  std::optional<lend::Workers> workers;                // lend its other cores
+  std::optional<lend::Workers> workers;                // lend this rank's other cores
   std::optional<p2p::PipelineEngine> pipeline_engine;  // only while `config.pipelines`
 
   [[nodiscard]] RankArea& area(std::uint32_t rank) const {

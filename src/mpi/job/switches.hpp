@@ -29,7 +29,7 @@ struct Switches {
 // and the compiler reaches a default-visible declaration through a table of addresses.
 [[gnu::visibility("hidden")]] extern Switches switches;
 
-// A lock that only programs with MPI_THREAD_MULTIPLE pay for.
+// A lock that is taken only while `switches.threads` is true.
 class ThreadLock : public std::unique_lock<std::mutex> {
  public:
   explicit ThreadLock(std::mutex& mutex) : unique_lock(mutex, std::defer_lock) {

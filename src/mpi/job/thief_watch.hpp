@@ -2,7 +2,7 @@
 // Tells an owner that waits for the last chunks of a job whether their thieves have died.
 //
 // A process announces its intent before it claims a chunk (node::ClaimIntent). The watch reads the
-// announcements and the process table at most once a second. Belongs to one wait.
+// announcements and the process table at most once a second. One wait uses one watch.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ class ThiefWatch {
   }
 
  private:
-  // True if a rank that is alive (or dead) holds a chunk of this rank's jobs.
+  // True if a rank may hold a chunk of this rank's jobs and is alive (`living`) or dead.
   static bool any_visit(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       if (node::may_hold_chunk_of(services.node->record(rank), config.me) &&

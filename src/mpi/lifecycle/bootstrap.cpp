@@ -38,7 +38,7 @@ void say_settings() {
                   settings().threshold, kLeastThreshold);
 }
 
-// Prints a line per node if help was expected and is not possible.
+// Prints one line per node if help is not possible, unless the settings rule it out.
 void say_why_not() {
   const bool chosen = !settings().enable || settings().memory == MemoryPath::none ||
                       settings().memory == MemoryPath::cells ||
@@ -124,7 +124,7 @@ void stop_helping() {
 // a lent core may call MPI at any time. MPI allows to provide more than the requested level.
 bool wants_all_threads() {
   if (!settings().enable) return false;
-  // The server thread for other nodes calls MPI, too (rma/serving.hpp).
+  // The server thread, which carries out requests of other nodes, calls MPI, too (rma/serving.hpp).
   if (settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;
   return level == ThreadLevel::multiple ||

@@ -22,8 +22,8 @@
 namespace mh::mpi::cores {
 namespace {
 
-// The CPUs of this rank's workers: those that belong to this rank alone or, with an assumed number
-// of cores, an equal share on any CPU.
+// The CPUs of this rank's workers: those that belong to this rank alone. With MH_CORES (for tests):
+// this rank's CPU, once for each further core of its equal share.
 std::vector<std::int32_t> worker_cpus() {
   const std::int32_t here = services.node->mine().cpu;
   if (settings().cores == 0) return lend::cpus_for_workers(services.node->own_cpus(), here);

@@ -2,12 +2,12 @@
 // Exclusion among all ranks of the node, for `ws critical` and `ws atomic`: the locks of the
 // segment.
 //
-// The compiler's own code excludes the threads of this rank once more. Without a segment (one rank
-// on the node) there is no other exclusion.
+// In addition, the compiler's own code excludes the threads of this rank from each other. Without a
+// segment (one rank on the node) only the compiler's code excludes threads.
 //
-// The holder may be in an MPI call that needs an answer of the rank that waits here, for example a
-// first message, which connects the two. So a waiting thread drives the MPI library as a thread in
-// a call does, if it may call it now. Otherwise it sleeps. Thread-safe.
+// The lock's holder may be in an MPI call that needs an answer of a waiting rank, for example the
+// first message between two ranks, which connects them. So a waiting thread drives the MPI library
+// if the thread may call the library now, and otherwise sleeps. Thread-safe.
 #include <sched.h>
 #include <unistd.h>
 
@@ -27,7 +27,7 @@ namespace mh::mpi {
 namespace {
 
 void say_once_no_lock() {
-  static std::atomic<bool> said{false};  // relaxed: one thread of a rank says it
+  static std::atomic<bool> said{false};  // relaxed: one thread of a rank prints the message
   if (said.exchange(true, std::memory_order_relaxed)) return;
   print_message(
       "rank {} has more than {} names of critical sections; the further ones exclude only threads "
@@ -58,7 +58,7 @@ bool advance() {
 }
 
 void wait_for(node::NamedLock& lock) {
-  lend::give_core_back();  // no effect unless this thread is a guest
+  lend::give_core_back();  // no effect unless this thread is on a lent core
   while (!lock.lock_soon()) {
     if (!advance()) return lock.lock();
     ::sched_yield();

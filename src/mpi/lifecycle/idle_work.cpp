@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The variant's side of base/idle_work.h. A thread of a task library that has no task does steps of
-// the wait loop. With MH_TASKS_IN_WAIT, a thread that waits in an MPI call runs tasks.
+// The variant's side of base/idle_work.h. A thread of a task library does steps of the wait loop
+// while it has no task. With MH_TASKS_IN_WAIT, a thread that waits in an MPI call runs tasks.
 //
 // Active from MPI_Init to MPI_Finalize. Thread-safe. A thread that offers tasks is in no other call
 // of ours at the time.

@@ -2,9 +2,9 @@
 // The interposer's side of base/light_tasks.h: looks for the library of light tasks at the start.
 //
 // A task *parks* where its worker runs other tasks while the task waits in MPI. Tasks park at
-// MPI_THREAD_MULTIPLE only, because each may continue on another thread. They do not park where a
-// call keeps state of its thread while it waits: in the profile (MH_PROFILE), and in loops that are
-// shared (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
+// MPI_THREAD_MULTIPLE only, because each may continue on another thread. Tasks do not park where a
+// waiting call keeps state of its thread: with a profile (MH_PROFILE), and in shared loops
+// (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
 #include "base/light_tasks.h"
 
 #include <dlfcn.h>

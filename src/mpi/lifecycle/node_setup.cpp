@@ -68,7 +68,7 @@ bool stops_at(const std::string& reason) {
 
 // ---- The ranks of the node ----------------------------------------------------------------------
 
-// The first data that the ranks of a node exchange. A peer uses it to try to read this rank's
+// The first data that the ranks of a node exchange. With these data, peers try to read this rank's
 // memory.
 struct PeerInfo {
   memory::AccessFacts surroundings;
@@ -87,8 +87,8 @@ std::vector<PeerInfo> exchange_peer_infos() {
   return agreement::gather(mine, config.ranks, config.node_comm);
 }
 
-// The reason why the segment cannot be passed on: its socket is an address in a network namespace,
-// so all ranks must be in the same one.
+// The reason why the root cannot pass the segment on, if any: the socket's address belongs to a
+// network namespace, so all ranks must be in the same namespace.
 std::string check_network(const std::vector<PeerInfo>& infos) {
   const bool same = std::ranges::all_of(infos, [&](const PeerInfo& info) {
     return info.surroundings.net_namespace == infos[0].surroundings.net_namespace;
@@ -165,7 +165,7 @@ void let_peers_read(const std::vector<PeerInfo>& infos) {
   if (infos[config.me].surroundings.yama_scope != 1) return;
   std::vector<pid_t> pids;
   for (const PeerInfo& info : infos) pids.push_back(info.pid);
-  static_cast<void>(memory::allow_ranks_to_read(pids));  // the probe tells whether it helped
+  static_cast<void>(memory::allow_ranks_to_read(pids));  // probe_peers() tests the outcome
 }
 
 std::string probe_peers(const std::vector<PeerInfo>& infos) {
@@ -182,7 +182,8 @@ std::string probe_peers(const std::vector<PeerInfo>& infos) {
   return {};
 }
 
-// The reason why no message goes by rendezvous, whatever memory can be reached; empty if none.
+// The reason why no message goes by rendezvous, whatever memory the ranks can reach; empty if there
+// is no reason.
 std::string look_for_objections() {
   if (settings().memory == MemoryPath::none) return "MH_MEMORY=none";
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
@@ -200,8 +201,8 @@ std::string try_memory(const std::vector<PeerInfo>& infos) {
 // ---- Start and stop -----------------------------------------------------------------------------
 
 // Maps the heaps of the ranks if every rank has one. Ranks in different pid namespaces cannot tell
-// whether a peer is alive. The library sends all their messages: UCX in MPICH 4 often hangs in
-// MPI_Finalize there if it has sent few.
+// whether a peer is alive, and map none. All their messages are the library's: UCX in MPICH 4 often
+// hangs in MPI_Finalize of such ranks if UCX has sent few messages.
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(
@@ -276,7 +277,8 @@ void build_steps() {
   detail::config.windows =
       agreed_reason(settings().windows == WindowScope::none ? "none" : "").empty();
   detail::config.single_copy = !stops_at(try_memory(infos));
-  // A rank that is late with a message on a pipeline needs a core, for a thread of its own process.
+  // Each rank needs a core: only threads of its own process can move its end of a message on a
+  // pipeline.
   const std::string why_no_pipelines =
       agreed_reason(!services.node->has_one_pid_namespace() ? "process numbers differ"
                     : node_setup::oversubscribed()          ? "more ranks than cores"

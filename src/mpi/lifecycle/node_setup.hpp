@@ -11,8 +11,8 @@
 
 namespace mh::mpi::node_setup {
 
-// Waits until every rank of the job has called this function. After a while a message says that a
-// rank may lack the library.
+// Waits until every rank of the job has called this function. After a while, rank 0 prints that
+// every rank of the job needs the LD_PRELOAD.
 void await_everyone();
 
 // Makes the private communicators, and sets this rank's number on its node.

@@ -14,18 +14,17 @@ wait::WaitActions& node_work();
 
 // The summary at the end (report.cpp): gathers the counters of all ranks at rank 0 of
 // MPI_COMM_WORLD. Collective, at the beginning of MPI_Finalize. Rank 0's MH_SUMMARY and
-// MH_SUMMARY_JSON decide for all. `why_not`: what kept this rank's node from helping; empty if it
-// helped.
+// MH_SUMMARY_JSON decide for all. `why_not`: the reason why ranks of this node could not help;
+// empty if they could.
 void write_report(const std::string& why_not);
 
-// From now on light tasks of this process, if it has any, give their workers away while they wait
-// (light_tasks.cpp).
+// From now on light tasks of this process park while they wait in MPI (light_tasks.cpp).
 void park_light_tasks();
 
 // The cores that a rank lends and borrows (cores.cpp).
 namespace cores {
 
-// Lends this rank's core during its waits, and lets other ranks lend theirs to its pipelines and
+// Lends this rank's core during waits, and lets other ranks lend cores to this rank's pipelines and
 // loops.
 void share_cores();
 // Undoes share_cores().

@@ -55,7 +55,7 @@ class NodeWork final : public wait::WaitActions {
 
   bool help() override {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
-    // relaxed: a hint for ranks that count the active ones.
+    // relaxed: a hint for ranks that count idle or active ranks.
     idle.store(0, std::memory_order_relaxed);
     const bool worked = thief().help() || rma::help_operation() || lend_core();
     idle.store(1, std::memory_order_relaxed);
@@ -102,7 +102,8 @@ class NodeWork final : public wait::WaitActions {
     return false;
   }
 
-  // Lends this rank's core, for a unit, to a rank whose work only its own process can do.
+  // Lends this rank's core, for one unit, to a rank with work that only threads of that rank's
+  // process can do.
   static bool lend_core() {
     if (!services.lender) return false;
     return lend([] {
@@ -136,7 +137,8 @@ class NodeWork final : public wait::WaitActions {
     return true;
   }
 
-  // Finds loops in objects that were loaded meanwhile, such as Python's extension modules.
+  // Finds loops in objects that were loaded since the last look, such as Python's extension
+  // modules.
   static void look_for_objects() {
     static std::uint64_t next_look = 0;  // used by the one thread that helps in the wait loop
     const std::uint64_t now = ticks();

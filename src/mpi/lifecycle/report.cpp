@@ -96,7 +96,7 @@ RankReport own_report() {
   }
   mine.world_rank = static_cast<std::uint32_t>(config.world_rank);
   mine.helping = config.rendezvous ? 1 : 0;
-  // A node is identified by its first world rank here; rank 0 renumbers the nodes.
+  // Identifies the node by its first world rank; rank 0 renumbers the nodes.
   mine.node = switches.active ? services.node->record(0).world_rank
                               : static_cast<std::uint32_t>(config.world_rank);
   return mine;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts a profiled call into the table of entries, before the entry that is there.
+// Puts a profiled call into the table of entries, in front of the present entry.
 //
-// One thread, while the table is filled. Each call has two names, and each name has a function
-// below it.
+// Used by one thread, while the table is filled. Each call has two names (MPI_X, PMPI_X), and each
+// name has a function below it.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct Pmpi {
   static inline Next below;
 };
 
-// `fallback`: what the front takes where the table has no entry.
+// `fallback`: the function that the front calls where the table has no entry.
 template <class Function>
 void cover_one(mh_function& entry, Function& below, Function profiled, Function fallback) {
   const auto as_entry = reinterpret_cast<mh_function>(profiled);
-  if (entry == as_entry) return;  // the table was not filled anew here
+  if (entry == as_entry) return;  // this entry was not filled again
   below = entry != nullptr ? reinterpret_cast<Function>(entry) : fallback;
   entry = as_entry;
 }

@@ -39,7 +39,7 @@ constexpr std::uint32_t kPollsPerSample = 16;
 // The first polls of a thread are all timed, and so are polls that take longer than kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
-// The most peers whose presence a call reads: in a larger collective the first ranks.
+// The most peers whose presence a call reads: the first ranks of a larger collective.
 constexpr std::size_t kMostPeers = 64;
 
 // The members of a communicator as ranks of this node.
@@ -61,7 +61,7 @@ struct ProfiledThread {
   ThreadProfile profile;
   observe::CallTrace trace;
   std::uint32_t polls_timed = 0;
-  std::uint32_t polls_counted = 0;  // skipped before the next timed one
+  std::uint32_t polls_counted = 0;  // untimed polls that the next timed poll stands for
   std::uint64_t last_timed_poll_end = 0;
   std::vector<PeerLook> looks;                           // by rank of the node
   std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI
@@ -85,7 +85,8 @@ ProcessProfile g_profile;
 HandleCache<4096> g_requests;  // facts, packed
 HandleCache<256> g_comms;      // CommMembers*
 
-// The state of this thread. A pointer, because a variant has little room for thread-local data.
+// The state of this thread. A pointer, because the loader has little room for a variant's
+// thread-local data.
 constinit thread_local ProfiledThread* t_state = nullptr;
 
 ProfiledThread& own_state() {
@@ -152,7 +153,7 @@ const CommMembers& look_up_members(MPI_Comm comm) {
   const std::lock_guard<std::mutex> hold(g_profile.mutex);
   found->all = kept_list(std::move(ranks));
   auto& kept = g_profile.comms[bits_of(comm)];
-  if (kept == nullptr) kept = std::move(found);  // unless another thread was first
+  if (kept == nullptr) kept = std::move(found);  // another thread may have been first
   g_comms.fill(bits_of(comm), reinterpret_cast<std::uint64_t>(kept.get()));
   return *kept;
 }
@@ -167,8 +168,8 @@ bool has_peers() { return services.node && config.ranks > 1; }
 
 // ---- Requests ----------------------------------------------------------------------------------
 
-// Bits of a packed CallFacts: bytes << 18 | peer + 1 << 2 | has several << 1 | contiguous. Of
-// several peers all ranks of the node are remembered.
+// Bits of a packed CallFacts: bytes << 18 | peer + 1 << 2 | has several << 1 | contiguous. Several
+// peers are unpacked as all ranks of the node.
 std::uint64_t packed(const CallFacts& facts) {
   const std::uint64_t one = static_cast<std::uint32_t>(facts.peers.one) + 1U;
   return facts.data.bytes << 18U | (one & 0xffffU) << 2U |
@@ -230,7 +231,7 @@ void write_file(const char* setting, const std::string& path, const std::string&
   if (!file.flush()) print_message("cannot write {}={}: {}", setting, path, std::strerror(errno));
 }
 
-// Whether the peer was outside MPI for most of the time since this thread's last look at it.
+// True if the peer was outside MPI for most of the time since this thread's last look at the peer.
 bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
   const PeerLook before = look;
   look = {.at = now, .inside = peer.ticks_inside(now)};
@@ -379,8 +380,8 @@ std::uint64_t ShortCall::end(std::uint64_t more) {
 TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
     : call_(call), facts_(facts), begin_(ticks()) {}
 
-// A thread may lose its core in a timed poll, so the polls that this one stands for took at most
-// the time since the last timed poll.
+// A thread may lose its core in a timed poll. The polls that this poll stands for are therefore
+// taken to last no longer than the time since the last timed poll.
 TimedPoll::~TimedPoll() {
   const std::uint64_t end = ticks();
   const std::uint64_t own = end - begin_;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The profile of this process: how long each MPI call takes, and how much of it is transfer
+// The profile of this process: how long each MPI call takes, and how much of that time is transfer
 // (MH_PROFILE, docs/profile.md). With MH_TRACE, the calls go to the trace as well (tracing.hpp).
 //
-// The generated functions of profiled_calls.cpp stand before the wrappers. Each makes a *timed
-// call*: the call a thread makes from outside MPI; calls inside it are not timed. A call that may
+// The generated functions of profiled_calls.cpp stand before the wrappers. A *timed call* is a call
+// that a thread makes from outside MPI; calls inside a timed call are not timed. A call that may
 // wait reads the presence of its peers before and after. A call that never waits is all transfer.
 // Of short polls, one in kPollsPerSample is timed, and stands for the polls before it.
 //
@@ -53,7 +53,7 @@ Peers peer(int rank, MPI_Comm comm);
 Peers members(MPI_Comm comm);
 // All ranks of the node.
 Peers everyone();
-// The facts that note_request() has stored; otherwise any rank may be the peer.
+// The facts that note_request() has stored; without these, every rank counts as a peer.
 CallFacts facts_of(MPI_Request request);
 // The facts of the largest of the requests.
 CallFacts facts_of(int count, const MPI_Request requests[]);
@@ -89,7 +89,8 @@ class WaitingCall {
 class ShortCall {
  public:
   ShortCall();
-  // Ends the visit of MPI; returns its ticks. `more`: ticks of calls that were not timed.
+  // Ends the thread's stay in MPI; returns the ticks of the stay. `more`: ticks of calls that were
+  // not timed.
   std::uint64_t end(std::uint64_t more = 0);
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
 
@@ -99,7 +100,7 @@ class ShortCall {
 
 void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t begin,
                   std::uint64_t ticks);
-// A poll that is timed. It stands for the polls that this thread has skipped before it, too.
+// A poll that is timed. The poll also stands for the polls that this thread did not time before.
 class TimedPoll {
  public:
   TimedPoll(std::size_t call, const CallFacts& facts);
@@ -113,7 +114,7 @@ class TimedPoll {
   std::size_t call_;
   const CallFacts& facts_;
   ShortCall visit_;
-  std::uint64_t begin_;  // after the visit began: without the cost of timing
+  std::uint64_t begin_;  // later than the beginning of `visit_`, by the cost of timing
 };
 // The number of polls of this thread that are skipped before the next timed poll.
 extern constinit thread_local std::uint32_t polls_to_skip;

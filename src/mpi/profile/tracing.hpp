@@ -13,7 +13,7 @@
 
 namespace mh::mpi::tracing {
 
-// Collectives of this rank so far, by the way that they went.
+// The collectives of this rank so far: carried out by the ranks, or by the library.
 struct Collectives {
   std::uint64_t by_ranks = 0;
   std::uint64_t by_library = 0;
@@ -30,7 +30,8 @@ struct CallTimes {
 observe::TraceEvent event_of(std::size_t call, std::uint64_t bytes, std::uint32_t late,
                              const CallTimes& times);
 
-// Publishes the trace if MH_TRACE is set. The first rank of a node says that it cannot be written.
+// Publishes the trace if MH_TRACE is set. If the trace cannot be written, the first rank of the
+// node prints a message.
 void start();
 // True if this rank has a trace file in the folder.
 bool has_file();

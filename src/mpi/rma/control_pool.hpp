@@ -3,13 +3,13 @@
 // the same ranks. New memory costs 40 us: a file, two mappings and the first touch of each page.
 //
 // The first rank of a window makes the memory and numbers it. Each rank of the window keeps its
-// mapping under that number while no window uses it. The first rank takes memory again only after
-// its MPI_Win_free, which returns after every rank has entered its own; a rank looks the number up
-// in the next window's creation, later still.
+// mapping under that number while no window uses it. The first rank uses memory again only after
+// its MPI_Win_free, which returns after every rank has entered MPI_Win_free. The other ranks look
+// the number up in the creation of the next window, so later still.
 //
 // Any thread. Two threads of a rank may free and make windows of the same ranks in different
-// orders: a rank that looks for memory which its other thread has not given back yet waits for it.
-// Limit: each rank makes at most kMostBytes of kept memory.
+// orders. A thread that looks for memory waits while the other thread still has to give the memory
+// back. Limit: each rank makes at most kMostBytes of kept memory.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct ControlName {
   std::uint32_t number = 0;  // counted by its maker; 0: memory that is not kept
 };
 
-// The order of the names in a map.
+// Orders the names in a map.
 inline bool operator<(const ControlName& left, const ControlName& right) {
   return std::tie(left.maker, left.number) < std::tie(right.maker, right.number);
 }
@@ -46,11 +46,11 @@ class ControlPool {
     ControlName name;
     node::Segment segment;
   };
-  // Takes unused memory that this rank has made for the group, if there is any.
+  // Takes unused memory that this rank has made for the group, if any.
   [[nodiscard]] std::optional<KeptControl> take_unused(const GroupOnNode* group);
-  // Takes unused memory; nothing if this rank does not keep it.
+  // Takes the unused memory of this name; nothing if this rank does not keep that memory.
   std::optional<node::Segment> take(const ControlName& name);
-  // Called if new memory of `bytes` was made and its window stays the library's: no rank keeps it.
+  // Called if new memory was made for a window that stays the library's: no rank keeps the memory.
   void forget(const ControlName& name, std::size_t bytes);
   // Keeps the memory, or unmaps it if it has no number.
   void give(const ControlName& name, node::Segment segment);

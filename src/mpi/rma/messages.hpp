@@ -2,10 +2,10 @@
 // The messages of windows over several nodes, as bytes: buffers, sends under way, received
 // messages.
 //
-// A message is sent from one of our buffers, which is freed when the library has sent it; a send
-// therefore does not depend on its receiver. Short buffers are allocated; long ones come from the
-// internode pipelines (internode/pieces.hpp). A message is received into a buffer of its size, in
-// the order of its sender. Nothing here waits.
+// A message is sent from a buffer of ours, which is freed when the library has sent the message. A
+// send therefore does not depend on its receiver. Short buffers are allocated; long ones come from
+// the internode pipelines (internode/pieces.hpp). Messages of a sender are received in the order of
+// sending, each into a buffer of its size. Nothing here waits.
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,8 @@ class MessageBuffer {
 
 // Sends a message. Thread-safe. Returns false if the library refuses.
 bool send_message(int world_rank, const tags::TagRange& tag, MessageBuffer buffer);
-// Frees the buffers that the library has sent. Returns true if no send is under way. Thread-safe.
+// Frees the buffers that the library has sent. Returns true if no send is under way, and false if
+// another thread is sending or freeing. Thread-safe.
 bool free_sent_buffers();
 // The number of long messages that this rank has under way.
 std::uint32_t long_messages_under_way();

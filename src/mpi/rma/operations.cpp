@@ -37,8 +37,8 @@ bool is_invalid(const Win& win, const TargetArgs& target) {
 bool is_invalid(const BufferArgs& buffer) {
   return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
 }
-// Makes the checks that the short paths skip: a type that is not committed, and a null buffer of a
-// contiguous type (with other types null may be MPI_BOTTOM).
+// True if the type is not committed, or a buffer of a contiguous type is null (with other types
+// null may be MPI_BOTTOM). The short paths skip these checks.
 bool is_unusable(const BufferArgs& buffer) {
   if (!datatypes::is_usable(buffer.type)) return true;
   return buffer.address == nullptr && buffer.count > 0 && datatypes::info(buffer.type).contiguous;
@@ -53,8 +53,8 @@ bool is_swapped(const elements::Element& element) {
   return element.named && (integer || logical);
 }
 
-// Returns the code of an operation that ends before it begins: its target is MPI_PROC_NULL, or no
-// epoch allows the access. Returns nothing if the operation may go on, and counts it.
+// Returns the code of an operation that has nothing to do, because the target is MPI_PROC_NULL or
+// no epoch allows the access. Otherwise counts the operation and returns nothing.
 CallResult early_result(Win& win, int rank) {
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
   {
@@ -134,7 +134,8 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
     shared = shared && is_reached(operation.result, operation.what.bytes);
   mh::rma::OperationRun running(win.window, operation, chunk, shared);
   // Claims all chunks of this rank's own operation before any of another rank's. Otherwise two
-  // ranks that accumulate into one target would each do half of the other's, at a higher price.
+  // ranks that accumulate into one target would each do half of the other rank's operation, at a
+  // higher price.
   while (!running.all_claimed()) {
     if (running.step(thread_context())) return running.succeeded();
   }
@@ -143,8 +144,8 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
   return running.succeeded();
 }
 
-// Lets the target carry out a small operation on memory that only the kernel reaches, if it is in
-// MPI.
+// Lets a target that is in MPI carry out a small operation on its memory, if this rank reaches the
+// memory only through the kernel.
 std::optional<Status> ask_target(Win& win, const BoundOperation& operation, const void* compare) {
   const bool small = operation.what.bytes <= mh::rma::ActiveMessage::kMost;
   if (operation.target.here != nullptr || !small || operation.reducer.reduce != nullptr)
@@ -191,7 +192,7 @@ struct ShortAccess {
 };
 
 // Sets `found` if the access is short, contiguous in both buffers and within the window. Returns
-// false if not: the short paths do not apply.
+// false if the short paths do not apply.
 bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs& target,
                      ShortAccess& found) {
   const auto own = datatypes::known(buffer.count, buffer.type);
@@ -238,7 +239,7 @@ CallResult report_unknown_layout(const Win& win) {
   return raise_error(win.handle, MPI_ERR_TYPE);
 }
 
-// True for elements with gaps inside (MPI_DOUBLE_INT): they travel with their gaps, in all buffers.
+// True for elements with gaps inside (MPI_DOUBLE_INT), which travel with their gaps in all buffers.
 bool is_padded(MPI_Datatype type) {
   return !datatypes::info(type).contiguous && layouts::of(type) == nullptr;
 }
@@ -281,7 +282,7 @@ struct LibraryReduction {
 };
 
 // True if there is no kernel for this operation and type. The MPI library may support the pair as
-// an extension, so MPI_Reduce_local computes it, or reports the error.
+// an extension, so MPI_Reduce_local computes the operation, or reports the error.
 bool is_computed_by_library(Op op, const elements::Element& element) {
   if (op == Op::replace || op == Op::no_op) return false;
   return mh::rma::kernel_of(op, element.type) == nullptr;
@@ -306,7 +307,7 @@ bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* res
 }
 
 // Tries the short paths of an accumulate: few contiguous bytes in all buffers, known operation and
-// type. Returns false if they do not apply; else sets `code`.
+// type. Returns false if no short path applies; else sets `code`.
 bool accumulate_short(Win& win, const BufferArgs& origin, const BufferArgs* result,
                       const TargetArgs& target, Op op, const elements::Element& element,
                       CallResult& code) {
@@ -385,7 +386,7 @@ CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target) {
   return carry_out(win, &origin, nullptr, target, {.op = Op::replace}, padded);
 }
 
-// A const_cast inside, because MPI_Get writes its result buffer.
+// const_cast: MPI_Get writes its result buffer.
 CallResult get(Win& win, const BufferArgs& result, const TargetArgs& target) {
   if (is_invalid(win, target) || is_invalid(result)) return kLeftToLibrary;
   if (const CallResult stop = early_result(win, target.rank)) return stop;

@@ -10,8 +10,8 @@
 // A call with invalid arguments (no such rank, a negative count, elements of several kinds) goes to
 // the library, which reports the error. Libraries differ in the types that MPI_Fetch_and_op and
 // MPI_Compare_and_swap accept. For such types the library first gets the same call to
-// MPI_PROC_NULL: it checks the arguments, calls the error handler if they are wrong, and does no
-// more.
+// MPI_PROC_NULL, in which it only checks the arguments and calls the error handler if an argument
+// is wrong.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +53,8 @@ inline CallResult get_accumulate(Win& win, const BufferArgs& origin, const Buffe
   return accumulate(win, origin, &result, target, op);
 }
 
-// Makes the request of an operation. Results of other nodes are awaited here, so the request is
-// complete at once.
+// Makes the request of an operation. Waits for results of other nodes, so the request is complete
+// at once.
 CallResult with_request(MPI_Win handle, CallResult done, MPI_Request* request);
 
 // Carries out the deferred operations on one rank, or on all: before an epoch or a flush ends.

@@ -35,8 +35,8 @@ using mh::rma::RmaMessageKind;
 constexpr std::uint64_t kMostUnderWay = 64;
 constexpr std::uint32_t kMostLongMessages = 64;
 
-// Waits until is_over(). Between two tests this thread handles messages from other nodes itself, so
-// that it sees an answer at once.
+// Waits until is_over(). Between two tests this thread itself handles messages from other nodes, so
+// that an answer has effect at once.
 template <class IsOver>
 void wait_until(IsOver&& is_over) {
   arrivals::wait_until([&] { return is_over() || (serve_other_nodes() && is_over()); });
@@ -57,7 +57,7 @@ bool has_space(const RemoteRank& peer) {
 
 MessageBuffer buffer_of(std::size_t bytes) {
   MessageBuffer buffer(bytes);
-  // No buffer is free. Long buffers are free again when the library has sent their messages.
+  // No buffer is free. A long buffer is free again once the library has sent its message.
   if (buffer.empty()) wait_until([&] { return !(buffer = MessageBuffer(bytes)).empty(); });
   return buffer;
 }
@@ -74,8 +74,8 @@ bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, Messag
 void send_step(Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer = buffer_of(sizeof head);
   std::memcpy(buffer.data(), &head, sizeof head);
-  // If the library refuses to send, it has called the error handler; the caller learns of the
-  // failure from flush_targets().
+  // A library that refuses to send has called the error handler; the caller learns of the failure
+  // from flush_targets().
   if (!send_request(win, to, head, std::move(buffer))) {
     win.internode->peers[to].failed.store(true, std::memory_order_relaxed);
   }
@@ -120,9 +120,9 @@ Status send_piece(Win& win, const BoundOperation& operation, const OperationPiec
 }
 
 // A reduction that only the MPI library computes. The target cannot compute it, because handles
-// differ between processes. Each element is fetched, reduced here, and swapped in if the target's
-// element is unchanged. Atomic as any other accumulate, and slow. Limit: elements of kMostSwapped
-// bytes.
+// differ between processes. The origin fetches each element, reduces it, and swaps the result in if
+// the target's element is unchanged. Atomic as any other accumulate, and slow. Limit: elements of
+// kMostSwapped bytes.
 class ElementwiseReduction {
  public:
   ElementwiseReduction(Win& win, const BoundOperation& operation)
@@ -323,9 +323,10 @@ const char* objection_text(int objection) {
 void start_internode() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // equal on all ranks
+  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // the job has one node
   const bool wanted = settings().enable && settings().windows == WindowScope::all;
-  // The maxima over all ranks: whether a rank does not want such windows; the strongest objection.
+  // The maxima over all ranks: 1 if some rank does not want windows over several nodes; the
+  // strongest objection.
   const int mine[2] = {wanted ? 0 : 1, wanted ? objection() : kNone};
   int all[2] = {};
   agreement::reduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

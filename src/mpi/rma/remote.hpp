@@ -2,15 +2,16 @@
 // Operations on targets of other nodes, and their synchronisation: the origin's side.
 //
 // An operation is sent in pieces (rma/piece.hpp), which the target carries out (serving.hpp). The
-// origin buffer is copied when the call returns; results are in place after await_results();
+// origin buffer has been copied when the call returns; results are in place after await_results();
 // requests are carried out after flush_targets(). A target carries out the requests of this rank in
 // the order of its calls, so an unlock, or the end of an epoch, follows the operations before it.
 // At most kMostUnderWay requests to a target and kMostLongMessages long messages are under way;
 // further requests wait in the wait loop. Thread-safe.
 //
 // Limit: windows over several nodes are ours only if every rank of the job has a server thread
-// (serving.hpp). Without that thread there may be deadlock: a rank in a call of the library alone,
-// such as a collective, may wait for a rank whose lock or flush waits for the first.
+// (serving.hpp). Without server threads a deadlock is possible: a rank in a call of the library
+// alone, such as a collective, may wait for a rank whose flush waits for an answer of the first
+// rank.
 #pragma once
 
 #include <cstdint>
@@ -33,10 +34,10 @@ void stop_internode();
 Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
                       const layout::LayoutPtr& result, const void* compare);
 
-// Waits for the results from one target, or from all. Returns false if a request to them has
-// failed.
+// Waits for the results from one target, or from all. Returns false if a request to such a target
+// has failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// Waits as await_results() does, and until the targets have carried out all requests.
+// Waits for the results, and until the targets have carried out all requests.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);

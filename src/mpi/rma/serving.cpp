@@ -34,10 +34,10 @@ using mh::rma::RmaMessage;
 using mh::rma::RmaMessageKind;
 using WinPtr = std::shared_ptr<Win>;
 
-constexpr std::uint64_t kMostATurn = 64U << 10U;  // bytes that one turn moves: about 20 us
+constexpr std::uint64_t kMostATurn = 64U << 10U;  // bytes that a turn moves: about 20 us
 constexpr int kMostRequestsATurn = 16;
 
-// A request that is being carried out.
+// The request that this rank is carrying out.
 struct CurrentRequest {
   WinPtr win;
   MessageBuffer request;
@@ -93,7 +93,7 @@ bool send_answer(const Win& win, std::uint32_t to, const RmaMessage& head) {
   return true;
 }
 
-// Sends `done` to each rank of which this rank has carried out more requests than it has reported.
+// Sends `done` to each rank with requests that this rank has carried out and not yet reported.
 void report_done_requests() {
   std::erase_if(g_server.to_tell, [](const auto& one) {
     const auto& [win, rank] = one;
@@ -310,7 +310,7 @@ void sleep_ns(std::int64_t ns) {
   ::nanosleep(&time, nullptr);
 }
 
-// True if another thread has handled messages from other nodes a short time ago.
+// True if a thread of this rank has just handled messages from other nodes.
 bool is_served() {
   const std::uint64_t last = g_server.last_turn.load(std::memory_order_relaxed);
   return ticks() - last < ticks_from_ns(static_cast<double>(tuning::kShortNapNs));
@@ -327,7 +327,7 @@ void* run_server_thread(void* /*nothing*/) {
   std::int64_t length = tuning::kLongNapNs;
   bool busy = false;
   while (!g_thread.ending.load()) {
-    // While the thread was busy, the last turn was its own.
+    // While this thread was busy, `last_turn` was its own turn.
     busy = (busy || !is_served()) && serve_if_not_ending();
     length = busy ? tuning::kShortNapNs : std::min(2 * length, tuning::kLongNapNs);
     if (!busy) sleep_ns(length);
@@ -336,8 +336,8 @@ void* run_server_thread(void* /*nothing*/) {
 }
 
 // Exit handler for a program that ends without MPI_Finalize: the library must not shut down while
-// the server thread is in a call. Gives up after 100 ms, since that call may wait for the thread
-// that ends the process.
+// the server thread is in a call of the library. Gives up after 100 ms, since that call may wait
+// for the thread that ends the process.
 void leave_library() {
   constexpr std::int64_t kLookNs = 1'000'000;
   constexpr int kLooks = 100;

@@ -57,7 +57,8 @@ struct Registry {
   }
 };
 
-// A rank whose other thread does not give memory back for so long leaves the window to the library.
+// If another thread of the rank does not give control memory back for so long, the window stays the
+// library's.
 constexpr double kMostWaitForControlNs = 1e9;
 
 ControlPool g_controls;
@@ -73,7 +74,7 @@ struct ExposureInfo {
   std::uint64_t bytes;
   std::uint64_t unit;
   std::uint32_t node_rank;
-  // The next two fields count for the first rank of the node. Without a descriptor and a number
+  // Only the first rank of the node sets the next two fields. Without a descriptor and a number
   // there is no shared memory.
   std::int32_t control_fd;       // of new memory; -1: the memory is kept by all ranks
   std::uint32_t control_number;  // ControlName::number
@@ -91,7 +92,8 @@ Exposed exposed_of(const ExposureInfo& info, bool elsewhere) {
           .pid = elsewhere ? 0 : services.node->record(info.node_rank).pid};
 }
 
-// True if this process reaches the memory of a rank; sets its address if it is mapped.
+// True if this process reaches the memory of a rank, or the rank is on another node. Sets the
+// address of mapped memory.
 bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappings, bool dynamic) {
   if (target.is_elsewhere()) return true;
   if (target.node_rank == config.me) {
@@ -147,7 +149,7 @@ void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
 }
 
 // Takes kept memory that the first rank uses again. Another thread of this rank may be about to
-// give the memory back: the first rank's MPI_Win_free has returned, and this rank's returns soon.
+// give the memory back: MPI_Win_free has returned on the first rank, and soon returns on this rank.
 std::optional<node::Segment> take_again(const ControlName& name) {
   const std::uint64_t end = ticks() + ticks_from_ns(kMostWaitForControlNs);
   std::optional<node::Segment> taken;
@@ -165,7 +167,7 @@ void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made)
     made.control = take_again(made.control_name);
     return;
   }
-  // The file has no name: it is opened through /proc, where its maker keeps it open.
+  // The file has no name. Its maker keeps the descriptor open, so /proc leads to the file.
   const pid_t pid = services.node->record(root.node_rank).pid;
   const std::string path =
       "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
@@ -206,7 +208,7 @@ std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* wit
   return infos;
 }
 
-// Leaves the window to the library; the other ranks learn so in gather_infos().
+// Leaves the window to the library; the other ranks learn this in gather_infos().
 void stay_out(Comm& with_boards) {
   direct::Round(with_boards, direct::RoundCall::window, sizeof(ExposureInfo)).publish_library();
 }
@@ -247,10 +249,11 @@ Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
   return mappings;
 }
 
-// Fills in the memory of all ranks. False if this process does not reach all of it.
+// Fills in the memory of all ranks. False if this process does not reach the memory of some rank.
 bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings mappings,
             Flavor flavor, WindowParts& made) {
-  // Most libraries map the memory of all ranks at once. Reading all mappings takes longer.
+  // Most libraries map the memory of all ranks in one mapping, which `mappings` has. Reading all
+  // mappings takes longer.
   const auto is_mapped = [&](const ExposureInfo& info) {
     return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
   };
@@ -267,8 +270,8 @@ bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings m
 }
 
 // Makes a window. Collective. Returns nothing if the window stays the library's. A rank with more
-// threads in collectives than cores stays out: its threads would wait for each other by turns, here
-// and in the library (arrivals.hpp).
+// threads in collectives than cores stays out: its threads would wait for each other by turns, in
+// the wait loop and in the library (arrivals.hpp).
 std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
                                        Flavor flavor) {
   Comm* const with_boards = direct::comm_with_boards(handle);

@@ -10,7 +10,7 @@
 // Threads: *callers* are the threads that make the window's calls; the *server* is the thread that
 // holds the serving lock (serving.cpp). The comments of each field name its writer. A *counted*
 // request (rma/piece.hpp) is under way until its target has reported it; a *result* is awaited
-// until it is stored.
+// until the origin has stored the value.
 #pragma once
 
 #include <array>
@@ -50,8 +50,8 @@ struct RemoteRank {
   std::atomic<std::uint64_t> granted{0};                   // of `locks`
   std::atomic<bool> failed{false};                         // a request has failed; callers reset it
 
-  // Private to the server: counted requests from the rank that are carried out, and that were
-  // reported.
+  // Only the server uses these numbers of counted requests from the rank: carried out, and reported
+  // to the rank.
   std::uint64_t handled = 0;
   std::uint64_t told = 0;
 };
@@ -94,7 +94,7 @@ struct Win {
   MPI_Win handle;
   Flavor flavor;
   MPI_Group group;  // of the window
-  Comm* comm;       // the communicator of the window, with its arrival barrier
+  Comm* comm;       // the communicator's record, with an arrival barrier of the window
   ControlName control_name;
   node::Segment control;  // the shared memory of `window`, mapped as long as the window lives
   mh::rma::Window window;
@@ -137,8 +137,8 @@ std::shared_ptr<Win> remove_window(MPI_Win handle);
 void insert_window(const std::shared_ptr<Win>& win);
 void stop_windows();
 
-// True if an operation without an epoch is an error. Open MPI permits it in shared windows, and
-// programs may rely on that.
+// True if an operation without an epoch is an error. In shared windows Open MPI permits such
+// operations, and programs may rely on this.
 #if defined(MH_ABI_OPENMPI)
 inline bool is_strict(const Win& win) { return win.flavor != Flavor::shared; }
 inline constexpr bool kCompletesWithoutStart = true;
@@ -147,20 +147,20 @@ inline constexpr bool kLocksNobody = false;
 #else
 inline bool is_strict(const Win& /*win*/) { return true; }
 inline constexpr bool kCompletesWithoutStart = false;
-inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync
-inline constexpr bool kLocksNobody = true;        // MPI_PROC_NULL
+inline constexpr bool kSyncsInLocksAlone = true;  // no MPI_Win_sync outside lock epochs
+inline constexpr bool kLocksNobody = true;        // accepts locks of MPI_PROC_NULL
 #endif
 
-// Calls the window's error handler, as the library would. Returns the code, or MPI_SUCCESS if the
-// library lets the program's handler decide.
+// Calls the window's error handler. Returns the code, or MPI_SUCCESS where the library's failing
+// calls do so after a handler of the program has run (MPICH 5).
 int raise_error(MPI_Win handle, int code);
 
 // ---- Helping ------------------------------------------------------------------------------------
 
 // The context of the calling thread.
 mh::rma::RmaContext& thread_context();
-// Does a step of an OperationRun or a PieceRun. Returns true when it is over: done, failed, or
-// abandoned because dead ranks have claimed chunks.
+// Does a step of an OperationRun or a PieceRun. Returns true when the run is over: done, failed, or
+// abandoned because dead ranks hold chunks.
 template <class Run>
 bool advance_run(Run& run, ThiefWatch& watch) {
   if (run.step(thread_context())) return true;
@@ -168,7 +168,7 @@ bool advance_run(Run& run, ThiefWatch& watch) {
   run.give_up();
   return true;
 }
-// Carries out one chunk of an operation of another rank. Returns true if there was one.
+// Carries out one chunk of an operation of another rank. Returns true if there was such a chunk.
 bool help_operation();
 // Carries out the active messages of ranks of this node. Costs a load if there are no windows.
 void serve_own_node();

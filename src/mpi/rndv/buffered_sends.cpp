@@ -29,7 +29,7 @@ struct BufferedSends {
   std::mutex mutex;                     // guards `sends`
   std::vector<BufferedSend> sends;      // the oldest first
   std::atomic<std::uint32_t> count{0};  // relaxed: a hint; 0 in nearly every program
-  // True once an RTS header may have been overwritten. relaxed: the wait loop reads it again.
+  // True once an RTS header may have been overwritten. relaxed: the wait loop reads the flag again.
   std::atomic<bool> looks_for_overdue{false};
 };
 BufferedSends g_buffered;
@@ -47,8 +47,9 @@ std::uint64_t bytes_buffered() {
 }
 
 // Copies the message of a posted send. The copy is entered before the sender is released, so that a
-// thread which sees the send as over finds the copy. A message that cannot be copied is lost. The
-// program has seen an error before: a receive was truncated, or errors return to the program.
+// thread which sees the send as over finds the copy. A message that cannot be copied is lost. This
+// happens only after a receive was truncated or a header overwritten, or in programs to which
+// errors return.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
   BufferedSend buffered{.send = send,

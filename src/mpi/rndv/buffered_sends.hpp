@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rendezvous messages that the receiver copies to memory of its own before a receive has matched
-// them.
+// Rendezvous messages that the receiving rank copies to its own memory before a receive matches.
 //
-// Only programs whose errors return need this. If a message is too long for its receive, the
-// library may cut its RTS header: then the header never comes, and the sender would wait for the
-// FIN for ever. Therefore after a truncation every send posted to this rank is *buffered*: this
-// rank copies the message and releases the sender, as if the library had sent the message eagerly.
-// A receive that gets the header later finds the message here. Rendezvous has ended on the node by
-// then (comms::end_rendezvous), so the memory is bounded by the sends that were posted.
+// Only programs whose errors return, or that overwrite a header (receive.hpp), need such copies. If
+// a message is too long for its receive, the library may cut its RTS header: then this rank never
+// gets the header, and the sender would wait for the FIN for ever. After a truncation, every send
+// posted to this rank is therefore *buffered*: this rank copies the message and releases the
+// sender, as if the library had sent the message eagerly. A receive that gets the header later
+// finds the message in that memory. Rendezvous has ended on the node by then
+// (comms::end_rendezvous), so the memory is bounded by the sends that were posted.
 //
 // The library may have cut an RTS header long before the program completes the receive. Therefore
-// the wait loop of a program whose errors return also buffers each send that has been posted for
-// kLostAfterNs; so does a program that may have lost a header in another way (receive.hpp).
+// the wait loop also buffers each send that has been posted for kLostAfterNs, if errors return to
+// the program or a header may have been overwritten (receive.hpp).
 //
 // Any thread. Limits: the wait loop buffers at most kMostBuffered bytes; a message for which there
 // is no memory stays posted.

@@ -19,7 +19,7 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Pins the request. Waits while the wait loop has pinned it to fetch its message.
+// Pins the request. Waits while the wait loop has pinned the request to fetch its message.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
 }
@@ -29,14 +29,14 @@ void correct(MPI_Status* status, const ReceiveRequest& request) {
   if (request.delivery) set_bytes(status, request.delivery->bytes);
 }
 
-// Whether a look into the buffer of a started receive is worth its cost. If only the library can
-// read the type, a look costs a message to this rank itself, and only the rare `patient` looks pay
-// for that. MPI_Test is no alternative, because the handle may already be free.
+// True if a look into the buffer of a started receive is worth its cost. If only the library can
+// read the type, a look costs a message from this rank to itself, so only the rare `patient` looks
+// do so. MPI_Test is no alternative, because the handle may already be free.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }
 
-// True if a header of this node is in the buffer; the request stays pinned then.
+// True if a header of this node is in the buffer; in this case the request stays pinned.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
   // The program may have freed the buffer of an orphan whose message has come.
   if (!request.buffer || request.blocking || request.orphaned) return false;
@@ -50,8 +50,8 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   return false;
 }
 
-// True if two of these receives have the same buffer. Which of the two the header there belongs to
-// is known only when the library has completed one of them.
+// True if another of these receives has the buffer of `request`. The header in that buffer may
+// belong to either receive until the library completes one of them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
            return other->buffer.address == request.buffer.address;
@@ -63,7 +63,7 @@ void end_request(ReceiveClaim& claim) {
   ReceiveRequest& request = *claim;
   unpost_receive(request);
   request.delivery.reset();
-  receives.finish(request);  // from here on the wait loop does not find the request
+  receives.finish(request);  // now the wait loop no longer finds the request
   request.unpin();
   if (request.persistent) return;
   claim.drop();
@@ -136,7 +136,7 @@ void correct_status(MPI_Request handle, MPI_Status* status) {
 }
 
 void fetch_landed_messages() {
-  // Ticks. Only the thread that runs the steps of the wait loop uses them.
+  // In ticks. Only the thread that runs the steps of the wait loop uses these variables.
   static std::uint64_t next_look = 0;
   static std::uint64_t next_patient_look = 0;
   static std::uint64_t next_look_at_short = 0;

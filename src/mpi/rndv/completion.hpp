@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The completion of requests: fetches the message, corrects the status, raises the error. Every
-// call that completes a request comes here.
+// call that completes a request uses these functions.
 //
 // The wait loop also fetches messages of started receives that the program does not look at,
 // because their senders may wait for the FIN. Any thread.
@@ -12,7 +12,7 @@ namespace mh::mpi::rndv {
 
 // Completes a request that the library has completed with `code` and `status`. `status` is not
 // MPI_STATUS_IGNORE while receives.any(). `claim` is empty for a request that is not in the table.
-// Returns the program's code; an error of a rendezvous message is raised for its communicator.
+// Returns the code for the program, and raises errors of a rendezvous message on its communicator.
 int complete(ReceiveClaim claim, int code, MPI_Status* status);
 
 // Completes a receive that a blocking call of the library has carried out into `buffer`, with

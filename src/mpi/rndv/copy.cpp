@@ -28,10 +28,11 @@ namespace {
 
 using observe::MessagePath;
 
-// Bytes of a piece of a resend or of an intermediate copy, which need no memory for the whole.
+// Bytes of a piece of a resend or of an intermediate copy. Pieces need no memory for the whole
+// message.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
-// Memory for one piece. Threads of a process without free memory use a static spare in turn.
+// Memory for one piece. If memory is short, the threads of the process use a static spare in turn.
 class PieceBuffer {
  public:
   PieceBuffer() {
@@ -58,7 +59,7 @@ class PieceBuffer {
 };
 
 // Receives the message through the library after a failed copy. The sender's wait loop sends the
-// whole message, even if the receive is shorter. Returns the library's code.
+// whole message, even if the receive buffer is shorter. Returns the library's code.
 int receive_by_library(const TakenMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send();
@@ -89,7 +90,7 @@ bool is_readable(const p2p::SendSlot& send) {
   return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
 }
 
-// All ranks of the node have mapped these bytes.
+// True if all ranks of the node map these bytes.
 bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
   if (!config.heaps_mapped) return false;
   return view.rank == config.me ? heaps::contain(reinterpret_cast<const void*>(view.address), bytes)
@@ -126,8 +127,8 @@ bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
   return all_ranks_map(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
 }
 
-// Copies scattered data straight from buffer to buffer, with the help of other ranks. False if a
-// shape is not known or not mapped by all, or if the copy failed.
+// Copies data with gaps straight from buffer to buffer, with the help of other ranks. False if the
+// shape of an end is not known, if not all ranks map both ends, or if the copy failed.
 bool copy_by_shapes(const TakenMessage& message) {
   p2p::SendSlot& send = message.send();
   const p2p::End& to = message.to;
@@ -151,7 +152,7 @@ bool copy_by_shapes(const TakenMessage& message) {
 bool copy_by_pipeline(const TakenMessage& message) {
   p2p::PipelineEngine& engine = *services.pipeline_engine;
   p2p::SendSlot& send = message.send();
-  static_cast<void>(engine.let_helpers_in());  // hires helpers: this rank helps while it waits
+  static_cast<void>(engine.let_helpers_in());  // starts this process's helpers if there are none
   std::optional<std::uint32_t> pipeline;
   wait::until([&] {
     pipeline = engine.begin(send, message.sender, message.to, message.bytes, message.order);
@@ -180,7 +181,8 @@ bool copy_in_pieces(const TakenMessage& message) {
   return true;
 }
 
-// The path by which the message was copied; nothing if the copy failed.
+// Copies a message with gaps, or one that this rank cannot read. Returns the path of the copy;
+// nothing if the copy failed.
 std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool readable) {
   if (copy_by_shapes(message)) return MessagePath::mapped;
   const bool in_pieces = readable && !config.pipelines;
@@ -207,7 +209,7 @@ std::optional<MessagePath> copy_in_chunks(const memory::View& to, const memory::
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   const std::uint32_t fin_tag = slot.fin_tag;  // read before the sender may free the slot
   // release: pairs with the acquire of the sender in await_done() and is_done(). This rank and its
-  // thieves have read the buffer before the sender writes to it again.
+  // thieves have read the send buffer before the sender writes to the buffer again.
   slot.change(p2p::SlotState::done);
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
@@ -242,7 +244,8 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
     MPI_Request request = MPI_REQUEST_NULL;
     real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(send.to), tags::kResends[slot],
                config.node_comm, &request);
-    // The receiver releases the sender after it has received the piece, so after this request.
+    // The receiver releases the sender after it has received the piece, so the request is complete
+    // by then.
     real.Request_free(&request);
   }
 }

@@ -20,9 +20,10 @@ namespace mh::mpi::rndv {
 
 inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
 
-// Copies contiguous bytes: as a job that the sender of `send` (unless null) and idle ranks help
-// with, or by this rank alone where the kernel does not copy between processes. Returns the path of
-// the bytes, mapped or kernel; nothing if memory could not be read or written.
+// Copies contiguous bytes as a job that the sender of `send` (unless null) and idle ranks help
+// with. If the bytes are not mapped and the kernel copies nothing between processes, this rank
+// copies alone. Returns the path of the bytes, mapped or kernel; nothing if memory could not be
+// read or written.
 std::optional<observe::MessagePath> copy_in_chunks(const memory::View& to, const memory::View& from,
                                                    std::uint64_t bytes, steal::CopyOrder order,
                                                    p2p::SendSlot* send);
@@ -38,11 +39,11 @@ struct TakenMessage {
   [[nodiscard]] p2p::SendSlot& send() const { return services.area(sender).send_table.slots[slot]; }
 };
 // Copies the message. The sender is not released yet. Returns MPI_SUCCESS, or the library's code if
-// neither a copy nor a resend has worked.
+// both the copy and the resend failed.
 int copy_taken(const TakenMessage& message);
 
-// Records a message that was copied from `begin` until now, by its receiver or, with `pushed`, by
-// its sender; `other` is the rank of the node at the other end. `begin` 0: records nothing.
+// Records in the trace that this rank has copied a message, from `begin` until now. `other`: the
+// other end's rank on the node. `begin` 0: records nothing.
 void trace_copied(std::uint64_t begin, std::uint64_t bytes, std::uint32_t other,
                   observe::MessagePath path);
 

@@ -43,7 +43,7 @@ struct HeldMessages {
   std::vector<HeldMessage> probed;                           // by MPI_Probe and MPI_Iprobe
   std::unordered_map<std::uint64_t, HeldMessage> by_handle;  // by MPI_Mprobe and MPI_Improbe
 
-  std::atomic<std::uint32_t> steps{0};          // shared steps under way, and kExclusive
+  std::atomic<std::uint32_t> steps{0};          // shared steps under way; bit kExclusive
   std::atomic<std::uint32_t> threads_probe{0};  // 1 from the first call of note_probe() on; relaxed
 };
 HeldMessages g_messages;
@@ -78,7 +78,7 @@ std::vector<HeldMessage>::iterator find_held(int source, int tag, MPI_Comm handl
   });
 }
 
-// Reports the message like the library: MPI_ERROR stays as it was.
+// Writes the status of the message as the library does: MPI_ERROR stays unchanged.
 void report(const HeldMessage& held, MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const int error = status->MPI_ERROR;
@@ -98,8 +98,8 @@ void send_to_this_rank(const Content& content, int tag) {
              config.self_comm, &send.request);
 }
 
-// Repeats `test` until it sets its flag. This is not the wait loop, which may run code of the
-// program while the calling thread is in an exclusive step.
+// Repeats `test` until it sets its flag. Not by the wait loop, which may run code of the program
+// while the calling thread is in an exclusive step.
 template <class Test>
 void spin_until(Test&& test) {
   for (int flag = 0; flag == 0;) {
@@ -116,7 +116,8 @@ Content receive_content(MPI_Message* message) {
   return content;
 }
 
-// Receives a held message of a header's size, reads it, and sends its content to this rank itself.
+// Receives a held message of a header's size, reads the content, and sends the content to this rank
+// itself.
 void renew(HeldMessage& held) {
   const Content content = receive_content(&held.message);
   static std::atomic<std::uint32_t> serial{0};
@@ -144,7 +145,8 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
   return held;
 }
 
-// Takes the oldest message from `source` out of the library and holds it. False if there is none.
+// Takes the oldest message from `source` out of the library and holds the message. False if there
+// is none.
 bool hold_oldest(int source, MPI_Comm comm) {
   int flag = 0;
   MPI_Message message{};

@@ -2,11 +2,11 @@
 // Probed messages whose size the sender's send table does not tell (unmatched_sends.hpp).
 //
 // The library reports an RTS header as a message of kRtsBytes. An ordinary message may have that
-// size, too, and another thread may receive the message meanwhile. Such an ambiguous message is
-// taken out of the library and *held*, with all older messages from its source, so that messages
-// keep their order. A held message of a header's size is read and *renewed*: this rank sends the
-// content to itself on a private communicator, so that there is a message which a receive can
-// match. Receives and probes look at held messages first.
+// size, too, and another thread may receive the message during the probe. A message that is
+// ambiguous in this way is taken out of the library and *held*, with all older messages from its
+// source, so that messages keep their order. A held message of a header's size is read and
+// *renewed*: this rank sends the content to itself on a private communicator, so that there is a
+// message which a receive can match. Receives and probes look at held messages first.
 //
 // Any thread. Limit: a persistent receive and MPI_Isendrecv do not find a held message.
 #pragma once
@@ -46,9 +46,9 @@ class MatchingStep {
 void note_probe();
 
 struct HeldMessage {
-  std::shared_ptr<Comm> comm;  // the program may free it before it receives the message
+  std::shared_ptr<Comm> comm;  // lives on if the program frees the communicator
   MPI_Message message;
-  MPI_Status status;               // of the message that the program is sent
+  MPI_Status status;               // of the program's message, not of the RTS header
   bool is_renewed;                 // `message` is on this rank's private communicator
   std::optional<PostedSend> send;  // of a rendezvous message of this node
 

@@ -21,7 +21,7 @@ namespace {
 struct PersistentSend {
   OutgoingMessage message;
   std::uint64_t
-      communicator;  // its key: the program may have freed it and made another with the same handle
+      communicator;  // Comm::key: the program may free the communicator and reuse its handle
   MPI_Request plain;  // the library's own request, which sends the data
   MPI_Datatype type;  // of a send by internode pipeline, else MPI_DATATYPE_NULL
   int fin_tag;
@@ -68,7 +68,7 @@ std::optional<PersistentSend> find_send(MPI_Request request) {
   return at->second;
 }
 
-// A duplicate of a datatype, because the program may free its own before the last start.
+// A copy of a datatype: the program may free its own datatype before the last start.
 MPI_Datatype copy_of(MPI_Datatype type) {
   MPI_Datatype copy = MPI_DATATYPE_NULL;
   real.Type_contiguous(1, type, &copy);
@@ -165,7 +165,7 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
   OutgoingMessage message = given;
   const datatypes::Info info = datatypes::info(type);
   // Most persistent sends are part of an exchange. A message long enough for third ranks counts as
-  // one-way: whether a third rank will be idle at a start is not known yet.
+  // one-way: nobody knows yet whether a third rank will be idle at a start.
   message.pattern =
       is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
   const bool by_internode =
@@ -223,8 +223,8 @@ void await_fin_of(MPI_Request request) {
   const auto send = find_send(request);
   const auto tag = send ? std::optional(send->fin_tag) : fin_tag_of(request);
   if (!tag) return;
-  // This rank sends itself a second FIN, and posts a second receive behind the program's. MPI
-  // matches in order, so the program's receive is complete once the second receive is.
+  // This rank sends itself a second FIN, and posts a second receive behind the program's request.
+  // MPI matches in order, so the program's request is complete once the second receive is complete.
   MPI_Request second = MPI_REQUEST_NULL;
   if (real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *tag, config.node_comm, &second) !=
       MPI_SUCCESS) {
@@ -248,7 +248,7 @@ void stop_persistent_sends() {
     cancel_fin(&freed.request);
     dispose(freed.request, freed.send);
   }
-  // The program frees its own handles. The requests behind them are freed here.
+  // The program frees its own requests. This loop frees the library's requests behind them.
   for (auto& [bits, send] : g_persistent.by_handle) real.Request_free(&send.plain);
   g_persistent.freed.clear();
   g_persistent.by_handle.clear();

@@ -4,10 +4,10 @@
 // The library makes each request first, and checks the arguments. The program then gets a
 // persistent receive of the FIN in place of that request. Each start posts the message anew. A
 // start that cannot go by rendezvous (no free slot, helping switched off, the communicator freed)
-// starts the library's own request; once that is complete, this rank sends itself the FIN.
+// starts the library's own request. Once this request is complete, this rank sends itself the FIN.
 //
-// A FIN's tag is used again only when no FIN with that tag is under way. Therefore a send that the
-// program frees while it is active stays here until its FIN has come. Any thread.
+// A FIN's tag is used again only when no FIN with that tag is under way. Therefore this room keeps
+// a send that the program frees while it is active until the send's FIN has come. Any thread.
 #pragma once
 
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rendezvous sends of other ranks of the node to this rank, as their send tables show them.
 //
-// A send is *posted* from before its RTS header is sent until a rank claims the send. A posted send
+// A send is *posted* from before its RTS header is sent until a rank takes the send. A posted send
 // is *matched* once its header lies in the buffer of a started receive, or a probe holds it. Any
 // thread.
 #pragma once
@@ -20,7 +20,7 @@ namespace mh::mpi::rndv {
 // The envelope of sends from another rank of the node to this rank.
 struct SendEnvelope {
   std::uint32_t sender;        // rank on the node
-  std::uint64_t communicator;  // its key
+  std::uint64_t communicator;  // Comm::key
   int tag;
 };
 
@@ -42,12 +42,12 @@ struct PostedSend {
   }
 };
 
-// The send to which an RTS header of this node belongs. That send may be over.
+// The send to which an RTS header of this node belongs. The send may be over.
 PostedSend send_of(const p2p::RtsHeader& header);
 p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 
-// The RTS header in a buffer. Nothing unless the header is whole: the library may be writing it,
-// and its sender may be writing the message over the header.
+// The RTS header in a buffer. Nothing unless the header is whole: the library may be writing the
+// header, and the sender may be writing the message over the header.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
 // Posted sends to this rank: all, or those with this envelope.
@@ -59,7 +59,7 @@ bool any_held_by_sender(const SendEnvelope& envelope);
 
 // True if the library may have an unexpected message with the envelope of this send.
 bool may_be_unexpected(const PostedSend& send);
-// A number below 64 for an envelope: the bit that stands for it in a word.
+// The bit, 0 to 63, that stands for an envelope in a word.
 constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
   const std::uint64_t mixed =
       (communicator ^ static_cast<std::uint32_t>(tag)) * 0x9e3779b97f4a7c15ULL;
@@ -68,9 +68,9 @@ constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
 
 // ---- Messages of the program that are just as long as an RTS header
 
-// Before a rank sends a message of kRtsBytes, it notes the message's communicator and tag where the
-// receiver can read them. Where no such note is, every message of this size is an RTS header. Does
-// nothing for a message of another size.
+// Before a rank sends a message of kRtsBytes, it notes the message's communicator and tag in the
+// segment for the receiver. Without a note, every message of this size with this communicator and
+// tag is an RTS header. Does nothing for a message of another size.
 void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm comm);
 template <class Count>
 void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {

@@ -27,7 +27,8 @@ namespace {
 constexpr Delivery kLost{.bytes = 0, .code = MPI_ERR_INTERN};
 constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
 
-// The destination of a copy: the receive buffer, or packed memory if only the library can unpack.
+// The destination of a copy: the receive buffer, or memory for the packed stream if only the
+// library can unpack the type.
 class CopyTarget {
  public:
   CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)
@@ -89,11 +90,11 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
 }
 
 // Waits until a push has ended. True if the message is in the buffer; false if the push failed and
-// the header is still there.
+// the buffer still holds the header.
 bool await_push(p2p::PostedReceive& posted) {
   p2p::PostedState state = p2p::PostedState::pushing;
   wait::until([&] {
-    // acquire: pairs with the sender's last change; the pushed bytes are visible after it.
+    // acquire: pairs with the sender's last change of the state; then the pushed bytes are visible.
     state = posted.state.load(std::memory_order_acquire);
     return state != p2p::PostedState::pushing;
   });
@@ -142,8 +143,8 @@ Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuff
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
-// The result of a receive whose message was not found. Erases its header, whose send is over, so
-// that no later look at the buffer finds that header.
+// The result of a receive whose message was not found. Erases a header in the buffer, whose send is
+// over, so that no later look finds it again.
 std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
                              const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
@@ -151,8 +152,8 @@ std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
   return kLost;
 }
 
-// The oldest unmatched send with this envelope. Waits while its sender has taken the send to push
-// it, at most tuning::kSettleNs.
+// The oldest unmatched send with this envelope. Waits while a sender has taken such a send to push
+// the message, but at most tuning::kSettleNs.
 std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   std::optional<PostedSend> send;
@@ -202,7 +203,7 @@ Delivery finish_incoming(ReceiveRequest& request) {
   return delivery;
 }
 
-// True if the library's status says that no RTS header came.
+// True if the library's status shows that no RTS header came.
 bool has_no_header(const MPI_Status* status) {
   return status != nullptr && (!has_rts_size(*status) || is_cancelled(*status));
 }

@@ -14,19 +14,20 @@ namespace mh::mpi::rndv {
 // waits until the sender has pushed it. `status` is the library's; null while the library has not
 // reported the receive as complete.
 //
-// The standard forbids two receives into overlapping memory, and the libraries accept them. One
-// message may then be written over the RTS header of another. The send of a header that is lost in
-// this way is found in the sender's send table, by the envelope that the library reports, and
-// rendezvous ends on the node. Limits: the send is not found if it comes from another node, or if
-// its sender also sends messages of a header's size with that communicator and tag. The receive
-// then completes as with an ordinary message of 96 bytes, and the wait loop buffers the send
-// (buffered_sends.hpp).
+// The standard forbids two receives into overlapping memory, but the libraries accept such
+// receives. One message may then overwrite the RTS header of another message. This rank finds the
+// send of an overwritten header in the sender's send table, by the envelope that the library
+// reports, and rendezvous ends on the node. Limits: the send is not found if it comes from another
+// node, or if its sender also sends messages of a header's size with that communicator and tag. The
+// receive then completes as with an ordinary message of 96 bytes, and the wait loop buffers the
+// send (buffered_sends.hpp).
 std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status);
-// True if an RTS header lies in the buffer of a started receive.
+// True if the RTS header of a posted send of this node lies in the buffer of a started receive.
 bool has_landed(const ReceiveRequest& request);
 
 // Begins to receive the message from another node whose header lies in the buffer of a started
-// receive. Nothing if no such header is there, or if only the library can read the datatype.
+// receive. Nothing if the buffer holds no such header, or if only the library can read the
+// datatype.
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 
 // Allows the sender to push the message of a started receive, if the buffer is contiguous and the

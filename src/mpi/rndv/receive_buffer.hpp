@@ -27,8 +27,8 @@ struct ReceiveBuffer {
   explicit operator bool() const { return comm != nullptr; }
 };
 
-// The buffer of a receive with these arguments. Empty if no RTS header can land there: no other
-// rank matches the source, or the buffer is shorter than a header.
+// The buffer of a receive with these arguments. Empty if no RTS header can land in the buffer,
+// because no other rank matches the source or the buffer is shorter than a header.
 ReceiveBuffer receive_buffer(void* address, MPI_Count count, MPI_Datatype type, int source,
                              MPI_Comm comm);
 ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Datatype type,
@@ -40,7 +40,7 @@ bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 // The buffer as one end of a copy. `layout` is that of its datatype; null: contiguous data.
 p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
 
-// Copies the first `bytes` of the packed stream to the buffer.
+// Unpacks the first `bytes` bytes of a packed stream to the buffer.
 void unpack_to(const ReceiveBuffer& buffer, const std::byte* packed, std::uint64_t bytes);
 
 }  // namespace mh::mpi::rndv

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The table of receive requests whose buffers an RTS header may land in, by handle.
 //
-// A receive that is shorter than any rendezvous message is in the table, because the program may
-// send it a message that is too long. A receive that is shorter than a header is not: the library
-// reports that error itself. A completion call asks any() first, which is one load.
+// A receive shorter than any rendezvous message is in the table, because a message that is too long
+// for the receive may come. A receive shorter than a header is not in the table: the library itself
+// reports the truncation. A completion call asks any() first, which is one load.
 //
 // A request is *started* from its start to its completion; a persistent request is *idle* between.
 // A request that the program frees while it is started is *orphaned*; the wait loop completes it.
@@ -38,7 +38,7 @@ namespace mh::mpi::rndv {
 struct Delivery {
   std::uint64_t bytes;
   // MPI_SUCCESS; MPI_ERR_TRUNCATE if the message was longer than the buffer; MPI_ERR_NO_MEM if
-  // there was no memory to unpack it; MPI_ERR_INTERN if the message is lost.
+  // there was no memory to unpack the message; MPI_ERR_INTERN if the message is lost.
   int code;
 };
 // The delivery of a message of this length to the buffer.
@@ -56,8 +56,8 @@ struct IncomingMessage {
 struct ReceiveRequest {
   MPI_Request handle = MPI_REQUEST_NULL;
   ReceiveBuffer buffer{};
-  // The envelope of the receive. Of a message that a probe has held (held_messages.hpp), the
-  // envelope of that message: the library then reports the envelope of the renewed one.
+  // The envelope of the receive, or of the held message that the receive gets (held_messages.hpp):
+  // the library reports the envelope of the renewed message.
   MessageEnvelope envelope{};
   bool is_held_message = false;
   bool persistent = false;
@@ -66,7 +66,7 @@ struct ReceiveRequest {
   bool blocking = false;             // the thread in the blocking call fetches the message itself
   bool status_says_nothing = false;  // the status of the library's call has no size
   p2p::PostedReceive* posted = nullptr;  // not null while the sender may push
-  // Keeps a communicator alive: of a held message, and one that the program has freed.
+  // Keeps the communicator of a held message alive, or one that the program has freed.
   std::shared_ptr<Comm> kept_comm{};
 
   // Written by the thread that has pinned the request.
@@ -87,11 +87,12 @@ struct ReceiveRequest {
   ReceiveRequest* next_ = nullptr;            // in a list of started requests
   ReceiveRequest* previous_ = nullptr;
   bool entered_ = false;
-  bool unposted_ = false;  // counted in ReceiveRequests::unposted_
+  bool unposted_ = false;  // counted in ReceiveTable::unposted_
 };
 
 // The right of the calling thread to complete a request, claimed before the library completes it.
-// Empty if the handle is not in the table, or claimed by another thread. The destructor ends it.
+// Empty if the handle is not in the table, or claimed by another thread. The destructor ends the
+// claim.
 class ReceiveClaim {
  public:
   ReceiveClaim() = default;
@@ -119,8 +120,8 @@ class ReceiveClaim {
 
 class ReceiveTable {
  public:
-  // Whether any receive is started; any that is long enough for a rendezvous message; any such that
-  // a rank of this node may match.
+  // True if any receive is started (any), if one is long enough for a rendezvous message
+  // (any_long), and if a rank of this node may match such a receive.
   [[nodiscard]] bool any() const { return started_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long_from_this_node() const {
@@ -153,7 +154,8 @@ class ReceiveTable {
 
   // True if a started receive still needs this datatype to write its message.
   [[nodiscard]] bool uses(MPI_Datatype type);
-  // Called when the program frees the communicator: its started receives keep it alive.
+  // Called when the program frees the communicator, which lives on while its started receives need
+  // it.
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
   // The started receives for which wanted(request), called with the lock, is true. `wanted` pins
@@ -181,7 +183,7 @@ class ReceiveTable {
   void unlink(ReceiveRequest& request);
   void recycle(ReceiveRequest& request);
 
-  std::mutex mutex_;  // guards all but the counters, which are written under it
+  std::mutex mutex_;  // guards all members but the counters, which are written with the lock
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> started_{0};
   std::atomic<std::size_t> long_{0};

@@ -45,12 +45,12 @@ struct SentMessage {
   steal::CopyOrder order = steal::CopyOrder::both_ends;  // from the communicator's info key
   bool resent = false;
   std::uint64_t next_push = 0;      // tick of the next attempt to push
-  std::uint64_t push_interval = 0;  // ticks from that attempt to the one after it
+  std::uint64_t push_interval = 0;  // ticks from the next attempt to the one after it
 };
 
-// The request that a FIN completes; the tag of the FIN is the index. Both members are written and
-// read relaxed: MPI_Cancel comes after the start of the request, in the same thread or in a thread
-// that the program has synchronised with the starting one.
+// The request that a FIN completes; the tag of the FIN is the index. relaxed suffices for both
+// members: MPI_Cancel comes after the start of the request, in the same thread or in a thread that
+// the program has synchronised with the starting thread.
 struct FinTarget {
   std::atomic<MPI_Request> request{};
   std::atomic<std::uint64_t> sequence{0};  // of the send, plus one; 0: no send
@@ -59,10 +59,11 @@ struct FinTarget {
 // The rendezvous sends of this process.
 struct RendezvousSends {
   std::array<SentMessage, p2p::SharedSendTable::kSlots> by_slot;
-  // By FIN tag. MPI_Cancel looks up its request here even if the slot of the send has been freed.
+  // By FIN tag. MPI_Cancel looks up its request in this array even if the slot of the send has been
+  // freed.
   std::array<FinTarget, tags::kSendFins.count> fins;
   // By rank: the tick at which that rank was last seen to copy a message of this rank. Such a rank
-  // is in MPI and copies the other messages itself, so that nothing is pushed to it. Only the
+  // is in MPI and itself copies further messages, so this rank pushes nothing to it. Only the
   // thread that runs the wait loop's steps uses this array.
   std::array<std::uint64_t, node::kMaxRanks> copying_at{};
 };
@@ -85,8 +86,8 @@ void free_slot(Slot slot) {
 
 // ---- Pushing -----------------------------------------------------------------------------------
 
-// A posted receive, and the address of its buffer when the sender found it: the receiver may post
-// the entry again for another buffer at any time.
+// A posted receive, and the address of its buffer when the sender found the entry. The receiver may
+// reuse the entry for another buffer at any time.
 struct FoundReceive {
   p2p::PostedReceive* posted = nullptr;
   std::uint64_t buffer = 0;
@@ -99,7 +100,7 @@ bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader
 }
 
 // The posted receive in whose buffer the RTS header `mine` of `send` lies. Nothing if several
-// receives are posted for that buffer: the sender cannot tell which was matched.
+// receives are posted for that buffer, because the sender cannot tell which of them was matched.
 FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) {
   p2p::PostedReceiveTable& table = services.area(send.to).posted_receives;
   const std::uint32_t extent = table.extent.load(std::memory_order_relaxed);
@@ -139,7 +140,8 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
 }
 
 // Writes the message over its RTS header in the receive buffer. Several ranks copy all but the
-// bytes of the header; this thread copies those last, so that a failure leaves the header intact.
+// bytes of the header; this thread copies these bytes last, so that a failure leaves the header
+// intact.
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
@@ -154,7 +156,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
   const auto [posted, buffer] = find_posted(send, mine);
   // take() fails if the receiver has taken the send, or if the slot belongs to a later send.
   if (posted == nullptr || !send.take(mine.generation)) return false;
-  // The receiver may meanwhile have posted the entry again for another buffer.
+  // Since find_posted(), the receiver may have posted the entry again for another buffer.
   if (!posted->is_of(buffer) ||
       !posted->envelope().accepts(send.communicator, config.me, send.tag)) {
     send.change(p2p::SlotState::posted);
@@ -209,8 +211,8 @@ bool is_exchanged(SendPattern pattern) {
          (pattern == SendPattern::unknown && receives.any_long_from_this_node());
 }
 
-// True if the receiver can copy the message alone, by loads and stores. This is faster than a copy
-// by the kernel and than two copies, however busy both ranks are.
+// True if the receiver maps the message and can copy it alone. Loads and stores are faster than a
+// copy by the kernel and than two copies, however busy both ranks are.
 bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
   return config.heaps_mapped && info.contiguous && message.bytes >= config.mapped_threshold &&
          heaps::contain(message.buffer, message.bytes);
@@ -228,13 +230,13 @@ bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver
   return true;
 }
 
-// True if the message can be moved while this rank is in a call that does not help. Either its
+// True if the message can move while this rank is in a call in which it cannot help. Either the
 // receiver reads the send buffer, or a helper of this process packs the message on a lent core.
 bool moves_without_this_thread(const datatypes::Info& info) {
   if (info.contiguous && config.single_copy) return true;
   if (services.pipeline_engine && services.pipeline_engine->let_helpers_in()) return true;
   if (services.pipeline_engine && !services.helpers->hired())
-    return false;  // another thread is hiring helpers
+    return false;  // another thread is starting the helpers
   static std::atomic_flag said = ATOMIC_FLAG_INIT;
   if (config.me == 0 && !said.test_and_set(std::memory_order_relaxed)) {
     print_message(
@@ -245,7 +247,8 @@ bool moves_without_this_thread(const datatypes::Info& info) {
   return false;
 }
 
-// The shape of a message with gaps whose whole buffer is in the shared heap. Nothing for others.
+// The shape of a message with gaps whose whole buffer is in the shared heap. Nothing for other
+// messages.
 std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   if (!config.heaps_mapped || message.layout == nullptr) return std::nullopt;
   const auto shape = layout::compact_of(*message.layout, message.count);
@@ -274,9 +277,9 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
     trace_left(message.bytes, LeftBecause::no_slot);
     return std::nullopt;
   }
-  // The light half of a fence, pairs with the heavy half in
-  // announce_end_of_rendezvous() (arrivals.cpp):
-  // either this rank sees that rendezvous has ended, or the receiver sees the slot.
+  // The light half of a fence, which pairs with the heavy half (membarrier) in
+  // announce_end_of_rendezvous(). Either this rank sees that rendezvous has ended, or the receiver
+  // sees the slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
   services.counters().messages_ended.add(1);
@@ -296,7 +299,7 @@ void trace_sent(std::uint64_t bytes, std::uint32_t to) {
 
 bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
   if (message.bytes < config.least_threshold) return false;
-  if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses it
+  if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses null
   const bool mapped = may_go_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelines && !(info.contiguous && config.single_copy)) return false;
@@ -391,7 +394,8 @@ void await_done(Slot slot) {
 
 void free_finished_sends() {
   if (services.send_table.empty()) return;
-  // A second thread leaves at once: the first thread in here may be waiting for the library.
+  // A second thread returns at once, because the first thread in this function may be waiting for
+  // the library.
   static std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
   if (is_busy.test_and_set(std::memory_order_acquire)) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
@@ -408,7 +412,8 @@ bool cancel_send(MPI_Request request) {
     SentMessage& sent = g_sends.by_slot[slot];
     const StartedSend started = started_send(slot);
     if (started.is_blocking || sent.completion != request) return false;
-    // The request of a send that is over may be complete; its handle may belong to another request.
+    // If the send is over, its request may be complete and the handle may belong to another
+    // request.
     if (send.state_of(started.generation) == p2p::SlotState::free) return false;
     if (!send.take(started.generation)) return true;  // the receiver has taken the message
     MPI_Status status;
@@ -446,8 +451,8 @@ bool move_own_sends() {
   const std::uint64_t now = ticks();
   return services.send_table.any_of([&](Slot slot, p2p::SendSlot& send) {
     // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
-    // done and its job slot serves another message, this thread claims a chunk of that message,
-    // which is valid too.
+    // done and its job slot serves another message, this thread claims a chunk of the other
+    // message, which is valid, too.
     const p2p::SlotState state = send.state();
     if (state == p2p::SlotState::posted) return try_to_push(slot, send, now);
     if (state != p2p::SlotState::moving) return false;

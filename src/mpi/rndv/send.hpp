@@ -21,16 +21,16 @@ namespace mh::mpi::rndv {
 // The index of a posted send in the send table.
 using Slot = std::uint32_t;
 
-// Whether this send goes by rendezvous, if the send table has room: helping is on, the receiver is
-// another rank of this node, the data is long enough, and contiguous or of a known layout. A
-// contiguous message that is part of an exchange must be longer, unless its buffer is in the shared
-// heap or a third rank can help. Sets the layout and the count of data with gaps.
+// True if this send is to go by rendezvous, provided that the send table has room. Helping is on,
+// the receiver is another rank of this node, and the data is long enough and contiguous or of a
+// known layout. A contiguous message that is part of an exchange must be longer, unless its buffer
+// is in the shared heap or a third rank can help. Sets the layout and the count of data with gaps.
 bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
-// Posts the message in a free slot, if there is one. With p2p::kNoFin the sender looks at the slot
-// to learn that its buffer is free. Otherwise the FIN is a message with this tag, whose receive is
-// the program's request: `request`, or the one that receive_fin() makes for
-// p2p::SendTable::kOwnTag.
+// Posts the message in a free slot, if there is one. With p2p::kNoFin the sender reads the slot to
+// learn that its buffer is free. Otherwise the FIN is a message with this tag, and the receive of
+// the FIN is the program's request: `request`, or with p2p::SendTable::kOwnTag the request that
+// receive_fin() makes.
 std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
                               MPI_Request request = MPI_REQUEST_NULL);
 
@@ -51,10 +51,11 @@ void free_finished_sends();
 // MPI_Cancel of a rendezvous send that is not over. True if `request` belongs to such a send. The
 // send then completes as cancelled, or as usual if its receiver has taken the message.
 bool cancel_send(MPI_Request request);
-// The tag of the FIN that completes this request, if it was the last send with that handle.
+// The tag of the FIN that completes this request. If several sends have had the handle, the tag of
+// the last send.
 std::optional<int> fin_tag_of(MPI_Request request);
 
-// Sends the messages that their receivers could not copy by the library. A step of the wait loop.
+// Sends, by the library, the messages that their receivers could not copy. A step of the wait loop.
 void serve_resends();
 
 // The wait loop's step for messages that this rank sends: copies a chunk of a message whose

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Posted sends to this rank whose headers no receive has matched.
 //
-// Any thread. The results are exact only if one thread at a time is in intercepted calls.
+// Any thread. The results are exact only while no other thread of the rank is in an intercepted
+// call.
 #pragma once
 
 #include <cstdint>
