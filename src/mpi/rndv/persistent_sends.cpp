@@ -21,7 +21,7 @@ namespace {
 struct PersistentSend {
   OutgoingMessage message;
   std::uint64_t
-      communicator;  // Comm::key: the program may free the communicator and reuse its handle
+      communicator;   // Comm::key: the program may free the communicator and reuse its handle
   MPI_Request plain;  // the library's own request, which sends the data
   MPI_Datatype type;  // of a send by internode pipeline, else MPI_DATATYPE_NULL
   int fin_tag;
