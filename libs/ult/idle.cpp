@@ -20,7 +20,7 @@ constexpr int kQuietLooks = 64;  // polls; one to two microseconds together
 constexpr int kLooksPerSteal = 8;
 }  // namespace
 
-// This worker, on the root. Returns the next task, claimed; nullptr: the scheduler ends.
+// This worker, on its thread's own stack. Returns a claimed task; nullptr: the scheduler ends.
 TaskRecord* Worker::find() {
   for (;;) {
     if (TaskRecord* record = choose()) return record;
@@ -86,8 +86,8 @@ TaskRecord* Worker::seek() {
     spin_pause();
   } while (ticks() - start < patience);
   if (!core.stealing) return record;
-  // Spawners ring no bell while there is a seeker. The last seeker that leaves with a task rings a
-  // sleeper for their tasks.
+  // Spawners ring no bell while there is a seeker. The last seeker that leaves with a task
+  // therefore wakes a sleeper, which may steal what the spawners have published meanwhile.
   const bool last = watch.seekers.fetch_sub(1, std::memory_order_seq_cst) == 1;
   if (record != nullptr) {
     fruitless_ = false;
@@ -102,7 +102,7 @@ void Worker::nap() {
     // Without stealing, only the worker's own signals may wake it.
     return rest(Sleep::dozing, 0, [this] { return has_work(); });
   }
-  // A worker beyond this process's share of the cores is not woken to steal.
+  // A worker beyond this process's share of the cores dozes: no spawner wakes a dozing worker.
   if (fruitless_ || others_wait() || (core.shares_cores() && core.crowds())) {
     fruitless_ = false;
     return doze();
@@ -196,8 +196,8 @@ TaskRecord* Worker::work_loot() {
   return nullptr;
 }
 
-// A worker beyond this process's share of the cores would take its own core from a victim that
-// runs.
+// A worker beyond this process's share of the cores competes with running workers for their cores.
+// Such a thief robs only a victim that is busy with one long task.
 TaskRecord* Worker::rob(Worker& victim) {
   if (core.shares_cores() && core.crowds() && !is_busy(victim)) return nullptr;
   if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;
@@ -216,7 +216,8 @@ TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
   return nullptr;
 }
 
-// True if the victim has chosen no task for kPatienceNs. A thief learns it by two looks.
+// True if the victim has chosen no task for kPatienceNs. The first call that sees a new choice of
+// the victim starts the time and returns false.
 bool Worker::is_busy(const Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();

@@ -9,7 +9,8 @@
 namespace mh::ult::detail {
 namespace {
 
-// release and acquire: the functions may use what their library has written before.
+// The functions of libmanyhands.so. release and acquire: the functions may use what that library
+// wrote before it passed them.
 std::atomic<const mh_parked_waits*> waits{nullptr};
 
 void* current() { return self(); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that wait in MPI calls, where libmanyhands.so is in the process (base/light_tasks.h). Such
-// a task *parks*: it sleeps like a task in wait(), and idle workers call that library, which tests
-// the conditions of all parked tasks.
+// Tasks that wait in MPI calls of libmanyhands.so (base/light_tasks.h). Such a task *parks*: the
+// task sleeps as in wait(), and idle workers call libmanyhands.so, which tests the conditions of
+// all parked tasks.
 //
-// Without that library no task parks, and a worker pays one load for each turn around its sets.
+// Without libmanyhands.so no task parks. A worker then pays one load for each search of its sets.
 #pragma once
 
 #include "base/light_tasks.h"

@@ -45,8 +45,8 @@ enum class Phase : std::uint32_t {
 template <class A>
 class TaskState {
  public:
-  // `alone`: the scheduler has stealing off. Fixed, because a worker with a stale bit of the task
-  // may read it at any time.
+  // `alone`: the scheduler has stealing off. The value never changes, because a worker with a stale
+  // bit of the task may read the value at any time.
   explicit TaskState(bool alone = false) : alone_(alone) {}
 
   // For a worker that found the task's bit in an OwnBits. True: the caller runs the task. Such bits
@@ -56,7 +56,8 @@ class TaskState {
            move(Phase::ready, Phase::running);
   }
 
-  // For a worker that took the task's bit out of `signals`: the bit is a signal or a first run.
+  // For a worker that took the task's bit out of `signals`, which means a signal or a first run, or
+  // that takes the task over from a resting worker.
   // True: the caller runs the task. False: the task runs already and now has the signal, or the
   // slot has no task.
   bool claim_signalled() {

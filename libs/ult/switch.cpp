@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The switch from one context to another, and the work on the context that was left.
 //
-// No worker may resume a context while its stack is still in use. So the leaving context records
-// its next state in `after_`, and the arriving context carries that out.
+// No worker may resume a context while its stack is still in use. The leaving context therefore
+// records its next state in `after_`, and the arriving context sets that state.
 #include <boost/context/detail/fcontext.hpp>
 #include <cstring>
 
@@ -117,8 +117,8 @@ void Worker::show(TaskRecord* record) {
   announce();
 }
 
-// This worker, a thief. Makes this worker the home of the task, if it has a free slot. The task is
-// off its stack, and no worker can claim it.
+// This worker, a thief. Makes this worker the home of the task, if this worker has a free slot. The
+// task is off its stack, and no worker can claim the task.
 //
 // A signaller that read the old location reads the location again after it has set the bit
 // (send_signal()). A signaller that does not see the new location has set its condition before the

@@ -53,8 +53,8 @@ void Worker::live() {
 
 // --- slots and records ------------------------------------------------------------------------
 
-// This worker. Takes a free slot, the first one from `after` on if there is any: a child's slot
-// then follows its parent's. kNoSlot: no slot is free.
+// This worker. Takes the first free slot from `after` on, else any free slot. A child's slot thus
+// follows its parent's. kNoSlot: no slot is free.
 std::uint32_t Worker::take_slot(std::uint32_t after) {
   if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]]
     return kNoSlot;
@@ -149,7 +149,8 @@ void Worker::publish_shared(TaskRecord* record, std::uint32_t slot, const Worker
   signal(slot, caller);
 }
 
-// Call after publishing a task that a thief may take. Wakes a thief if none is awake.
+// Call after publishing a task that a thief may take. Wakes a sleeping worker, unless a worker seeks
+// work already or this process uses its share of the cores.
 void Worker::announce() {
   if (core.watch.wants_thief() && !core.has_its_share()) [[unlikely]]
     core.ring_a_sleeper(id);
@@ -178,8 +179,8 @@ void Worker::signal_own(TaskRecord* record, Location location) {
   }
 }
 
-// Takes a signalled task over, if its own worker would need a core that another process of this
-// host uses (share_cores()). That wake-up would cost more than most tasks do between waits.
+// Takes a signalled task over, if its home would need a core that another process of this host uses
+// (share_cores()). To wake the home would cost more than most tasks do between waits.
 bool Worker::take_over(TaskRecord* record, Location at) {
   if (&core != record->core || !core.stealing || !core.has_its_share()) return false;
   if (core.workers[at.worker]->bell.is_awake()) return false;

@@ -43,11 +43,11 @@ class alignas(kCacheLine) Worker {
   // --- any thread ---
   TaskRecord* draft_shared();
   void publish_shared(TaskRecord* record, std::uint32_t slot, const Worker* caller);
-  // Sets the bit of that slot in this worker's signals, and wakes the worker if it sleeps.
+  // Sets the slot's bit in this worker's signals, and wakes the worker if it sleeps or dozes.
   // `caller`: the worker that calls; nullptr from any other thread.
   void signal(std::uint32_t slot, const Worker* caller);
-  // This worker only. Signals a task at `at`, of a worker that rests, by taking the task over.
-  // False: nothing has happened.
+  // This worker only. Signals a task whose home `at` rests: takes the task over instead of waking
+  // the home. False: the task has no signal yet.
   bool take_over(TaskRecord* record, Location at);
   // This worker only. Signals one of its own tasks through the task's state.
   void signal_own(TaskRecord* record, Location location);
@@ -157,9 +157,9 @@ class alignas(kCacheLine) Worker {
   std::int64_t doze_ns_ = 0;
   bool fruitless_ = false;  // the worker woke and has found no task since
   // A task that this worker has signalled itself and runs next. Like a bit in fresh_, the pointer
-  // may be stale. This worker writes it; thieves read it.
+  // may be stale. This worker writes the pointer; thieves read it.
   std::atomic<TaskRecord*> next_{nullptr};
-  // The number of choices. This worker writes it; thieves read it.
+  // The number of this worker's choices of a task. Thieves read the number (is_busy()).
   Count turns_;
 
   BitMemory fresh_words_, started_words_, signal_words_, free_own_words_, free_shared_words_;
