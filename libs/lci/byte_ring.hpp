@@ -11,7 +11,7 @@
 // The receiver publishes its position once for each quarter of the ring.
 //
 // Limits, in bytes: the size of a ring is a power of two. A record has at most an eighth of that
-// size, and a payload less than 2^20.
+// size, and a payload of at most 2^20 - 2.
 //
 // Thread-safety: each end is for one thread at a time.
 #pragma once
@@ -26,10 +26,10 @@
 
 namespace mh::lci::detail {
 
-// The head of the shared memory, before the bytes of the ring. All are zero at the start.
+// The head of the shared memory, before the bytes of the ring. All bytes are zero at the start.
 struct alignas(kCacheLine) RingHead {
   // Bytes that the receiver has consumed, over all rounds. release: the receiver; acquire: the
-  // sender, which overwrites them.
+  // sender, which overwrites consumed bytes.
   std::atomic<std::uint64_t> used;
 };
 static_assert(sizeof(RingHead) == kCacheLine);
@@ -55,7 +55,7 @@ class RingEnd {
   [[nodiscard]] std::size_t most_payload() const { return (mask_ + 1) / 8 - sizeof(std::uint64_t); }
 
  protected:
-  static constexpr std::uint64_t kSkip = 1;  // its size bits are 0, unlike any record's
+  static constexpr std::uint64_t kSkip = 1;  // no record's word: the size bits are 0
 
   static std::uint64_t length_of(std::size_t payload) {
     return sizeof(std::uint64_t) + ((payload + 7) & ~std::size_t{7});

@@ -70,7 +70,7 @@ struct mh_lci_job {
 };
 struct mh_lci_device {
   lci::Device device;
-  // Set once by mh_lci_stop_serving(). relaxed: it publishes nothing else.
+  // Set once by mh_lci_stop_serving(). relaxed: the flag publishes no other data.
   std::atomic<bool> stops_serving{false};
 };
 struct mh_lci_server {

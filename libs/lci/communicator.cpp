@@ -28,7 +28,7 @@ void serve(Device& device, const std::atomic<bool>& stop) noexcept {
   for (unsigned fruitless = 0; !stop.load(std::memory_order_relaxed);) {
     fruitless = device.progress() == 0 ? fruitless + 1 : 0;
     if (is_task) ult::yield();  // to the tasks that progress() has woken
-    // The peer may need this core.
+    // The process that sends the next message may need this core.
     if (fruitless > kFruitlessPolls) ::sched_yield();
   }
   servers.fetch_sub(1, std::memory_order_relaxed);
@@ -44,8 +44,8 @@ Result<Communicator> Communicator::open(Device& device) {
 
 // --- messages -------------------------------------------------------------------------------
 
-// A task parks if the device is served. Otherwise it makes progress itself, as a thread does, and
-// lets other tasks run between two steps.
+// A task parks while another thread or task is in serve(). Otherwise the task makes progress
+// itself, as a thread does, and yields after a step without events.
 Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
   detail::DeviceState& device = device_->state();
   const bool is_task = static_cast<bool>(ult::self());
@@ -61,8 +61,8 @@ Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
   return message.size();
 }
 
-// A task without a credit is parked. Thousands of retries would take the time of the tasks that can
-// continue.
+// A task without a credit parks, because thousands of retries would take the time of the tasks that
+// can continue.
 Answer Communicator::send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
                                     std::span<const std::byte> data, Synchronizer& done) noexcept {
   const bool is_task = static_cast<bool>(ult::self());

@@ -54,7 +54,7 @@ void release(const Event& event) noexcept {
   if (event.packet != nullptr) event.endpoint->device.consume(*event.packet);
 }
 
-// Before the end of the device: messages in the queue hold packets of the device.
+// Called before the device is destroyed, because messages in the queue hold packets of the device.
 void EndpointState::drain() const {
   if (config.completion != Completion::queue) return;
   CompletionQueue::Places& places = *config.queue->places_;

@@ -16,11 +16,11 @@ constexpr std::size_t kFewestCredits = 8;
 // the credits may be on their way back, and a task without a credit is parked and woken.
 constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
-// The initial keys of the matching table, which grows: 128 KB, which stay in the second-level
-// cache.
+// The keys of the matching table before it grows. The table then has 128 KB, which stay in the
+// second-level cache.
 constexpr std::size_t kFirstKeys = 2048;
-// The events take 5 KB of stack. With 32 the server of a thousand tasks handles 8 % fewer messages
-// a second.
+// The events take 5 KB of stack. With 32 events a step, the server of a thousand tasks handles 8 %
+// fewer messages a second.
 constexpr std::size_t kEventsPerStep = 128;
 constexpr unsigned kMostLanes = 64;
 
@@ -224,8 +224,8 @@ void DeviceState::handle_failure(const NetEvent& event) {
   put_done(*static_cast<LargeMessage*>(event.context), event.code);
 }
 
-// Posts free packets, on the thread in progress(). acquire: partner is recycle(), which has
-// returned the packets to the pool.
+// Posts free packets for near or far ranks, on the thread in progress(). acquire: partner is
+// recycle(), which has returned the packets to the pool.
 void DeviceState::post_receives(bool near) {
   std::size_t count = unposted[near].exchange(0, std::memory_order_acquire);
   while (count != 0) {
@@ -260,7 +260,7 @@ bool tell_credits(DeviceState& device, Deferred& step) {
   const Code code = device.transport->inject(rank, header, {});
   if (code == Code::ok || code == Code::gone) return true;
   peer.owed.fetch_add(owed, std::memory_order_seq_cst);
-  return peer.telling.exchange(true, std::memory_order_seq_cst);  // true: consume() has deferred it
+  return peer.telling.exchange(true, std::memory_order_seq_cst);  // true: consume() deferred `peer`
 }
 
 }  // namespace

@@ -51,7 +51,8 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
-// A record for a large message to `rank`; nothing is sent yet. nullptr: no record is free.
+// Takes a record for a large message to `rank`, and sends nothing. nullptr: no record is free, or
+// too many large messages to `rank` are under way.
 LargeMessage* EndpointState::begin_send(int rank, std::uint32_t tag,
                                         std::span<const std::byte> data, void* context) {
   Peer& peer = device.peer(rank);
@@ -94,7 +95,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
                         ? Code::gone
                         : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));
   if (code == Code::ok) return Answer::posted();
-  // If a death has ended the record, its completion is on its way.
+  // If the peer's death has ended the record, gone.cpp delivers the completion.
   std::uint64_t waiting = waiting_for(rank, true);
   if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
     return Answer::posted();

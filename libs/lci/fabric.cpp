@@ -229,7 +229,7 @@ class Fabric final : public Transport {
   }
 
   Owned<fid_mr> register_memory(std::span<std::byte> memory, std::uint64_t access) {
-    // For providers that do not choose keys: each key is used once. relaxed: a number.
+    // For providers that do not choose keys: each key is used once. relaxed: a mere number.
     const std::uint64_t key = next_key_.fetch_add(1, std::memory_order_relaxed);
     return opened<fid_mr>([&](auto** x) {
       return ::fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, x,
@@ -288,7 +288,7 @@ class Fabric final : public Transport {
   }
 
   JobState& job_;
-  // In the order of opening; the destructor closes them from the last to the first.
+  // The objects of libfabric, in the order of opening; the destructor closes the last object first.
   Owned<fi_info> info_;
   Owned<fid_fabric> fabric_;
   Owned<fid_domain> domain_;

@@ -18,7 +18,7 @@ namespace mh::lci::detail {
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config);
 
 // Collective, for jobs without far ranks: the user's provider must exist at all ranks.
-// `unsupported`: it does not; `mismatch`: the ranks name different providers.
+// `unsupported`: a rank lacks the provider; `mismatch`: the ranks name different providers.
 Status check_fabric(Job& job, const DeviceConfig& config);
 
 }  // namespace mh::lci::detail

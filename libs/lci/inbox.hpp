@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared memory into which the ranks of one node write messages for its owner. The memory has no
-// name: the owner makes an inbox, and the others open it by the owner's process id and descriptor.
-// The kernel frees the memory after the end of the last process that maps it, however that ends.
+// Shared memory into which the ranks of one node write messages for the inbox's owner. The memory
+// has no name: other ranks open an inbox by the owner's process id and descriptor. The kernel frees
+// the memory after the last process that maps it has ended, even if that process was killed.
 //
 // Limits: the processes share a PID namespace and may open each other's /proc/PID/fd (one user, no
 // restriction such as seccomp). Thread-safety: none.

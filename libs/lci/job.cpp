@@ -85,8 +85,8 @@ bool complete_rank(JobConfig& config) {
   return config.rank != kNoNumber && config.size != kNoNumber;
 }
 
-// The root where neither the program nor MH_LCI_ROOT names it. Ranks of one host are children of
-// one process, so they need no launcher. Empty: the ranks cannot meet, and a message has said why.
+// The root where neither the program nor MH_LCI_ROOT names a root. Ranks of one host are children
+// of one process, whose id names the root. Empty: the ranks cannot meet; a message has said why.
 std::string default_root(const JobConfig& config, bool is_by_launcher) {
   const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
   std::string offered =
@@ -196,7 +196,7 @@ Fd listen_at(const std::string& port) {
   return socket;
 }
 
-// The socket of a name; `begin` is bind or connect.
+// Opens a socket and calls `begin`, bind or connect, with the abstract address `name`.
 template <class Begin>
 Fd open_name(const std::string& name, Begin begin) {
   sockaddr_un address{};
@@ -214,8 +214,8 @@ Fd listen_at_name(const std::string& name) {
   return socket;
 }
 
-// Any user may bind or connect to a name. True also for a connection by TCP, to which this does not
-// apply.
+// True: the peer is a process of this user, or connects by TCP. Any user may bind or connect to an
+// abstract socket.
 bool is_by_this_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;

@@ -35,7 +35,7 @@ std::string this_machine();
 
 class JobState {
  public:
-  // `sockets`: at rank 0 one for each rank, with an empty one for itself; elsewhere one, to rank 0.
+  // `sockets`: at rank 0 a socket to each rank, empty for rank 0; elsewhere one socket, to rank 0.
   JobState(int rank, int size, std::vector<Fd> sockets);
   ~JobState();
   JobState(const JobState&) = delete;
@@ -68,7 +68,7 @@ class JobState {
   std::vector<std::atomic<bool>> alive_;
   std::atomic<unsigned> deaths_{0};
 
-  std::mutex mutex_;  // guards all members below but the thread, and of writes to sockets
+  std::mutex mutex_;  // guards all members below but the thread, and the writes to sockets
   std::condition_variable changed_;
   std::vector<std::string> parts_;  // rank 0: the parts of the current allgather
   std::vector<bool> present_;       // rank 0: by rank, whether the part has arrived

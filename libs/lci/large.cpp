@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Large messages: rendezvous and a direct put (wire.hpp has the messages).
 //
-// The record of each end goes idle -> waiting -> (sender: putting ->) idle. The awaited message,
-// the death of the peer or a failed call moves the record out of `waiting`. The thread that does so
-// owns the record. The receiver keeps the packet of the RTS, and with the packet the sender's
-// credit, until the message has been consumed. Credits therefore bound the memory of large
-// messages, too.
+// Sender and receiver each have a record, which goes idle -> waiting -> (sender: putting ->) idle.
+// The awaited message, the death of the peer or a failed call moves the record out of `waiting`.
+// The thread that moves the record owns it. The receiver keeps the packet of the RTS, and with the
+// packet the sender's credit, until the message has been consumed. Credits therefore bound the
+// memory of large messages, too.
 #include <algorithm>
 #include <cstring>
 
@@ -156,7 +156,7 @@ void DeviceState::put_done(LargeMessage& record, Code code) {
 // --- both -----------------------------------------------------------------------------------
 
 void DeviceState::finish_or_defer(LargeMessage& record) {
-  // Before the completion, after which the user may reuse the memory.
+  // remove() runs before the completion, because the user may then reuse the memory.
   if (record.region.handle != nullptr) transport->remove(record.region);
   if (finish(record)) return;
   defer(record, [](DeviceState& device, Deferred& step) {

@@ -10,13 +10,13 @@
 //   entry    a key and the nodes that wait under the key, first in, first out: all of one side,
 //            since a node of the other side would have been matched
 //
-// The table doubles its buckets when many of them are chained. It holds the locks of all buckets
-// meanwhile, so a thread that has locked a bucket checks that the bucket is current. Old buckets
-// stay in memory; together they are as many as the current buckets.
+// The table doubles its buckets when many lines are chained, and holds the locks of all buckets
+// meanwhile. A thread that has locked a bucket therefore checks that the bucket is current. Old
+// buckets stay in memory; together they are fewer than the current buckets.
 //
 // A node is part of the object that waits (a packet, a posted receive). The table therefore
 // allocates lines only, and the chained lines have a limit: beyond the limit access() answers
-// `full`. There are at most twice as many buckets as spare lines.
+// `full`. The table grows to at most twice as many buckets as that limit.
 //
 // Thread-safety: all calls from any thread. The lock of a bucket guards its lines and the
 // `next_match` of every node in them. A thread with this lock takes only the locks of the spare
@@ -286,8 +286,8 @@ class MatchingTable {
 
   // --- growth -------------------------------------------------------------------------------
 
-  // Replaces the bucket array `old` by an array twice as large. Does nothing if few buckets have
-  // overflow lines, if another thread is growing the table, or if memory is short.
+  // Replaces the bucket array `old` by an array twice as large. Does nothing if few lines are
+  // chained, at most_buckets_, while another thread grows or scans the table, or without memory.
   void grow(Buckets old) {
     const std::size_t count = 2 * old.count();
     if (count > most_buckets_ || spare_.in_use() < old.count() / kChainedOf) return;
@@ -306,7 +306,7 @@ class MatchingTable {
   }
 
   // Moves the entries of a bucket to its two successors. The chained lines of the bucket suffice:
-  // when k of them are empty, at most 3 (k + 1) entries have been moved.
+  // when k chained lines are empty, at most 3 (k + 1) entries have been moved.
   void part(BucketLine& bucket, Buckets next) {
     BucketLine* line = std::exchange(bucket.next, nullptr);
     BucketLine* free = nullptr;
@@ -430,7 +430,7 @@ class MatchingTable {
   // A Buckets word. Partners: current() and grow(), which holds growing_.
   std::atomic<std::uintptr_t> buckets_{0};
   Spare spare_;
-  alignas(kCacheLine) ult::SpinLock growing_;          // guards `arrays_` and of growth
+  alignas(kCacheLine) ult::SpinLock growing_;          // guards `arrays_`; held by grow()
   std::vector<std::unique_ptr<BucketLine[]>> arrays_;  // the last array is current
 };
 

@@ -17,8 +17,8 @@
 namespace mh::lci::detail {
 namespace {
 
-// While polls of the node return events, the network is polled after so many of them only: with
-// most providers a poll of the network is a system call.
+// While polls of the node's rings return events, the network is polled after so many of these polls
+// only: with most providers a poll of the network is a system call.
 constexpr unsigned kPollsBetween = 8;
 
 constexpr std::size_t kNobody = ~std::size_t{0};
@@ -122,7 +122,8 @@ class NodeTransport final : public Transport {
   }
 
  private:
-  // A rank to send to. A cache line of its own, since sending threads contend for `lock`.
+  // A rank of this node, as a receiver. Each Target has a cache line, since sending threads contend
+  // for `lock`.
   struct alignas(kCacheLine) Target {
     ult::SpinLock lock;  // guards `ring`
     // False after the kernel has refused process_vm_writev. relaxed: a hint.
@@ -289,7 +290,7 @@ class NodeTransport final : public Transport {
   std::vector<std::size_t> index_;  // of each rank among the neighbours, or kNobody
   std::vector<Target> targets_;
 
-  // Finished sends and puts: a list through their contexts, the last first. Partners: tell() and
+  // Finished sends and puts, in a list of their contexts with the last first. Partners: tell() and
   // take_told().
   alignas(kCacheLine) std::atomic<NetContext*> told_{nullptr};
 

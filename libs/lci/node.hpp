@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The transport between ranks of one node, through rings in shared memory (inbox.hpp,
-// byte_ring.hpp). It passes operations on ranks of other nodes to a second transport.
+// byte_ring.hpp). Operations on ranks of other nodes go to a second transport.
 //
 //   message   into the ring; the receiver's poll() copies the message into a posted packet. A full
 //             ring answers `full`, so the size of the ring bounds the messages under way.
@@ -36,8 +36,8 @@ struct Neighbours {
 // gets no memory, no rank has neighbours, and the first such rank prints the reason.
 Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config);
 
-// `far`: the transport to all other ranks; nullptr: there are none. The job must outlive the
-// result.
+// `far`: the transport to the ranks of other nodes; nullptr: the job has no such ranks. The job
+// must outlive the result.
 std::unique_ptr<Transport> join_node(Job& job, Neighbours neighbours,
                                      std::unique_ptr<Transport> far);
 

@@ -44,8 +44,8 @@ Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const Device
   return detail::join_node(job, std::move(*near), std::move(*far));
 }
 
-// The sockets of a process, half of the usual limit of a system. With more peers each connection is
-// made at the first message.
+// The most ranks of a job whose connections are made at the start: half of the usual limit of open
+// files. In a larger job each connection is made at the first message.
 constexpr int kMostConnections = 512;
 
 // Sends a hello that is too long for inject(), so the provider prepares for packets as well.

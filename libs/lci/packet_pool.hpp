@@ -4,8 +4,8 @@
 // Each thread has a *lane*: a deque whose hot end is the owner's. The owner takes the packet that
 // it gave back last, while the packet is in the owner's cache. A thread with an empty lane steals
 // from the cold end of another lane, where the packets have been unused for longest. The thief
-// takes half of them at once, so a thread that only takes and a thread that only gives rarely share
-// a lock.
+// takes half of the lane's packets at once, so a thread that only takes and a thread that only
+// gives rarely share a lock.
 //
 // take() fails when the pool is empty, and rarely while the last packets are in transit between
 // lanes: the caller tries again. give() never fails: each lane has room for all packets.

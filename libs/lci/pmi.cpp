@@ -4,7 +4,7 @@
 // A command of PMI-1 is a line of words, `cmd=put kvsname=K key=A value=B`. A command of PMI-2 has
 // its length in six characters in front, and a semicolon after each word: `cmd=kvs-put;key=A;`.
 // The launcher answers each command in the same form. The first command, which settles the version,
-// is a line in both.
+// is a line in both versions.
 #include <link.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -65,7 +65,7 @@ class Pmi {
     return is_accepted(ask({"cmd=put", space_, "key=" + key, "value=" + value}));
   }
 
-  // Collective. What a rank has put before, all ranks can get afterwards.
+  // Collective. After the fence, all ranks can get the values that any rank put before the fence.
   bool fence() {
     if (is_framed_) return is_accepted(ask({"cmd=kvs-fence"}));
     return value_of(ask({"cmd=barrier_in"}), "cmd") == "barrier_out";
@@ -76,7 +76,7 @@ class Pmi {
     return value_of(ask({"cmd=get", space_, "key=" + key}), "value");
   }
 
-  // A process that ends after open() without this call has failed, to the launcher.
+  // The launcher takes a process for failed that ends after open() without close().
   void close() { ask({"cmd=finalize"}); }
 
  private:
@@ -128,7 +128,8 @@ class Pmi {
   std::string space_;       // PMI-1: the word that names the key-value space
 };
 
-// The socket of PMI_FD; -1: there is none. A child of a rank can inherit the variable alone.
+// The socket of PMI_FD; -1: there is none. A child of a rank can inherit the variable without the
+// socket.
 int socket_of_launcher() {
   const char* text = std::getenv("PMI_FD");
   const int fd = text == nullptr ? -1 : std::atoi(text);

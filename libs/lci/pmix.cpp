@@ -45,7 +45,7 @@ const Pmix& pmix() {
 }
 
 // The connection to the launcher. A rank that closes its connection while others are in a fence
-// makes the fence fail, so there is one for the whole of Job::join().
+// makes the fence fail, so the connection stays open until the end of Job::join() (PmixUse).
 struct Session {
   bool is_open = false;
   pmix_proc_t me{};
@@ -68,7 +68,7 @@ pmix_info_t option(const char* name, pmix_data_type_t type) {
   return info;
 }
 
-// Gives the value's memory back.
+// Owns a value from PMIx_Get().
 struct Given {
   pmix_value_t* value = nullptr;
   Given() = default;
@@ -96,7 +96,7 @@ bool has_put(const std::string& key, std::string text) {
          has_done("PMIx_Commit", pmix().commit());
 }
 
-// Puts rank 0's text and waits for all ranks. The text; empty: PMIx has failed.
+// Puts rank 0's text and waits for all ranks. Returns the text; empty: PMIx has failed.
 std::string exchange(pmix_proc_t me, const std::string& key, const std::string& text, int seconds) {
   if (me.rank == 0 && !has_put(key, text)) return {};
   pmix_info_t options[] = {option(PMIX_TIMEOUT, PMIX_INT), option(PMIX_COLLECT_DATA, PMIX_BOOL)};

@@ -10,11 +10,11 @@
 //   Deferred       a step that failed for the moment: progress() repeats the step
 //
 // Flow control. Each rank has `credits` credits for each peer, and the peer has posted a packet for
-// each. A message costs one credit. The peer returns the credit after it has consumed the message
-// and posted another packet, and returns half of all credits at a time (Wire::credit). RTRs, hellos
-// and credit messages cost no credit. For them a peer posts further packets: the limit of large
-// messages to one peer, plus kSpareReceives. Each message therefore finds a posted packet, and the
-// transport's buffers are bounded.
+// each credit. A message costs one credit. The peer returns the credit after it has consumed the
+// message and posted another packet, and returns half of all credits at a time (Wire::credit).
+// RTRs, hellos and credit messages cost no credit. A peer posts further packets for these: as many
+// as large messages may be under way to one peer, plus kSpareReceives. Each message therefore finds
+// a posted packet, and the transport's buffers are bounded.
 //
 // The memory of a device is fixed when the device is opened. Later allocations are lines of the
 // matching table, up to a limit, and messages of endpoints with dynamic allocation.
@@ -69,7 +69,7 @@ struct alignas(kCacheLine) Packet : NetContext, MatchNode, Deferred {
   Header header;
   std::size_t size;  // of the message, also of a large one
   EndpointState* endpoint;
-  UserReceive* receive;  // the matched receive; nullptr: no receives here, or no match yet
+  UserReceive* receive;  // the matched receive; nullptr: none yet, or the endpoint posts none
   std::byte* place;      // the memory of the message; nullptr: not chosen yet
 
   [[nodiscard]] std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
@@ -92,7 +92,7 @@ struct alignas(kCacheLine) LargeMessage : NetContext, Deferred {
   EndpointState* endpoint;
   Packet* packet;        // receiver: the packet of the RTS
   UserReceive* receive;  // receiver
-  Synchronizer* done;    // sender
+  Synchronizer* done;    // of the send or the receive; nullptr: none
   Event event;           // delivered at the end
   Region region;
   Put put;
@@ -115,8 +115,8 @@ struct alignas(kCacheLine) Peer : Deferred {
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
   std::size_t inject_limit = 0;        // bytes; fixed when the device is opened
   bool is_near = false;                // fixed when the device is opened
-  // progress() sets `gone` before it removes the peer's receives from the table. relaxed: a receive
-  // that entered its bucket after the removal reads `gone` after the lock of the same bucket.
+  // handle_gone() sets `gone`, then removes the peer's receives from the table. relaxed: a receive
+  // that enters its bucket after the removal reads `gone` after the lock of the same bucket.
   std::atomic<bool> gone{false};
   // True while tasks wait for a credit. seq_cst with `credits`: a waiter sets `awaited`, then reads
   // `credits`; give_credits() adds to `credits`, then reads `awaited`.
@@ -259,8 +259,8 @@ struct DeviceState {
   void handle_put(const Header& header);      // large.cpp
   void handle_grant(Packet& packet);          // grants.cpp
   void handle_granted(const Header& header);  // grants.cpp
-  void put_done(LargeMessage& record, Code code);
-  void handle_gone(int rank);  // gone.cpp
+  void put_done(LargeMessage& record, Code code);  // on any thread if a put fails at once
+  void handle_gone(int rank);  // gone.cpp; as put_done()
   void post_receives(bool near);
   void retry_deferred();
 

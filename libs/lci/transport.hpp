@@ -4,7 +4,7 @@
 // ranks of one process (loopback.hpp), for tests.
 //
 // Calls that send answer `ok`, `full` (the caller tries again later), `gone` (the peer is dead) or
-// `system`. The transport keeps the context only on `ok`, and an event returns the context.
+// `system`. The transport keeps the context only after `ok`, and returns the context in an event.
 //
 // Thread-safety: all calls from any thread; post() and poll() by one thread at a time.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace mh::lci::detail {
 
-// The base of every operation that a transport keeps until its event.
+// The base of every packet and record that a transport keeps until the operation's event.
 struct NetContext {
   enum class Use : std::uint8_t { receive, send, put };
   void* reserved[8];  // for the transport

@@ -64,8 +64,8 @@ struct ReadyToReceive {
   std::uint32_t receiver_record;
 };
 
-// The sender of a put into a granted buffer, and the size in bytes, as one number. The number
-// stands in the header's rank, so it is less than kMaxRanks for all ranks and sizes.
+// The sender of a put into a granted buffer, and the put's size in bytes, as one number. The number
+// stands in the header's rank, so may_grant() keeps it below kMaxRanks for all ranks and sizes.
 constexpr std::int32_t granted_place(int rank, std::size_t grant, std::size_t size) {
   return static_cast<std::int32_t>(static_cast<std::size_t>(rank) * (grant + 1) + size);
 }

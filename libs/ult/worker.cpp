@@ -149,8 +149,8 @@ void Worker::publish_shared(TaskRecord* record, std::uint32_t slot, const Worker
   signal(slot, caller);
 }
 
-// Call after publishing a task that a thief may take. Wakes a sleeping worker, unless a worker seeks
-// work already or this process uses its share of the cores.
+// Call after publishing a task that a thief may take. Wakes a sleeping worker, unless a worker
+// seeks work already or this process uses its share of the cores.
 void Worker::announce() {
   if (core.watch.wants_thief() && !core.has_its_share()) [[unlikely]]
     core.ring_a_sleeper(id);
