@@ -2,7 +2,7 @@
 // Persistence-based balancing: the tasks that each rank ran in one iteration, and their durations,
 // decide which rank runs which tasks in the next (HPDC 2012, section 5, algorithms 1 and 2).
 //
-//   donate()   a rank above C times the average gives its shortest tasks away until it is not above
+//   donate()   a rank above C times the average gives away its shortest tasks, down to that limit
 //   assign     the longest task goes to the child that has the emptiest rank, then the next task
 //
 //   central    all ranks donate to one rank, which assigns
@@ -120,7 +120,7 @@ class LoadCounts {
 // The report of a subtree to its parent, with the tasks that the subtree gives away.
 template <class Task>
 struct Report {
-  double load = 0;  // seconds, of the tasks that it keeps
+  double load = 0;  // seconds, of the tasks that the subtree keeps
   std::uint32_t ranks = 0;
   std::vector<Timed<Task>> given;
   LoadCounts loads;  // of its ranks; empty for a single rank
@@ -141,7 +141,7 @@ namespace detail {
 inline constexpr auto kLonger = [](const auto& a, const auto& b) { return b.bin < a.bin; };
 }  // namespace detail
 
-// Moves the shortest tasks of `own` into the rank's report until its load is at most `limit`
+// Moves the shortest tasks of `own` into the rank's report until the rank's load is at most `limit`
 // seconds.
 template <class Task>
 Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
@@ -245,7 +245,7 @@ class TreeNode {
     pool_ = std::move(rest);
   }
 
-  std::vector<Report<Task>> children_;  // their loads grow with the tasks that they are given
+  std::vector<Report<Task>> children_;  // a child's load grows with the tasks that the child gets
   std::vector<Timed<Task>> pool_;
   std::vector<std::vector<Timed<Task>>> given_;
   double average_;

@@ -9,7 +9,7 @@
 //   ended()      the rank has its tasks: got()
 //
 // The central balancer is a tree whose root is the parent of all ranks, without a limit on the way
-// up. In each pass a rank sends one message to its parent and receives one from it.
+// up. In each pass a rank sends one message to its parent and receives one from its parent.
 //
 // Threads: the caller's. Failures are those of the transport.
 #pragma once
@@ -133,7 +133,8 @@ class BalancePass {
   [[nodiscard]] std::uint32_t parent() const {
     return tree_->host(level() + 1, index_ / tree_->branching());
   }
-  // Opens the nodes that this rank hosts, as far as it needs no message, or sends the report up.
+  // Completes the nodes that this rank hosts until a child's report is missing, then waits for that
+  // report; or sends this rank's report to a parent on another rank.
   template <class Wire>
   Status go_up(Wire& wire) {
     while (level() < tree_->root_level()) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks as bytes. All tasks of a collection have one size, which its creation fixes.
+// Tasks as bytes. All tasks of a collection have one size, fixed when the collection is created.
 //
 // A task is a header and the argument of its function. ByteSlots is the buffer of a deque of such
 // tasks. An Arena stores copies of tasks and gives each copy a number.

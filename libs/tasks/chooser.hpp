@@ -5,9 +5,9 @@
 // time in tasks, and the time of restore(). The first two iterations retain. A balancer is tried
 // once if durations persist: if even loads would, by the last change of durations, have become less
 // uneven than the best iterations are. `plb_central` is tried if `plb_tree` was better than
-// `retain`, and only in jobs of up to kMostCentral ranks, because its time grows with them. The
-// cheapest balancer goes on. Another balancer is tried again once its extra cost is a small part of
-// the time that has passed since. If the loads are even enough, tasks stay where they ran.
+// `retain`, and only in jobs of up to kMostCentral ranks, because its time grows with the ranks.
+// The cheapest balancer goes on. Another balancer is tried again once its extra cost is a small
+// part of the time since its last trial. If the loads are even enough, tasks stay where they ran.
 //
 // All ranks pass the same numbers, so all choose the same balancer. Times are in seconds.
 #pragma once
@@ -36,7 +36,7 @@ struct IterationTimes {
 
 class Chooser {
  public:
-  // Call after each iteration. Returns the balancer of the next.
+  // Call after each iteration. Returns the balancer of the next iteration.
   Balancer after(Balancer used, const IterationTimes& times) {
     note(used, times.process_s - times.average_task_s + times.restore_s);
     // A single growth may be small by chance, because a rank with longer tasks runs fewer of them.
@@ -54,7 +54,7 @@ class Chooser {
  private:
   struct Cost {
     double seconds = 0;
-    std::uint32_t age = 0;  // iterations since it was measured
+    std::uint32_t age = 0;  // iterations since the cost was measured
     bool known = false;
   };
 

@@ -11,7 +11,7 @@
 // the rank's own deque, and one at a time.
 //
 // With Config::survive_loss a Survivor takes the place of the state machine and of all messages
-// (survive.cpp). Tasks are added to the held deque, which nobody steals from.
+// (survive.cpp). Tasks are added to the held deque, from which no rank steals.
 //
 // Threads: see the public header.
 #pragma once

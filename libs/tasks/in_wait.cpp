@@ -12,7 +12,7 @@
 
 namespace mh::tasks::detail {
 
-// Also answers other nodes.
+// True: the rank has a task to run in the wait. The call also answers requests of other nodes.
 bool CollectionCore::has_for_wait() {
   if (inside_ != Inside::task || placing_ || !failure_.ok()) return false;
   if (serves_ && ticks() >= look_ticks_) {
@@ -37,7 +37,7 @@ void CollectionCore::run_in_wait() {
   count(taken);
 }
 
-// Reserves the memory to record one more task. False: there is none, and the task stays in the
+// Reserves the memory to record one more task. False: no memory is left, and the task stays in the
 // deque.
 bool CollectionCore::make_room_in_wait() {
   try {

@@ -126,7 +126,7 @@ class Process {
   }
   NextStep request() {
     const std::uint32_t room = tasks_.room();
-    if (room == 0) return rest(rules_->patience.shortest_ns);  // thieves still copy its tasks
+    if (room == 0) return rest(rules_->patience.shortest_ns);  // a thief still copies its tasks
     ++attempts_;
     requested_ = true;
     transport_.send(victims_.next(rules_->places),
@@ -137,7 +137,7 @@ class Process {
     return [this](std::uint32_t to, const TaskMessage& message) { transport_.send(to, message); };
   }
 
-  // A worker keeps so much work from thieves: some hundred times the cost of the deque's lock.
+  // The work that a worker keeps from thieves: some hundred times the cost of the deque's lock.
   static constexpr std::uint64_t kKeepNs = 20'000;
   static constexpr std::uint64_t kMeanOver = 8;  // tasks
   static constexpr std::uint64_t kPausesOfTask = 32;
@@ -147,8 +147,8 @@ class Process {
   const Rules* rules_;
   Termination termination_;
   Victims victims_;
-  std::uint64_t mean_ns_ = 0;  // the mean duration of its last tasks
-  std::uint64_t all_ns_ = 0;   // of all its tasks, which may end with short ones (retention)
+  std::uint64_t mean_ns_ = 0;  // the mean duration of the rank's last tasks
+  std::uint64_t all_ns_ = 0;   // of all its tasks; with retention the last tasks are short
   std::uint64_t all_ = 0;
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;

@@ -30,8 +30,8 @@ inline bool may_steal(Balancer used, bool measured) {
 }
 
 // Puts the tasks in the order in which restore() adds them; the deque returns the newest first.
-// `none`: reversed, so that they run in the order of before. `steal`: unchanged. All others: the
-// longest last, so that the longest runs first.
+// `none`: reversed, so that the tasks run in the same order as before. `steal`: unchanged. All
+// others: the longest last, so that the longest runs first.
 template <class Task>
 void order_restored(Balancer used, std::vector<Timed<Task>>& tasks) {
   if (used == Balancer::none) {

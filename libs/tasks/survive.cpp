@@ -24,7 +24,7 @@ Status CollectionCore::process_surviving() {
   if (!failure_.ok()) return failure_;
   begin();
   Machine machine({&endpoint_}, deque_, memory_.shape().rank, rules_);
-  machine_ = &machine;  // for the durations of tasks; it sends nothing
+  machine_ = &machine;  // count() reports durations to the machine, which sends nothing
   survivor_->begin(rules_.steal);
   work_surviving();
   failure_ = meet_survivors(&Survivor::at_end);

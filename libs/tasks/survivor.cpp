@@ -102,7 +102,7 @@ bool Survivor::take_from(Part& part, TaskBytes task) {
   return false;
 }
 
-// Tasks that were running are ready again, so this rank looks at them once more.
+// If tasks of a dead rank have become ready again, this rank looks at all parts once more.
 void Survivor::see_returned() {
   const std::uint64_t returned = states_.returned();
   if (returned == returned_) return;

@@ -9,9 +9,9 @@
 // End: all tasks of all parts have ended, and no number of added tasks has changed meanwhile. Only
 // a running task can add tasks, so nothing can change after that.
 //
-// Loss: the heir of a dead rank (lifelines.hpp) makes the dead rank's running task ready, takes the
-// records of its ended tasks over, and reports the loss. Each step can be repeated. So if the heir
-// dies in between, the next heir repeats all steps.
+// Loss: the heir of a dead rank (lifelines.hpp) takes over the records of the tasks that ended on
+// the dead rank, makes the rank's running task ready, and reports the loss. Each step can be
+// repeated. So if the heir dies in between, the next heir repeats all steps.
 //
 // Threads: the collection's thread.
 #pragma once
@@ -63,7 +63,7 @@ class Survivor {
   // in its own name or a dead rank's.
   template <class Take>
   void each_left(Take take);
-  // After the end. The own part is empty then.
+  // After the end. Empties the own part.
   void clear();
 
   [[nodiscard]] std::uint32_t lost() const { return lines_.lost(); }

@@ -3,12 +3,12 @@
 // rank (Config::survive_loss). A task stays in the slot where it was added until process() ends.
 //
 //   ready       any rank may claim the task
-//   running(r)  rank r has claimed it
-//   ended(r)    its function has returned on rank r
+//   running(r)  rank r has claimed the task
+//   ended(r)    the task's function has returned on rank r
 //
 //   ready -> running(r) -> ended(r)     claim() and end() of rank r
 //   running(r) -> ready                 give_back(): r has died
-//   ended(r) -> ended(h)                adopt(): r has died, h has its record for restore()
+//   ended(r) -> ended(h)                adopt(): r has died, h records the task for restore()
 //
 // Each change is one atomic store, so a rank may die between any two instructions. A rank adds
 // tasks to its own part alone and publishes the state before the number. A task whose rank died

@@ -21,8 +21,7 @@ class SimulatedIterations {
   SimulatedIterations(const MachineModel& machine, const Rules& rules, const Balance& balance,
                       Balancer balancer, Seeds seeds);
 
-  // Runs process(), and restore() after it. The durations of an iteration may differ from those of
-  // the last.
+  // Runs process(), then restore(). Durations may differ from iteration to iteration.
   Outcome next(const Work& work);
 
   [[nodiscard]] Balancer used() const { return last_; }                 // by the last iteration

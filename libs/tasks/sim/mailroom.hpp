@@ -28,7 +28,7 @@ class Mailroom {
   void arrive(std::uint32_t to, std::uint32_t mail);
   // The first message with the tag that has arrived.
   [[nodiscard]] std::optional<Network::Envelope> first(std::uint32_t to, Tag tag) const;
-  // Takes that message.
+  // Takes the message that first() returns.
   void take(std::uint32_t to, Tag tag, std::span<std::byte> data);
   [[nodiscard]] Tag tag_of(std::uint32_t mail) const { return mails_[mail].tag; }
 

@@ -28,7 +28,7 @@ Spread spread(std::size_t count, Value value) {
   return {mean, std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean * mean))};
 }
 
-// The seconds of all tasks, those of the seeds or those that tasks add.
+// The seconds of all tasks: the seeds, and the tasks that other tasks add.
 double work_of(const Work& work, const Seeds& seeds) {
   double sum = 0;
   if (!work.children.empty()) {
