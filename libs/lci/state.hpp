@@ -253,14 +253,14 @@ struct DeviceState {
   // --- the thread in progress() ---
   void handle(const NetEvent& event);
   void handle_failure(const NetEvent& event);
-  bool dispatch(Packet& packet);              // arrival.cpp
-  void handle_credit(Packet& packet);         // device.cpp
-  void handle_rtr(Packet& packet);            // large.cpp
-  void handle_put(const Header& header);      // large.cpp
-  void handle_grant(Packet& packet);          // grants.cpp
-  void handle_granted(const Header& header);  // grants.cpp
+  bool dispatch(Packet& packet);                   // arrival.cpp
+  void handle_credit(Packet& packet);              // device.cpp
+  void handle_rtr(Packet& packet);                 // large.cpp
+  void handle_put(const Header& header);           // large.cpp
+  void handle_grant(Packet& packet);               // grants.cpp
+  void handle_granted(const Header& header);       // grants.cpp
   void put_done(LargeMessage& record, Code code);  // on any thread if a put fails at once
-  void handle_gone(int rank);  // gone.cpp; as put_done()
+  void handle_gone(int rank);                      // gone.cpp; as put_done()
   void post_receives(bool near);
   void retry_deferred();
 
