@@ -55,7 +55,7 @@ TEST(PollingStretch, steps_that_find_nothing_take_a_64th_of_the_time) {
   Program program;
   program.poll(25, 2 * kLimits.lasts);
   program.step = 20'000;
-  const std::uint64_t length = 100 * 64 * program.step;
+  const std::uint64_t length = program.step * 64 * 100;
   EXPECT_NEAR(program.poll(25, length), 100, 2);
   program.finds_work = true;
   EXPECT_GT(program.poll(25, length), 2000);
