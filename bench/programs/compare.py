@@ -171,14 +171,17 @@ HELPED = ("default", "all")
 
 def table() -> Table:
     made = Table(
-        title="medians of ratios: default, all; * differs from 1 by a sign test",
+        title=(
+            "medians of ratios; * differs from 1 by a sign test. "
+            "wall and beyond (MPI_Init): over bare; ms: of plain, then default, all over plain"
+        ),
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
     made.add_column("program")
     made.add_column("bare s", justify="right")
-    made.add_column("wall: plain, unprofiled, default, all")
+    made.add_column("wall: plain unprof.\n      default all", no_wrap=True)
     made.add_column("beyond", justify="right")
     made.add_column("MPI %", justify="right")
     for name in ("MPI ms", "transfer ms", "waiting ms"):
@@ -216,7 +219,7 @@ def options() -> argparse.Namespace:
         description=__doc__.splitlines()[0],
         epilog="example: bench/programs/compare.py --rounds 9 --only NWChem",
     )
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=int, default=9, help="runs of each arm (default: 9)")
     parser.add_argument("--only", metavar="NAME", help="programs whose names contain this")
     parser.add_argument("--traced", action="store_true", help="one more arm, with a trace")
     parser.add_argument("--json", type=Path, help="file for all samples")
@@ -236,7 +239,7 @@ def main() -> None:
     wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
     if not wanted:
         sys.exit(f"no program is named like '{chosen.only}': {', '.join(p.name for p in PROGRAMS)}")
-    out = Console(width=150)
+    out = Console(width=160)
     builds = find_builds(ROOT)
     shown = table()
     measured: dict[str, dict[str, list[Sample]]] = {}
