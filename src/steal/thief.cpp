@@ -40,6 +40,15 @@ JobSlots& Thief::slots_of(std::uint32_t rank) const {
   return in_area<JobSlots>(*node_, rank, offsets_.slots);
 }
 
+const Shapes& Thief::shapes_of(const Job& job, std::uint32_t owner) const {
+  const JobSlots& slots = slots_of(owner);
+  return slots.shapes[&job - slots.jobs];
+}
+
+layout::CacheLevel Thief::cache_level_of(const CopySpec& work) const {
+  return layout::cache_level_of(work.bytes, node_->header().cache_bytes);
+}
+
 std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
   return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
 }
@@ -52,8 +61,7 @@ Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const C
   std::byte* to = reach_->to_here(begin(work.to, shapes.to), shapes.to.reach());
   const std::byte* from = reach_->here(begin(work.from, shapes.from), shapes.from.reach());
   if (to == nullptr || from == nullptr) return {Code::refused, EPERM};
-  const layout::CacheLevel cache_level =
-      layout::cache_level_of(work.bytes, node_->header().cache_bytes);
+  const layout::CacheLevel cache_level = cache_level_of(work);
   const auto elements = [&](const std::byte* bytes, const layout::Compact& shape,
                             layout::LastLayout& known) {
     return layout::Elements{
@@ -68,14 +76,6 @@ Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const C
   layout::copy_range(elements(to, shapes.to, to_), elements(from, shapes.from, from_),
                      {chunk.offset, chunk.offset + chunk.bytes}, scratch(little));
   return {};
-}
-
-Status Thief::copy_chunk(const CopySpec& work, const Shapes* shapes, const Chunk& chunk) {
-  if (work.shaped) return copy_scattered(work, *shapes, chunk);
-  std::byte little[kLittleScratch];
-  return reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset), chunk.bytes,
-                      scratch(little),
-                      layout::cache_level_of(work.bytes, node_->header().cache_bytes));
 }
 
 void Thief::count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
@@ -112,15 +112,16 @@ bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
   return intent && claim_and_copy(job, owner);
 }
 
-bool Thief::run_own_chunk(Job& job) { return job.has_work() && claim_and_copy(job, node_->me()); }
-
 bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   Chunk chunk{};
   if (!job.claim(chunk, owner == node_->me() ? ClaimSide::owner : ClaimSide::other)) return false;
   const CopySpec work = job.work();  // a copy: the job must not be accessed after finish()
   const std::uint64_t start = ticks();
-  const JobSlots& slots = slots_of(owner);
-  const Status copied = copy_chunk(work, &slots.shapes[&job - slots.jobs], chunk);
+  std::byte little[kLittleScratch];
+  const Status copied =
+      work.shaped ? copy_scattered(work, shapes_of(job, owner), chunk)
+                  : reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset), chunk.bytes,
+                                 scratch(little), cache_level_of(work));
   const std::uint64_t spent = ticks() - start;
   job.finish(copied.ok());
   const bool third_party = !reach_->is_own(work.to) && !reach_->is_own(work.from);

@@ -38,9 +38,9 @@ class Thief {
   // Claims a chunk of the job of `owner` (any rank) and copies it. False: no chunk was left, or too
   // many threads of this rank hold chunks.
   bool run_one_chunk(Job& job, std::uint32_t owner);
-  // Does the same as run_one_chunk() for the thread that waits for this job, which need not
-  // announce its claim to itself.
-  bool run_own_chunk(Job& job);
+  // Does the same for the thread of `owner` that waits for the job, which need not announce its
+  // claim to itself. False: no chunk was left.
+  bool claim_and_copy(Job& job, std::uint32_t owner);
 
   // Copies a chunk for a victim chosen by the strategy; never for this rank. False: no chunk was
   // found. Without any open job the cost is a load or two (the work board).
@@ -48,9 +48,6 @@ class Thief {
 
   // Copies a chunk of any open job of `victim`.
   bool help_rank(std::uint32_t victim);
-
-  // Copies `chunk` of work that is not in a job.
-  Status copy_chunk(const CopySpec& work, const Shapes* shapes, const Chunk& chunk);
 
   // True if the strategy lets this rank help `victim` now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
@@ -66,8 +63,10 @@ class Thief {
 
  private:
   [[nodiscard]] JobSlots& slots_of(std::uint32_t rank) const;
+  [[nodiscard]] const Shapes& shapes_of(const Job& job, std::uint32_t owner) const;
+  // The cache level expected to hold the whole message.
+  [[nodiscard]] layout::CacheLevel cache_level_of(const CopySpec& work) const;
   [[nodiscard]] bool other_numa_node_allowed(std::uint32_t victim) const;
-  bool claim_and_copy(Job& job, std::uint32_t owner);
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
   // This thief's scratch buffer, or `little` if there was no memory for it.
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;

@@ -110,23 +110,17 @@ template int start_blocking_receive(void*, int, MPI_Datatype, int, int, MPI_Comm
 template int start_blocking_receive(void*, MPI_Count, MPI_Datatype, int, int, MPI_Comm,
                                     BlockingReceive&);
 
-int wait_for(BlockingReceive& receive, MPI_Status* users) {
+int await_library(BlockingReceive& receive, MPI_Status* status) {
   // A receive from MPI_PROC_NULL: the library's blocking call writes the standard's status.
   if (receive.request == MPI_REQUEST_NULL)
-    return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, users);
-  StatusOrOwn status(users);
+    return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, status);
   // A receive that can get no RTS header polls for long before it helps, unless this rank has a
   // rendezvous send under way.
   const bool latency = !receive.claim && services.send_table.empty();
   const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
-  int code = MPI_SUCCESS;
-  if (switches.errors_are_fatal) {
-    code = await_request(&receive.request, status.get(), polls);
-  } else {
-    error_handlers::ReceiveErrors errors(receive.comm);
-    code = errors.raised(await_request(&receive.request, status.get(), polls));
-  }
-  return rndv::complete(std::move(receive.claim), code, status.get());
+  if (switches.errors_are_fatal) return await_request(&receive.request, status, polls);
+  error_handlers::ReceiveErrors errors(receive.comm);
+  return errors.raised(await_request(&receive.request, status, polls));
 }
 
 int complete_short_receive(int code, void* buffer, MPI_Count count, MPI_Datatype type, int source,
@@ -142,34 +136,33 @@ int complete_short_receive(int code, void* buffer, MPI_Count count, MPI_Datatype
 namespace {
 
 template <class Count>
-[[gnu::noinline]] int receive_short(void* buffer, Count count, MPI_Datatype type, int source,
-                                    int tag, MPI_Comm comm, MPI_Status* users) {
+int receive_short(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
+                  MPI_Status* users) {
   StatusOrOwn status(users);
   const int code = by_count::Recv(next, buffer, count, type, source, tag, comm, status.get());
   return complete_short_receive(code, buffer, count, type, source, tag, comm, status.get());
 }
 
+// True if a receive needs nothing but the library's call: no RTS header fits into the buffer, and
+// errors do not return. MPI_Recv then jumps to the library, which saves a return from deep in the
+// library's wait: 50 ns in Open MPI 5.
 template <class Count>
-[[gnu::noinline]] int receive_any(void* buffer, Count count, MPI_Datatype type, int source, int tag,
-                                  MPI_Comm comm, MPI_Status* status) {
-  if (is_short(message_bytes(count, datatypes::info(type))) && may_wait_in_library())
-    return receive_short(buffer, count, type, source, tag, comm, status);
-  BlockingReceive receive;
-  const int code = start_blocking_receive(buffer, count, type, source, tag, comm, receive);
-  return code == MPI_SUCCESS ? wait_for(receive, status) : code;
+bool passes_to_library(Count count, MPI_Datatype type) {
+  return datatypes::known(count, type).bytes < p2p::kRtsBytes && switches.errors_are_fatal &&
+         may_pass_to_library();
 }
 
 template <class Count>
-int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
-            MPI_Status* status) {
-  const std::uint64_t bytes = datatypes::known(count, type).bytes;
-  if (bytes >= config.least_threshold || !may_pass_to_library())
-    return receive_any(buffer, count, type, source, tag, comm, status);
-  // Nothing remains to do after the call: no RTS header fits into the buffer, and errors do not
-  // return. The tail call saves a return from deep in the library's wait: 50 ns in Open MPI 5.
-  if (bytes < p2p::kRtsBytes && switches.errors_are_fatal)
-    return by_count::Recv(next, buffer, count, type, source, tag, comm, status);
-  return receive_short(buffer, count, type, source, tag, comm, status);
+[[gnu::noinline]] int receive(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                              MPI_Comm comm, MPI_Status* users) {
+  if (is_short(message_bytes(count, datatypes::info(type))) && may_wait_in_library())
+    return receive_short(buffer, count, type, source, tag, comm, users);
+  StatusOrOwn status(users);
+  BlockingReceive receive;
+  int code = start_blocking_receive(buffer, count, type, source, tag, comm, receive);
+  if (code != MPI_SUCCESS) return code;
+  code = await_library(receive, status.get());
+  return rndv::complete(std::move(receive.claim), code, status.get());
 }
 
 template <class Count>
@@ -198,9 +191,11 @@ int receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* m
     return by_count::Mrecv(next, buffer, count, type, message, status);
   ReceiveRequest& request = receives.make({}, {});
   BlockingReceive receive;
-  const int code = start_matched(buffer, count, type, message, request, &receive.request);
+  int code = start_matched(buffer, count, type, message, request, &receive.request);
   if (enter_blocking(code, request, receive) != MPI_SUCCESS) return code;
-  return wait_for(receive, status);
+  StatusOrOwn seen(status);
+  code = await_library(receive, seen.get());
+  return rndv::complete(std::move(receive.claim), code, seen.get());
 }
 
 template <class Count>

@@ -3,11 +3,13 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/calls/start_and_wait.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/rndv/completion.hpp"
 #include "mpi/wrappers.hpp"
 
 namespace mh::mpi {
@@ -19,7 +21,8 @@ int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);
   MPI_Status status{};
-  wait_for(receive, &status);
+  const int received = await_library(receive, &status);
+  rndv::complete(std::move(receive.claim), received, &status);
   return code;
 }
 
@@ -62,8 +65,14 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
   code = start_send(SendMode::standard, send_buffer, send_count, send_type, dest, send_tag, comm,
                     send);
   if (code != MPI_SUCCESS) return withdraw(receive, code);
-  const int received = receive.request == MPI_REQUEST_NULL ? receive_from_nobody(comm, status)
-                                                           : wait_for(receive, status);
+  int received = MPI_SUCCESS;
+  if (receive.request == MPI_REQUEST_NULL) {
+    received = receive_from_nobody(comm, status);
+  } else {
+    StatusOrOwn seen(status);
+    code = await_library(receive, seen.get());
+    received = rndv::complete(std::move(receive.claim), code, seen.get());
+  }
   const int sent = wait_for(send);
   return received != MPI_SUCCESS ? received : sent;
 }

@@ -37,7 +37,9 @@ struct BlockingReceive {
 template <class Count>
 int start_blocking_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag,
                            MPI_Comm comm, BlockingReceive& receive);
-int wait_for(BlockingReceive& receive, MPI_Status* status);
+// Waits until the library has completed the receive, and returns the library's code. The caller
+// then calls rndv::complete() with the claim.
+int await_library(BlockingReceive& receive, MPI_Status* status);
 
 // Completes a receive shorter than any rendezvous message, for which the library's blocking call
 // has returned `code`. Such a buffer holds an RTS header only if the message was too long for the

@@ -56,11 +56,12 @@ void buffer_send(const PostedSend& send) {
                         .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   p2p::SendSlot& slot = send.table_slot();
   if (buffered.data == nullptr || !slot.take(send.says.generation)) return;
-  static_cast<void>(copy_taken({.sender = send.sender,
-                                .slot = send.slot,
-                                .to = end_at(buffered.data.get()),
-                                .bytes = bytes,
-                                .order = config.order}));
+  const ReceiveBuffer copy{.address = buffered.data.get(),
+                           .count = static_cast<MPI_Count>(bytes),
+                           .type = MPI_BYTE,
+                           .capacity = bytes,
+                           .contiguous = true};
+  static_cast<void>(copy_taken(send, copy));
   {
     const std::lock_guard<std::mutex> hold(g_buffered.mutex);
     g_buffered.sends.push_back(std::move(buffered));

@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "layout/pack.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/config.hpp"
@@ -20,7 +21,6 @@
 #include "mpi/job/thief_watch.hpp"
 #include "mpi/next.hpp"
 #include "mpi/tags.hpp"
-#include "p2p/transfer.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi::rndv {
@@ -31,6 +31,16 @@ using observe::MessagePath;
 // Bytes of a piece of a resend or of an intermediate copy. Pieces need no memory for the whole
 // message.
 constexpr std::uint64_t kPiece = 1U << 20U;
+
+// A message whose send this rank has taken, and the destination of its first `bytes`.
+struct TakenMessage {
+  p2p::SendSlot& send;
+  std::uint32_t sender;  // rank on the node
+  std::uint32_t slot;    // of the sender's send table
+  p2p::End to;
+  std::uint64_t bytes;
+  steal::CopyOrder order;
+};
 
 // Memory for one piece. If memory is short, the threads of the process use a static spare in turn.
 class PieceBuffer {
@@ -62,7 +72,7 @@ class PieceBuffer {
 // whole message, even if the receive buffer is shorter. Returns the library's code.
 int receive_by_library(const TakenMessage& message) {
   const p2p::End& to = message.to;
-  p2p::SendSlot& send = message.send();
+  p2p::SendSlot& send = message.send;
   send.change(p2p::SlotState::resend);
   services.area(message.sender).send_table.resends.fetch_add(1, std::memory_order_release);
   services.counters().resends.add(1);
@@ -90,6 +100,13 @@ bool is_readable(const p2p::SendSlot& send) {
   return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
 }
 
+// Copies by this thread alone.
+bool copy_alone(const steal::CopySpec& work) {
+  if (work.shaped) return false;
+  const auto level = layout::cache_level_of(work.bytes, services.node->header().cache_bytes);
+  return services.memory->copy(work.to, work.from, work.bytes, {}, level).ok();
+}
+
 // True if all ranks of the node map these bytes.
 bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
   if (!config.heaps_mapped) return false;
@@ -97,30 +114,29 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// Copies as a job that the sender can help with; third ranks too, if the message is long enough.
-bool copy_as_job(const steal::CopySpec& work, bool mapped, const steal::Shapes* shapes,
-                 p2p::SendSlot* send) {
+// Opens a job of this rank, and tells the sender of `send`. Null if all job slots are in use.
+steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::sender;
-  p2p::Transfer transfer(work, *services.keeper, services.area(config.me).jobs, send, shapes,
-                         audience);
-  ThiefWatch watch;
-  wait::until([&] {
-    if (transfer.step(thief())) return true;
-    if (!transfer.all_claimed()) return false;
-    if (watch.left_to_the_dead()) transfer.recover();
-    return false;
-  });
-  return transfer.close();
+  steal::Job* job = services.keeper->open(work, copy.shapes, audience);
+  if (job == nullptr || copy.send == nullptr) return job;
+  emulated::match();
+  // relaxed, then release: the sender's acquire of `moving` sees the number of the job.
+  const steal::Job* first = services.area(config.me).jobs.jobs;
+  copy.send->job.store(static_cast<std::uint64_t>(job - first), std::memory_order_relaxed);
+  copy.send->change(p2p::SlotState::moving);
+  return job;
 }
 
-steal::CopySpec work_of(const memory::View& to, const memory::View& from, std::uint64_t bytes,
-                        steal::CopyOrder order) {
-  return {.to = to,
-          .from = from,
-          .bytes = bytes,
-          .chunk_bytes = services.chunking->chunk_for(bytes),
-          .order = order};
+steal::CopySpec work_of(const ChunkedCopy& copy, bool mapped) {
+  steal::CopySpec work{.to = copy.to,
+                       .from = copy.from,
+                       .bytes = copy.bytes,
+                       .chunk_bytes = services.chunking->chunk_for(copy.bytes),
+                       .order = copy.order,
+                       .shaped = copy.shapes != nullptr};
+  if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
+  return work;
 }
 
 bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
@@ -130,7 +146,7 @@ bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
 // Copies data with gaps straight from buffer to buffer, with the help of other ranks. False if the
 // shape of an end is not known, if not all ranks map both ends, or if the copy failed.
 bool copy_by_shapes(const TakenMessage& message) {
-  p2p::SendSlot& send = message.send();
+  p2p::SendSlot& send = message.send;
   const p2p::End& to = message.to;
   if (!config.heaps_mapped || (send.contiguous == 0 && send.shaped == 0)) return false;
   const auto target = to.layout != nullptr ? layout::compact_of(*to.layout, to.count)
@@ -142,16 +158,20 @@ bool copy_by_shapes(const TakenMessage& message) {
                                    : services.area(message.sender).send_table.shapes[message.slot]};
   const memory::View there = view_of(to.base, config.me);
   if (!all_ranks_map(there, shapes.to) || !all_ranks_map(send.from, shapes.from)) return false;
-  steal::CopySpec work = work_of(there, send.from, message.bytes, message.order);
-  work.shaped = true;
-  return copy_as_job(work, true, &shapes, &send);
+  return copy_in_chunks({.to = there,
+                         .from = send.from,
+                         .bytes = message.bytes,
+                         .order = message.order,
+                         .send = &send,
+                         .shapes = &shapes})
+      .has_value();
 }
 
 // Copies through a pipeline: threads of each process work at their own end. Waits for a free
 // pipeline, if other threads use them all.
 bool copy_by_pipeline(const TakenMessage& message) {
   p2p::PipelineEngine& engine = *services.pipeline_engine;
-  p2p::SendSlot& send = message.send();
+  p2p::SendSlot& send = message.send;
   static_cast<void>(engine.let_helpers_in());  // starts this process's helpers if there are none
   std::optional<std::uint32_t> pipeline;
   wait::until([&] {
@@ -174,8 +194,9 @@ bool copy_in_pieces(const TakenMessage& message) {
   for (std::uint64_t index = 0; index < pieces; ++index) {
     const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
-    const memory::View from = message.send().from.at(offset);
-    if (!copy_in_chunks(room, from, piece, message.order, nullptr)) return false;
+    const memory::View from = message.send.from.at(offset);
+    if (!copy_in_chunks({.to = room, .from = from, .bytes = piece, .order = message.order}))
+      return false;
     p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
   }
   return true;
@@ -193,17 +214,25 @@ std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool read
 
 }  // namespace
 
-std::optional<MessagePath> copy_in_chunks(const memory::View& to, const memory::View& from,
-                                          std::uint64_t bytes, steal::CopyOrder order,
-                                          p2p::SendSlot* send) {
-  steal::CopySpec work = work_of(to, from, bytes, order);
-  const bool mapped = all_ranks_map(to, bytes) && all_ranks_map(from, bytes);
-  if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
-  const bool copied = mapped || config.single_copy
-                          ? copy_as_job(work, mapped, nullptr, send)
-                          : thief().copy_chunk(work, nullptr, {.offset = 0, .bytes = bytes}).ok();
-  if (!copied) return std::nullopt;
-  return mapped ? MessagePath::mapped : MessagePath::kernel;
+std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
+  const bool mapped = copy.shapes != nullptr || (all_ranks_map(copy.to, copy.bytes) &&
+                                                 all_ranks_map(copy.from, copy.bytes));
+  const MessagePath path = mapped ? MessagePath::mapped : MessagePath::kernel;
+  const steal::CopySpec work = work_of(copy, mapped);
+  const bool others_can_copy = work.bytes > 0 && (mapped || config.single_copy);
+  steal::Job* job = others_can_copy ? open_job(work, copy, mapped) : nullptr;
+  if (job == nullptr) return copy_alone(work) ? std::optional(path) : std::nullopt;
+  ThiefWatch watch;
+  bool abandoned = false;  // true if only dead processes hold the chunks that are not copied
+  wait::until([&] {
+    if (thief().claim_and_copy(*job, config.me)) return job->finished();
+    services.keeper->hide(*job);
+    abandoned = watch.left_to_the_dead();
+    return abandoned || job->finished();
+  });
+  const bool copied = !abandoned && !job->failed();
+  services.keeper->close(*job);
+  return copied || (abandoned && copy_alone(work)) ? std::optional(path) : std::nullopt;
 }
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
@@ -214,17 +243,30 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
 
-int copy_taken(const TakenMessage& message) {
+Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer) {
+  const Delivery delivery = delivery_of(send.says.bytes, buffer);
+  const CopyTarget target(buffer, delivery.bytes);
+  if (target.lacks_memory()) return kNoMemory;
   const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
-  p2p::SendSlot& send = message.send();
-  const bool readable = is_readable(send);
+  const TakenMessage message{.send = send.table_slot(),
+                             .sender = send.sender,
+                             .slot = send.slot,
+                             .to = target.end(),
+                             .bytes = delivery.bytes,
+                             .order = buffer.comm != nullptr ? buffer.comm->order : config.order};
+  const bool readable = is_readable(message.send);
   const auto path = readable && message.to.layout == nullptr
-                        ? copy_in_chunks(view_of(message.to.base, config.me), send.from,
-                                         message.bytes, message.order, &send)
+                        ? copy_in_chunks({.to = view_of(message.to.base, config.me),
+                                          .from = message.send.from,
+                                          .bytes = message.bytes,
+                                          .order = message.order,
+                                          .send = &message.send})
                         : copy_scattered(message, readable);
   const int code = path ? MPI_SUCCESS : receive_by_library(message);
   trace_copied(begin, message.bytes, message.sender, path.value_or(MessagePath::library));
-  return code;
+  if (code != MPI_SUCCESS) return {.bytes = 0, .code = code};
+  target.unpack();
+  return delivery;
 }
 
 void trace_copied(std::uint64_t begin, std::uint64_t bytes, std::uint32_t other, MessagePath path) {

@@ -9,7 +9,8 @@
 #include <optional>
 
 #include "mpi/abi.hpp"
-#include "mpi/job/services.hpp"
+#include "mpi/rndv/posted_sends.hpp"
+#include "mpi/rndv/receive_buffer.hpp"
 #include "observe/trace.hpp"
 #include "p2p/end.hpp"
 #include "p2p/rts_header.hpp"
@@ -18,29 +19,25 @@
 
 namespace mh::mpi::rndv {
 
-inline p2p::End end_at(const void* address) { return {.base = layout::address_of(address)}; }
-
-// Copies contiguous bytes as a job that the sender of `send` (unless null) and idle ranks help
-// with. If the bytes are not mapped and the kernel copies nothing between processes, this rank
-// copies alone. Returns the path of the bytes, mapped or kernel; nothing if memory could not be
-// read or written.
-std::optional<observe::MessagePath> copy_in_chunks(const memory::View& to, const memory::View& from,
-                                                   std::uint64_t bytes, steal::CopyOrder order,
-                                                   p2p::SendSlot* send);
-
-// A message whose send this rank has taken, and the destination of its first `bytes`.
-struct TakenMessage {
-  std::uint32_t sender;  // rank on the node
-  std::uint32_t slot;    // of the sender's send table
-  p2p::End to;
+// Bytes to be copied from a view to a view, at least one of them of this process. With `shapes`,
+// the bytes have gaps at an end, and all ranks of the node map both ends.
+struct ChunkedCopy {
+  memory::View to;
+  memory::View from;
   std::uint64_t bytes;
   steal::CopyOrder order;
-
-  [[nodiscard]] p2p::SendSlot& send() const { return services.area(sender).send_table.slots[slot]; }
+  p2p::SendSlot* send = nullptr;  // in state `taken`: its sender helps
+  const steal::Shapes* shapes = nullptr;
 };
-// Copies the message. The sender is not released yet. Returns MPI_SUCCESS, or the library's code if
-// both the copy and the resend failed.
-int copy_taken(const TakenMessage& message);
+// Copies as a job with which idle ranks help, if the bytes are mapped or the kernel copies between
+// processes; third ranks help only with long jobs. This thread copies contiguous bytes alone if no
+// other rank can copy them, all job slots are in use, or the helpers have died. Returns the path of
+// the bytes, mapped or kernel; nothing if the copy failed.
+std::optional<observe::MessagePath> copy_in_chunks(const ChunkedCopy& copy);
+
+// Copies the message of a send that this rank has taken to the buffer, and does not release the
+// sender yet. The result has a code of the library if both the copy and the resend failed.
+Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer);
 
 // Records in the trace that this rank has copied a message, from `begin` until now. `other`: the
 // other end's rank on the node. `begin` 0: records nothing.

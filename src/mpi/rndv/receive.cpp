@@ -25,35 +25,6 @@ namespace mh::mpi::rndv {
 namespace {
 
 constexpr Delivery kLost{.bytes = 0, .code = MPI_ERR_INTERN};
-constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
-
-// The destination of a copy: the receive buffer, or memory for the packed stream if only the
-// library can unpack the type.
-class CopyTarget {
- public:
-  CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)
-      : buffer_(buffer),
-        bytes_(bytes),
-        layout_(buffer.contiguous ? nullptr : layouts::of(buffer.type)),
-        needs_packed_(!buffer.contiguous && layout_ == nullptr),
-        packed_(needs_packed_ ? new (std::nothrow) std::byte[bytes] : nullptr) {}
-
-  [[nodiscard]] bool lacks_memory() const { return needs_packed_ && packed_ == nullptr; }
-  [[nodiscard]] const layout::LayoutPtr& layout() const { return layout_; }
-  [[nodiscard]] p2p::End end() const {
-    return needs_packed_ ? end_at(packed_.get()) : end_of(buffer_, layout_);
-  }
-  void unpack() const {
-    if (packed_ != nullptr) unpack_to(buffer_, packed_.get(), bytes_);
-  }
-
- private:
-  const ReceiveBuffer& buffer_;
-  std::uint64_t bytes_;
-  layout::LayoutPtr layout_;
-  bool needs_packed_;
-  std::unique_ptr<std::byte[]> packed_;
-};
 
 // The state of the send to which the header belongs; `free` if its sender has freed the slot since.
 p2p::SlotState send_state(const p2p::RtsHeader& header) {
@@ -112,24 +83,6 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
     return mover != p2p::Mover::unsettled;
   });
   return mover;
-}
-
-// Copies the message of a send that this rank has taken, and releases the sender.
-Delivery receive_taken(const PostedSend& send, const ReceiveBuffer& buffer) {
-  const Delivery delivery = delivery_of(send.says.bytes, buffer);
-  const CopyTarget target(buffer, delivery.bytes);
-  int code = MPI_SUCCESS;
-  if (!target.lacks_memory()) {
-    code = copy_taken({.sender = send.sender,
-                       .slot = send.slot,
-                       .to = target.end(),
-                       .bytes = delivery.bytes,
-                       .order = buffer.comm->order});
-  }
-  release_sender(send.table_slot(), send.sender);
-  target.unpack();
-  if (code != MPI_SUCCESS) return {.bytes = 0, .code = code};
-  return target.lacks_memory() ? kNoMemory : delivery;
 }
 
 Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuffer& buffer) {
@@ -192,7 +145,9 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   }
   comms::end_rendezvous();
   if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
-  return receive_taken(*send, buffer);
+  const Delivery delivery = copy_taken(*send, buffer);
+  release_sender(send->table_slot(), send->sender);
+  return delivery;
 }
 
 // Receives the rest of a message from another node that has begun to arrive.
@@ -221,8 +176,11 @@ std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status*
     const bool is_open = header && send_state(*header) != p2p::SlotState::free;
     p2p::SendSlot* send = is_open ? &slot_of(*header) : nullptr;
     switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
-      case p2p::Mover::receiver:
-        return receive_taken(send_of(*header), buffer);
+      case p2p::Mover::receiver: {
+        const Delivery delivery = copy_taken(send_of(*header), buffer);
+        release_sender(*send, header->sender);
+        return delivery;
+      }
       case p2p::Mover::sender:
         if (await_push(*request.posted))
           return delivery_of(request.posted->bytes.load(std::memory_order_relaxed), buffer);

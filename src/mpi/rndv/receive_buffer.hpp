@@ -4,8 +4,11 @@
 // A ReceiveBuffer is used by the thread that started the receive, or has pinned its request.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <new>
 
 #include "mpi/compat/message.hpp"
 #include "mpi/datatype/layouts.hpp"
@@ -34,6 +37,20 @@ ReceiveBuffer receive_buffer(void* address, MPI_Count count, MPI_Datatype type, 
 ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Datatype type,
                              int source);
 
+// A message that is in the buffer of its receive.
+struct Delivery {
+  std::uint64_t bytes;
+  // MPI_SUCCESS; MPI_ERR_TRUNCATE if the message was longer than the buffer; MPI_ERR_NO_MEM if
+  // there was no memory to unpack the message; MPI_ERR_INTERN if the message is lost.
+  int code;
+};
+// The delivery of a message of this length to the buffer.
+inline Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
+  return {.bytes = std::min(bytes, buffer.capacity),
+          .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
+}
+inline constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
+
 // True if a rendezvous message from a rank of this node may arrive in the buffer.
 bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 
@@ -42,5 +59,34 @@ p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
 
 // Unpacks the first `bytes` bytes of a packed stream to the buffer.
 void unpack_to(const ReceiveBuffer& buffer, const std::byte* packed, std::uint64_t bytes);
+
+// The destination of a copy: the receive buffer, or memory for the packed stream if only the
+// library can unpack the type.
+class CopyTarget {
+ public:
+  CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)
+      : buffer_(buffer),
+        bytes_(bytes),
+        layout_(buffer.contiguous ? nullptr : layouts::of(buffer.type)),
+        needs_packed_(!buffer.contiguous && layout_ == nullptr),
+        packed_(needs_packed_ ? new (std::nothrow) std::byte[bytes] : nullptr) {}
+
+  [[nodiscard]] bool lacks_memory() const { return needs_packed_ && packed_ == nullptr; }
+  [[nodiscard]] const layout::LayoutPtr& layout() const { return layout_; }
+  [[nodiscard]] p2p::End end() const {
+    return needs_packed_ ? p2p::End{.base = layout::address_of(packed_.get())}
+                         : end_of(buffer_, layout_);
+  }
+  void unpack() const {
+    if (packed_ != nullptr) unpack_to(buffer_, packed_.get(), bytes_);
+  }
+
+ private:
+  const ReceiveBuffer& buffer_;
+  std::uint64_t bytes_;
+  layout::LayoutPtr layout_;
+  bool needs_packed_;
+  std::unique_ptr<std::byte[]> packed_;
+};
 
 }  // namespace mh::mpi::rndv

@@ -15,7 +15,6 @@
 // intercepted, the entry stays until the library reuses the handle.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -33,19 +32,6 @@ class Incoming;
 }
 
 namespace mh::mpi::rndv {
-
-// A message that is in the buffer of its receive.
-struct Delivery {
-  std::uint64_t bytes;
-  // MPI_SUCCESS; MPI_ERR_TRUNCATE if the message was longer than the buffer; MPI_ERR_NO_MEM if
-  // there was no memory to unpack the message; MPI_ERR_INTERN if the message is lost.
-  int code;
-};
-// The delivery of a message of this length to the buffer.
-inline Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
-  return {.bytes = std::min(bytes, buffer.capacity),
-          .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
-}
 
 // A message from another node that is arriving.
 struct IncomingMessage {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 #include <vector>
@@ -115,6 +116,63 @@ TEST(Thief, runs_chunks_of_its_own_job) {
   EXPECT_TRUE(job.finished());
   EXPECT_EQ(f.area(2).counters().own_chunks_received.get(), 2U);
   EXPECT_EQ(f.area(2).counters().own_bytes_received.get(), f.from.size());
+}
+
+TEST(Thief, shares_a_job_with_the_thread_that_waits_for_the_job) {
+  Fixture f;
+  Job& job = f.expose(1);
+  Thief owner = f.thief(1, Strategy::mixed);
+  Thief thief = f.thief(0, Strategy::mixed);
+  int by_thief = 0;
+  while (owner.claim_and_copy(job, 1)) by_thief += thief.run_one_chunk(job, 1) ? 1 : 0;
+  EXPECT_EQ(by_thief, 5);
+  EXPECT_TRUE(job.finished());
+  EXPECT_FALSE(job.failed());
+  EXPECT_EQ(f.to, f.from);
+}
+
+TEST(Thief, writes_no_byte_beyond_the_job) {
+  Fixture f;
+  constexpr std::uint64_t kPart = 10'001;
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  Job* job = keeper.open(
+      {Fixture::view(f.to), Fixture::view(f.from), kPart, 4000, CopyOrder::low_to_high});
+  Thief owner = f.thief(1, Strategy::mixed);
+  while (owner.claim_and_copy(*job, 1)) {
+  }
+  ASSERT_TRUE(job->finished());
+  EXPECT_TRUE(std::equal(f.to.begin(), f.to.begin() + kPart, f.from.begin()));
+  EXPECT_EQ(f.to[kPart], 0);
+  keeper.close(*job);
+}
+
+TEST(Thief, reports_memory_that_no_process_can_read) {
+  Fixture f;
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  const memory::View nowhere{.address = 64, .pid = ::getppid(), .rank = 0};
+  Job* job = keeper.open({Fixture::view(f.to), nowhere, 1000, 400, CopyOrder::low_to_high});
+  Thief owner = f.thief(1, Strategy::mixed);
+  while (owner.claim_and_copy(*job, 1)) {
+  }
+  ASSERT_TRUE(job->finished());
+  EXPECT_TRUE(job->failed());
+  keeper.close(*job);
+  EXPECT_FALSE(keeper.any_in_use());
+}
+
+TEST(Thief, leaves_a_job_unfinished_while_another_thief_holds_a_chunk) {
+  Fixture f;
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  Job* job = keeper.open(
+      {Fixture::view(f.to), Fixture::view(f.from), 1000, 400, CopyOrder::low_to_high});
+  Chunk held{};
+  ASSERT_TRUE(job->claim(held));
+  Thief owner = f.thief(1, Strategy::mixed);
+  while (owner.claim_and_copy(*job, 1)) {
+  }
+  EXPECT_FALSE(job->finished());
+  keeper.close(*job);  // as an owner does whose thief has died
+  EXPECT_FALSE(keeper.any_in_use());
 }
 
 TEST(Thief, prefers_a_victim_of_its_own_numa_node) {
