@@ -61,7 +61,7 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 
 // Renewed messages (rndv/held_messages.hpp), which use these tags in turn.
 inline constexpr TagRange kRenewed{0, 1 << 14U};
-// Copies between two layouts (rndv::send_to_self()).
+// Copies between two layouts (send_to_self()).
 inline constexpr TagRange kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));

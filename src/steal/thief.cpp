@@ -118,10 +118,10 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   const CopySpec work = job.work();  // a copy: the job must not be accessed after finish()
   const std::uint64_t start = ticks();
   std::byte little[kLittleScratch];
-  const Status copied =
-      work.shaped ? copy_scattered(work, shapes_of(job, owner), chunk)
-                  : reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset), chunk.bytes,
-                                 scratch(little), cache_level_of(work));
+  const Status copied = work.shaped
+                            ? copy_scattered(work, shapes_of(job, owner), chunk)
+                            : reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset),
+                                           chunk.bytes, scratch(little), cache_level_of(work));
   const std::uint64_t spent = ticks() - start;
   job.finish(copied.ok());
   const bool third_party = !reach_->is_own(work.to) && !reach_->is_own(work.from);

@@ -4,10 +4,10 @@
 #include <cstring>
 
 #include "layout/pack.hpp"
+#include "mpi/compat/self_message.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/next.hpp"
-#include "mpi/rndv/copy.hpp"
 
 namespace mh::mpi::direct {
 namespace {
@@ -42,8 +42,8 @@ bool pack(const TypedBlocks& from, int rank, std::byte* to) {
     layout::pack_range(elements_of(from, rank, layout.get()), {0, from.bytes}, to);
     return true;
   }
-  return rndv::send_to_self(from.block(rank), from.count, from.type, to,
-                            static_cast<MPI_Count>(from.bytes), MPI_BYTE) == MPI_SUCCESS;
+  return send_to_self(from.block(rank), from.count, from.type, to,
+                      static_cast<MPI_Count>(from.bytes), MPI_BYTE) == MPI_SUCCESS;
 }
 
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from) {
@@ -55,8 +55,8 @@ bool unpack(const TypedBlocks& to, int rank, const std::byte* from) {
     layout::unpack_range(elements_of(to, rank, layout.get()), {0, to.bytes}, from);
     return true;
   }
-  return rndv::send_to_self(from, static_cast<MPI_Count>(to.bytes), MPI_BYTE, to.block(rank),
-                            to.count, to.type) == MPI_SUCCESS;
+  return send_to_self(from, static_cast<MPI_Count>(to.bytes), MPI_BYTE, to.block(rank), to.count,
+                      to.type) == MPI_SUCCESS;
 }
 
 bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other) {
@@ -67,7 +67,7 @@ bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other) {
 
 int copy_own_block(const TypedBlocks& from, const TypedBlocks& to) {
   if (!from.contiguous || !to.contiguous)
-    return rndv::send_to_self(from.address, from.count, from.type, to.address, to.count, to.type);
+    return send_to_self(from.address, from.count, from.type, to.address, to.count, to.type);
   if (from.bytes > to.bytes) return MPI_ERR_TRUNCATE;
   if (from.address != to.address) std::memmove(to.address, from.address, from.bytes);
   return MPI_SUCCESS;

@@ -215,8 +215,8 @@ std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool read
 }  // namespace
 
 std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
-  const bool mapped = copy.shapes != nullptr || (all_ranks_map(copy.to, copy.bytes) &&
-                                                 all_ranks_map(copy.from, copy.bytes));
+  const bool mapped = copy.shapes != nullptr ||
+                      (all_ranks_map(copy.to, copy.bytes) && all_ranks_map(copy.from, copy.bytes));
   const MessagePath path = mapped ? MessagePath::mapped : MessagePath::kernel;
   const steal::CopySpec work = work_of(copy, mapped);
   const bool others_can_copy = work.bytes > 0 && (mapped || config.single_copy);
@@ -290,27 +290,6 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
     // by then.
     real.Request_free(&request);
   }
-}
-
-int send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
-                 MPI_Datatype to_type) {
-  static std::mutex one_at_a_time;
-  const ThreadLock hold(one_at_a_time);
-  const int tag = tags::kRelaid.first;
-  MPI_Request requests[2];
-  by_count::Irecv(real, to, room, to_type, 0, tag, config.self_comm, &requests[0]);
-  by_count::Isend(real, from, count, type, 0, tag, config.self_comm, &requests[1]);
-  int code = MPI_SUCCESS;
-  for (MPI_Request& request : requests) {
-    int flag = 0;
-    int tested = MPI_SUCCESS;
-    while (tested == MPI_SUCCESS && flag == 0) {
-      tested = real.Test(&request, &flag, MPI_STATUS_IGNORE);
-      if (flag == 0) spin_pause();
-    }
-    if (code == MPI_SUCCESS) code = tested;
-  }
-  return code;
 }
 
 }  // namespace mh::mpi::rndv

@@ -51,9 +51,4 @@ void release_sender(p2p::SendSlot& send, std::uint32_t sender);
 // The buffer stays in use until the receiver releases the sender.
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send);
 
-// Copies between two layouts by a message from this rank to itself. Unlike MPI_Pack, a message
-// accepts MPI_BOTTOM in every library, and an incomplete last element. Returns the library's code.
-int send_to_self(const void* from, MPI_Count count, MPI_Datatype type, void* to, MPI_Count room,
-                 MPI_Datatype to_type);
-
 }  // namespace mh::mpi::rndv

@@ -8,10 +8,10 @@
 #include <new>
 
 #include "layout/pack.hpp"
+#include "mpi/compat/self_message.hpp"
 #include "mpi/datatype/layouts.hpp"
 #include "mpi/job/comms.hpp"
 #include "mpi/job/config.hpp"
-#include "mpi/rndv/copy.hpp"
 
 namespace mh::mpi::rndv {
 namespace {

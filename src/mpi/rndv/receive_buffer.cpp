@@ -2,9 +2,9 @@
 #include "mpi/rndv/receive_buffer.hpp"
 
 #include "layout/pack.hpp"
+#include "mpi/compat/self_message.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/job/services.hpp"
-#include "mpi/rndv/copy.hpp"
 #include "p2p/rts_header.hpp"
 
 namespace mh::mpi::rndv {

@@ -145,10 +145,8 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
-  const auto path = copy_in_chunks({.to = to.at(kHead),
-                                    .from = from.at(kHead),
-                                    .bytes = bytes - kHead,
-                                    .order = sent.order});
+  const auto path = copy_in_chunks(
+      {.to = to.at(kHead), .from = from.at(kHead), .bytes = bytes - kHead, .order = sent.order});
   if (!path) return false;
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }

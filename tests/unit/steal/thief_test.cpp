@@ -163,8 +163,8 @@ TEST(Thief, reports_memory_that_no_process_can_read) {
 TEST(Thief, leaves_a_job_unfinished_while_another_thief_holds_a_chunk) {
   Fixture f;
   SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
-  Job* job = keeper.open(
-      {Fixture::view(f.to), Fixture::view(f.from), 1000, 400, CopyOrder::low_to_high});
+  Job* job =
+      keeper.open({Fixture::view(f.to), Fixture::view(f.from), 1000, 400, CopyOrder::low_to_high});
   Chunk held{};
   ASSERT_TRUE(job->claim(held));
   Thief owner = f.thief(1, Strategy::mixed);
