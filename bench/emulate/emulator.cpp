@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The emulating side of src/base/emulated.hpp: what a leaf costs, and who waits for whom.
+// The emulating side of src/base/emulated.hpp: the cost of a leaf, and which rank waits for which.
 //
 // A thread's *due time* is when its last emulated work ended. A thread that wakes late begins its
-// next work at the due time, so the lateness of this machine does not add up; after more than
-// kLateness it begins now. A file that all ranks map has the state of the modelled node: the number
-// of active copiers of each NUMA node, and the core that has each line. It also has the last writer
-// of each 32 KB of a buffer, and the time until which a line or the pages of a process are taken.
+// next work at the due time, so the lateness of this machine does not add up. A thread that is late
+// by kLateness begins at the present time. A file that all ranks map has the state of the modelled
+// node: the active copiers of each NUMA node, the core that has each line, the last writer of each
+// 32 KB of a buffer, and the time until which a line or the pages of a process are taken.
 //
 // Limits: loads and stores of the program are not seen, nor is the MPI library. Two addresses may
 // share an entry of a table. Times below kSleepNs are added to the thread's next work.
@@ -41,7 +41,7 @@ constexpr std::int64_t kLateness = 1'500'000;
 
 struct alignas(64) Line {
   std::atomic<std::int64_t> free_at;
-  std::atomic<std::uint32_t> version;  // counts the writes by another core than before
+  std::atomic<std::uint32_t> version;  // counts writes by another core, or after a read by another
   std::atomic<std::uint32_t> writer;   // rank + 1
   std::atomic<std::uint32_t> readers;  // since the last write
 };
@@ -53,12 +53,12 @@ struct Spent {
   std::atomic<std::uint64_t> in_lines;
 };
 
-// relaxed, everywhere: the ranks compare times, and no data goes with them.
+// Every access is relaxed: the ranks compare times, and a time publishes no other data.
 struct Shared {
   Spent spent[kRanks];
   Line lines[kLines];
   Line regions[kLines];
-  // A piece of a buffer: its last writer, and the counts below at that time, in pieces.
+  // By piece of a buffer: its last writer, and the writer's `copied_by` and `copied` at the write.
   std::atomic<std::uint64_t> pieces[kPieces];
   std::atomic<std::uint32_t> active[kRanks];  // halves of copiers, by NUMA node
   alignas(64) std::atomic<std::uint64_t> copied;
@@ -114,7 +114,8 @@ std::size_t mixed(std::uint64_t key, std::size_t entries) {
   return (key * 0x9e3779b97f4a7c15ULL >> 20U) % entries;
 }
 
-// Takes a line for `length` from `at` on, after those who have it. Returns the end.
+// Takes a line for `length` from `at` on, after the ranks that took the line before. Returns the
+// end.
 std::int64_t reserve(std::atomic<std::int64_t>& free_at, std::int64_t at, std::int64_t length) {
   std::int64_t free = free_at.load(std::memory_order_relaxed);
   std::int64_t end = 0;
@@ -131,7 +132,7 @@ void count(std::atomic<std::uint64_t>& spent, std::int64_t from, std::int64_t to
 
 // ---- Copies -----------------------------------------------------------------------------------
 
-// The number of cores that copy to or from the memory of that rank's NUMA node.
+// The number of cores that copy to or from the memory of the NUMA node of `rank`.
 double active_at(std::uint32_t rank) {
   const auto halves = emulator->shared->active[numa_of(rank)].load(std::memory_order_relaxed);
   return std::max(1.0, halves / 2.0);
@@ -156,7 +157,7 @@ constexpr std::uint64_t kCount = (1ULL << 26U) - 1;
 struct Written {
   std::uint32_t by;        // rank + 1; 0: nobody
   double since_by_writer;  // bytes that the writer has copied since
-  double since;            // bytes that all have copied since
+  double since;            // bytes that all ranks have copied since
 };
 
 Written last_write(const Place& to) {
@@ -180,7 +181,7 @@ void note_write(const Place& to) {
                      std::memory_order_relaxed);
 }
 
-// The rate of this core between its caches and the memory of that rank.
+// The rate of this core between its caches and the memory of `rank`.
 double rate_at(const emulate::Curve& curve, std::uint32_t rank) {
   return curve.each(active_at(rank)) * (is_near(rank) ? 1 : model().remote_copy);
 }
@@ -192,8 +193,9 @@ struct Piece {
   double bytes;
 };
 
-// Half of the time goes into reading and half into writing. Lines that another core has written
-// last come from its cache before they are written again; what is sent is read by all.
+// A copy reads and writes each byte, both at half speed. Lines of the destination that are in
+// another core's cache move from there before they are written. Lines of the source cost no more
+// than memory, since cores only read them.
 double copy_ns(const Piece& piece, const Written& last) {
   const std::uint32_t to = owner_of(piece.to);
   const std::uint32_t from = owner_of(piece.from);
@@ -210,7 +212,7 @@ double copy_ns(const Piece& piece, const Written& last) {
   return piece.bytes / 2 / to_rate + piece.bytes / 2 / from_rate;
 }
 
-// A single core's rate, slowed as copies are slowed by the other active cores.
+// The time of a piece at a single core's `rate`, slowed as the other active cores slow copies.
 double slowed(double rate, const Piece& piece, const Written& last) {
   const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
   const double alone = piece.bytes / curve.each(1);
@@ -244,8 +246,8 @@ std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   Line& line = emulator->shared->regions[mixed(key, kLines)];
   const std::uint32_t before = line.writer.exchange(emulator->me + 1, std::memory_order_relaxed);
   if (before == emulator->me + 1 || before == 0) return at;
-  // The line of a lock moves once for a core that finds the lock free, and twice for one that
-  // waits.
+  // The line of a lock moves once for a core that finds the lock free, and page_lines times for a
+  // core that waits.
   const bool waits = line.free_at.load(std::memory_order_relaxed) > at;
   const double ns = bytes / kPage * (waits ? model().page_lines : 1) * model().line_ns;
   return reserve(line.free_at, at, dilated(ns * (is_near(before - 1) ? 1 : model().remote_line)));
@@ -269,7 +271,7 @@ double line_ns(std::uint32_t writer) {
   return model().line_ns * (near ? 1 : model().remote_line);
 }
 
-// Waits for the line, and for its way from core to core.
+// Waits until the line is free and has moved to this core.
 void take_line(Line& line, std::uint32_t writer) {
   const std::int64_t from = begin();
   const std::int64_t due = reserve(line.free_at, from, dilated(line_ns(writer)));

@@ -2,9 +2,9 @@
 // The model of a machine: rates of copies by the number of active cores, and the costs of lines,
 // pages and hand-overs.
 //
-// Read from a *plan*, a JSON file that `mh bench --emulate` writes for a launch: the model of
-// the folder models, the dilation, and the core of each rank. models/README.md explains each
-// number. Pure arithmetic: nanoseconds of the modelled machine, bytes, bytes per ns (GB/s).
+// A *plan* is a JSON file that `mh bench --emulate` writes for a launch: a model of the folder
+// models, the dilation, and the core of each rank. models/README.md explains each number. Units:
+// nanoseconds of the modelled machine, bytes, bytes per ns (GB/s).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace mh::emulate {
 
-// Throughput of all active cores together by their number: ascending, not empty. Between two
-// entries it is linear; beyond the last entry it is constant.
+// Throughput of all active cores together by their number: ascending points, at least one. The
+// curve is linear between two points and constant beyond the last point.
 class Curve {
  public:
   Curve() = default;
@@ -39,7 +39,7 @@ struct Model {
   double blocks = 0;      // blocks with gaps, one core
   double reduce = 0;      // a sum, one core
   double page_ns = 0;     // of a copy by the kernel, beyond the copying
-  double page_lines = 0;  // transfers a page of the line that guards 2 MB of a process's pages
+  double page_lines = 0;  // transfers, per page, of the line that guards 2 MB of a process's pages
   double call_ns = 0;
   double line_ns = 0;
   double remote_copy = 1;  // rate to or from the memory of another NUMA node over the near rate

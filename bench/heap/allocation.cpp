@@ -9,7 +9,8 @@
 //   grow      realloc from 64 KB to 256 MB in steps of 64 KB; ns a step
 //   random    random reads over 2 GB; ns a read
 // The argument `loop` (up to 4 MB) or `random` runs that measurement alone.
-// Output: lines "name value", with the best of five rounds, so that interruptions do not count.
+// Output: lines "name value", with the best of five rounds, so that interruptions do not count
+// (fresh: one round), and the resident memory at the end.
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
 """Costs of allocation under several allocators, in turn: glibc's, ours, and others installed.
 
 Run it on a quiet machine: bench/heap/compare.py [--rounds 9] [loop | random]. Prints medians of the
-rounds; `glibc/auto` has the median of their ratios and the number of rounds in which ours is as
-fast as glibc's or faster.
+rounds. `glibc/auto` has the median of the ratios and the number of rounds in which our allocator is
+as fast as glibc's or faster.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Packing and unpacking on one core: the layout engine, a hand-written loop for each type, and
-// MPI_Pack/MPI_Unpack, in turn in one process. One rank; ladder.py compiles and runs the program
-// under each MPI and makes the table. Arguments: seconds for each type and direction; part of a
-// name, to measure the types with it alone; bytes of the last cache (0: not known). The program
-// checks the bytes of every arm once. It prints a JSON object a line: nanoseconds of a whole call,
-// the median and the least of the rounds.
+// MPI_Pack/MPI_Unpack, in turn in one process of one rank. ladder.py compiles and runs the program
+// under each MPI and makes the table. Arguments: seconds for each type and direction; part of the
+// names of the measured types; bytes of the last-level cache (0: not known). The program checks the
+// bytes of the engine and of MPI once against the loop. Each line of the output is a JSON object:
+// nanoseconds of a whole call, the median and the least of the rounds.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -56,12 +56,12 @@ def compile_for(build: MpiBuild) -> None:
 
 
 def last_cache() -> str:
-    """Bytes of the first core's last cache, from sysfs as in the library; 0 if not known."""
+    """Bytes of the first core's last-level cache, read from sysfs as the library does; or 0."""
     sizes = [f.read_text() for f in Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size")]
     return str(max((int(size.strip().removesuffix("K")) << 10 for size in sizes), default=0))
 
 
-# The type and the way, and the line of ladder.c for each.
+# A key is a type and a way; a launch has the line of ladder.c for each key.
 Key = tuple[str, str]
 Launch = dict[Key, dict]
 

@@ -2,8 +2,8 @@
 //
 // The common datatypes of the benchmarks of noncontiguous data, each with a hand-written loop: X-Z
 // planes of a matrix, sides of boxes, lists, records, a transposition. The ladder (ladder.c) packs
-// them on one core, bench/mpi/noncontiguous.c sends them as messages. Limit: a buffer begins at the
-// base of its type, and no type reaches below the base.
+// the types on one core, bench/mpi/noncontiguous.c sends them as messages. Limit: a buffer begins
+// at the base of its type, and no type reaches below the base.
 #ifndef MH_BENCH_LAYOUT_TYPES_H
 #define MH_BENCH_LAYOUT_TYPES_H
 
@@ -29,11 +29,11 @@ typedef struct {
 // A callback for each case, whose type is committed for the duration of the call.
 typedef void (*Visit)(const Case* c, void* context);
 
-// The X-Z plane of a matrix of doubles with two Y (CAB-MPI, V-B): `bytes` in blocks of `z` doubles.
+// The X-Z plane of a matrix of doubles with Y = 2 (CAB-MPI, V-B): `bytes` in blocks of `z` doubles.
 void plane_case(size_t bytes, long z, Visit visit, void* context);
 
 // Faces, edges and the corner of a box of `side`^3 elements with a halo. The cases have a variable
-// of 4 or 8 bytes, halos of width 1 and 2, five variables, and cells of five variables.
+// of 4 or 8 bytes with halos of width 1 and 2, five variables, and cells of five variables.
 void box_cases(int side, Visit visit, void* context);
 
 // Lists of blocks, records with gaps, nested types.

@@ -9,7 +9,8 @@ which is shared memory, and over TCP. The provider's own figure (fi_pingpong of 
 one task) is the reference for LCI's latency with one task. The numbers need a quiet machine.
 
 With --window N a round has N non-blocking messages and one answer, and the output has messages a
-second. With --cycles N each task computes before a round. LCI v2 and fi_pingpong then do not run.
+second. With --cycles N each task computes before a round. LCI v2 and fi_pingpong run only with the
+default window, cycles and bytes.
 
     bench/lci/compare.py --tasks 1 --window 64              # figure 5.14 of the dissertation
     bench/lci/compare.py --tasks 1 4 16 --window 64         # figure 5.17

@@ -5,8 +5,8 @@
 The hosts are network namespaces of this machine (root is needed), one rank on each, and the graph
 is RMAT. The ways take turns, trial after trial, in one launch of the program, so a change of the
 machine's speed changes all ways. Each of --rounds launches gives a ratio. The output has medians
-over the launches of the time in rounds of communication, which all ranks begin together. It also
-has the bytes of communication buffers of the host with the most. A wrong result ends the benchmark.
+over the launches of the time in rounds of communication, which all ranks begin together, and the
+bytes of communication buffers of the host with the most. A wrong result ends the benchmark.
 The times need a quiet machine; the bytes do not.
 
 With two hosts the program also takes its turn over a plain TCP connection (tcp_exchange.hpp).
@@ -36,7 +36,7 @@ BACKENDS = ("lci", "probe", "rma")
 PLAIN_TCP = "tcp"  # between two hosts
 PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
 LIMIT_S = 300
-# Open MPI 4's own choice makes no windows over TCP.
+# The component that Open MPI 4 chooses by default creates no windows over TCP.
 SETTINGS = {"openmpi4": {"OMPI_MCA_osc": "pt2pt"}}
 
 
@@ -67,7 +67,7 @@ WAY = re.compile(
 def run(
     build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], ways: list[str], scratch: Path
 ) -> dict[str, Outcome]:
-    """Launches every way once. Ends the benchmark unless every vertex is right."""
+    """Runs all ways in one launch. Ends the benchmark unless every vertex is right."""
     root = scratch / uuid.uuid4().hex  # the address of rank 0, for LCI
     launched = [*build.launch_across(hosts, len(hosts.each)), "env", f"MH_LCI_ROOT={root}"]
     command = [*command, "--backend", ",".join(ways)]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// queue_messages.cpp on MPI. `probe`: the receiver probes for a message, allocates its buffer and
-// receives, as a program must that does not know the sizes. `known`: a receive of that size is
-// posted, which shows what the probe costs. unknown_sizes.py compiles and runs the program.
+// queue_messages.cpp on MPI. `probe`: the receiver probes for a message, allocates a buffer of its
+// size and receives. `known`: the receiver posts receives of the known size, so the difference is
+// the cost of probing. unknown_sizes.py compiles and runs the program.
 //
 //   mpiexec -n 2 mpi-messages probe|known ROUNDS BYTES [WINDOW]
 #include <mpi.h>

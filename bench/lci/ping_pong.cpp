@@ -98,8 +98,8 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
   }
 }
 
-// Several workers steal, since a signal to a resting worker would wake a thread. A single worker
-// has slots for all tasks; several may have to take tasks of others.
+// Several workers steal, since otherwise a signal to a resting worker would wake its thread. A
+// worker that steals may hold tasks of other workers, and so has twice the slots.
 ult::Config workers_of(const Game& game) {
   const std::uint32_t share = game.tasks / game.workers + game.devices + 16;
   return {.workers = game.workers,
@@ -131,8 +131,8 @@ int run(std::vector<lci::Communicator>& devices, const Game& game) {
   }
   std::atomic<bool> stop{false};
   std::vector<ult::Task> servers;
-  // A server is always ready, so it keeps its worker awake. Servers on several workers need a core
-  // for each.
+  // A server is always ready, so its worker never rests. Servers on several workers need a core for
+  // each worker.
   const bool has_cores = std::thread::hardware_concurrency() >= 2 * game.workers;
   for (unsigned i = 0; i < game.devices; ++i) {
     lci::Device& device = devices[i].device();
@@ -164,7 +164,7 @@ int live(int rank, const std::string& root, const Game& game) {
   config.expected_keys = std::max<std::size_t>(config.expected_keys, game.tasks);
   std::vector<lci::Device> devices;
   std::vector<lci::Communicator> communicators;
-  devices.reserve(game.devices);  // communicators refer to them
+  devices.reserve(game.devices);  // communicators keep references to the devices
   for (unsigned i = 0; i < game.devices; ++i) {
     auto device = lci::Device::open(*job, config);
     if (!device.ok()) {

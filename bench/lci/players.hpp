@@ -10,8 +10,7 @@
 #include <thread>
 #include <vector>
 
-// Computes for about `cycles` cycles: a multiplication and an addition, each after the other, take
-// four.
+// Computes for about `cycles` cycles: a multiplication and an addition of its result take four.
 inline void compute(std::uint64_t cycles) {
   volatile std::uint64_t result = 1;
   std::uint64_t number = result;
@@ -19,7 +18,8 @@ inline void compute(std::uint64_t cycles) {
   result = number;
 }
 
-// A round has `window` messages of rank 0 and an answer; with a window of one it is a round trip.
+// A round has `window` messages of rank 0 and an answer. With a window of one, a round is a round
+// trip.
 inline void print_rate(double rounds_a_second, std::size_t window) {
   if (window > 1) {
     std::printf("%10.0f messages/s", rounds_a_second * static_cast<double>(window));

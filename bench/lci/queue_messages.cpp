@@ -37,7 +37,7 @@ class Peer {
 
   void send(int count) {
     int posted = 0;
-    // release of the progress: the buffer of a posted message is free.
+    // Pairs with the release in progress(), which counts messages whose buffers are free.
     const std::uint32_t before = sent_.load(std::memory_order_acquire);
     for (int i = 0; i < count;) {
       const lci::Answer answer = queue_.send_enqueue(1 - device_.rank(), 0, data_, &sent_);

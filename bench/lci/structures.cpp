@@ -4,8 +4,8 @@
 // an operation, with one thread and with two.
 //
 //   table   insert the keys of a batch, then delete them: receives and their messages.
-//           A batch has 1024 keys, or so many that our buckets overflow ("crowded": 4 keys for
-//           each bucket, 8 with two threads, where a line has 3).
+//           A batch has 1024 keys, or more keys than our first buckets hold, so that our table
+//           grows ("crowded": 4 keys for each bucket, 8 with two threads; a bucket holds 3).
 //           Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
 //   pool    take 32 packets, give them back. Peers: Boost.Lockfree's stack, malloc and free.
 //   queue   push 32, pop 32, by each thread. Peers: Boost.Lockfree's queue, TBB's bounded queue, and
@@ -198,7 +198,8 @@ void add_pools(std::vector<Case>& cases) {
 }
 
 // A ring whose callers take a position by fetch-and-add and then wait for its cell. The ring cannot
-// answer that it is full or empty, as a completion queue must. A ring that can does at least this.
+// answer that it is full or empty, as a completion queue must. A ring that can answer costs at
+// least as much.
 class TicketRing {
  public:
   bool push(void* value) {
@@ -310,7 +311,7 @@ Times run_two(const Work& work) {
   return {std::max(times[0].first, times[1].first), std::max(times[0].second, times[1].second)};
 }
 
-// 0: no times.
+// Returns 0 if `times` is empty.
 double median(const std::vector<Times>& times, double Times::*which) {
   if (times.empty()) return 0;
   std::vector<double> values;

@@ -4,7 +4,7 @@
 
 Figure 3.2 of the dissertation: latency by size, and the rate of 64 messages in a row. The arms take
 turns, round after round. The table has medians in microseconds for a message: half of a round trip,
-or the time from message to message. It needs a quiet machine and build/bin.
+or the time from message to message. The benchmark needs a quiet machine and build/bin.
 
     bench/lci/unknown_sizes.py --rounds 5
 """
@@ -46,7 +46,7 @@ Arm = tuple[list[str | Path], dict[str, str]]
 
 
 def arms(folder: Path) -> dict[str, Arm]:
-    """The command without its numbers and the environment, by name."""
+    """The arms by name. An arm is a command without its numbers, and an environment."""
     made: dict[str, Arm] = {f"queue, {name}": ([OURS, name], {}) for name in ("node", *PROVIDERS)}
     for build in find_builds(ROOT).values():
         if build.name not in OVER_TCP:

@@ -36,7 +36,7 @@ OTHERS = "others_bytes"  # copied or computed between two other ranks
 LENT = "lent_bytes"  # by threads of their owner on lent cores
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
-HEAP = Arm("heap")  # as HELPED, where NO_HEAP is beside
+HEAP = Arm("heap")  # HELPED, in cases that also have the arm NO_HEAP
 NO_HEAP = Arm("no heap", environment={"MH_HEAP": "off"})
 MAPPED = Arm("limit", helped=False, arguments=("--mode", "mapped"))
 SHARED = Arm("shared", environment={OPENMP: "1"})
@@ -44,8 +44,8 @@ SHARED = Arm("shared", environment={OPENMP: "1"})
 
 @dataclass(frozen=True)
 class Way:
-    """A way to compile a program: by the default compiler of the MPI's wrapper ("") or by a named
-    one.
+    """A way to compile a program: by the compiler with this name, or by the default compiler of the
+    MPI's wrapper ("").
     """
 
     compiler: str = ""  # gcc | clang | gfortran

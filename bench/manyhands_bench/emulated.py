@@ -53,7 +53,7 @@ def library_of(checkout: Path) -> Path:
 
 
 def steps(all_series: list[Series]) -> list[Step]:
-    """The launches of all series, and those again at twice the dilation."""
+    """The launches of all series. Those with the most helpers follow at twice the dilation, too."""
     found = []
     most: dict[tuple[str, str], int] = {}
     for one in all_series:

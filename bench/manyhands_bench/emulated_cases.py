@@ -28,7 +28,7 @@ CHUNKS = (16, 32, 64, 128, 256, 512)  # KB
 HEAP = {"MH_HEAP": "on"}
 NO_HEAP = {"MH_HEAP": "off"}
 STRATEGIES = ("localized", "mixed", "throughput")
-# The rule of the day of the stored run: third ranks in messages of every size.
+# The settings of the stored run: third ranks help in messages of every size.
 IN_ALL = {"MH_HELP_THRESHOLD": "64K", "MH_MAPPED_HELP_THRESHOLD": "16K"}
 
 
@@ -57,7 +57,7 @@ def _counts(model: Model) -> list[int]:
 
 
 def _sizes(model: Model, ranks: int) -> tuple[int, ...]:
-    """Few helpers take seconds of real time for the longest messages."""
+    """The sizes, without the longest messages where few helpers would take seconds for them."""
     if model.cores > MANY:
         return (_M, 8 * _M)
     return SIZES if ranks >= model.cores_of_node else SIZES[:-1]

@@ -18,9 +18,10 @@ from typing import Any
 PAGE = 4096
 NEAR, ACROSS = "near", "across"  # the pair: on one NUMA node, on two
 MAPPED, KERNEL, BLOCKS = "mapped", "kernel", "blocks"  # how bytes move
-# Real time between two looks of a waiting rank, for each rank: 128 ranks take a fifth of a core.
+# A waiting rank naps for this real time, times the number of ranks, between two polls: the polls of
+# 128 ranks take a fifth of a core.
 NAP_NS_A_RANK = 20_000
-LOOK_NS = 250  # between two looks, on the model
+LOOK_NS = 250  # between two polls, in time of the model
 
 Curve = list[tuple[float, float]]
 
@@ -63,7 +64,7 @@ class Model:
         return [0, other, *[core for core in range(1, self.cores) if core != other][: ranks - 2]]
 
     def alone_ns(self, size: int, how: str) -> float:
-        """The time of one core: its copy by the kernel, as plain MPI, or of blocks with gaps."""
+        """The time of one core: a copy by the kernel, as in plain MPI, or of blocks with gaps."""
         if how == BLOCKS:
             return float(self.data["match_ns"] + size / self.data["blocks"])
         each = total(self.curve_for(size), 1)
@@ -84,9 +85,9 @@ class Model:
         return float(self.data["match_ns"]) + size / best
 
     def _rate(self, size: int, near: int, far: int, how: str, far_pair: bool) -> float:
-        """All together, if the pair, `near` helpers on its node and `far` others copy."""
+        """The rate of the pair, `near` helpers on its NUMA node and `far` helpers together."""
         copiers = 2 + near + far
-        loaded = copiers / 2 if far_pair else copiers  # of them at each node's memory
+        loaded = copiers / 2 if far_pair else copiers  # copiers at the memory of a NUMA node
         curve = self.curve_for(size)
         each = total(curve, loaded) / loaded
         remote = float(self.data["remote_copy"])

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Reading the results of emulated nodes; each is a dictionary, as it stands in the JSON file.
-
-A result has the median of few samples at a dilation. Standard library only.
+"""Reads the results of emulated nodes. A result is a dictionary, as in the JSON file, with a few
+samples at one dilation. Standard library only.
 """
 
 from __future__ import annotations

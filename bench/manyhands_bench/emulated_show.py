@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables and the picture of emulated results. A cell has how many times as fast as one core's copy
-by the kernel a message is, and its part of the model's optimum in per cent.
+"""Tables and the picture of emulated results. A cell has the speedup of a message over one core's
+copy by the kernel, and the speed as a percentage of the model's optimum.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 """Runs a launch of a single arm, or launches of all arms at the same time.
 
 A launch that fails, hangs or prints no result raises `LaunchError` with its command and its output;
-it never becomes a number. So does a launch in which no third rank helped, if its arm is about that.
+it never becomes a number. If the arm measures the help of third ranks, a launch without such help
+raises `LaunchError`, too.
 """
 
 from __future__ import annotations
@@ -108,14 +109,14 @@ def run(
 
 
 def check_moved(count: str, summary: dict[str, Any] | None) -> None:
-    """A launch that is to measure the help of third ranks has had some."""
+    """Raises LaunchError if the launch measures the help of third ranks and had none."""
     if count and (summary is None or summary["total"][count] == 0):
         told = "wrote no summary" if summary is None else f"moved nothing: {count} is 0"
         raise LaunchError(f"the arm measures the help of third ranks, which {told}")
 
 
 def check_loops(arm: Arm, summary: dict[str, Any] | None) -> None:
-    """A launch that is to measure shared loops has shared some."""
+    """Raises LaunchError if the launch measures shared loops and no helper did a part of a loop."""
     if arm.loops and (summary is None or summary["total"]["loops"]["units_by_others"] == 0):
         raise LaunchError("the arm measures shared loops, and no helper did a part of one")
 

@@ -112,7 +112,8 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
 # last of two ranks as much as the other, half as much again, and three times as much.
 _FIXED = ("--tolerance", "0", "--iterations")
 _PROGRAMS = (
-    # The matrix of a rank has 13 MB. Memory limits two cores with one of 65 MB: nothing to gain.
+    # The matrix of a rank has 13 MB. With a matrix of 65 MB the memory limits both cores, and
+    # sharing gains nothing.
     ("conjugate_gradients", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "200")),
     ("finite_elements_static", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "50")),
     ("hydrodynamics", 30, 30, ("--imbalance", "0,50,200", "--steps", "40")),
@@ -128,7 +129,8 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
         return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
 
     title = f"{program}: static loops, the last rank with more and more work"
-    # Owner and helper end a loop with a thread each, so one of the two cores idles for half of one.
+    # The last two threads of a loop run on two cores, so one core idles for half a thread's part on
+    # average. More threads have smaller parts.
     more = {**STATIC.environment, "OMP_NUM_THREADS": "64"}
     arms = (PLAIN, replace(STATIC, environment=more))
     return Case(name, title, program, all_cores(2), arguments, arms=arms, variants=_ways(GCC))

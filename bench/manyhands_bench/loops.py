@@ -58,7 +58,7 @@ def estimator(case: str, pick: Estimator) -> Estimator:
 
 
 def _variant(record: Record) -> str:
-    return record.get("variant", "")  # results stored before there were variants have none
+    return record.get("variant", "")  # old stored results have no variant
 
 
 class RankTime(NamedTuple):

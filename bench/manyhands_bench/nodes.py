@@ -59,7 +59,7 @@ class Nodes:
         return tuple(node.address for node in self.each)
 
     def on(self, node: Node, command: list[str]) -> list[str]:
-        """The command that runs on that node."""
+        """The command that runs `command` on `node`."""
         return [str(self.agent), node.name, *command]
 
     def on_first(self, command: list[str]) -> list[str]:
@@ -98,9 +98,7 @@ def _namespaces(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def several_nodes(scratch: Path, count: int) -> Iterator[Nodes]:
-    """Nodes for the duration of the context. Processes that still run in them are not ended
-    here.
-    """
+    """Nodes for the duration of the context. Processes that still run in the nodes are not ended."""
     nodes = _plan(scratch, count)
     switch = [f"mh-{os.getpid()}-switch"] if count > 2 else []
     with _namespaces(*(node.name for node in nodes.each), *switch):
@@ -124,7 +122,7 @@ def two_nodes(scratch: Path) -> contextlib.AbstractContextManager[Nodes]:
 
 
 def _plug_in(nodes: tuple[Node, ...], switch: str) -> None:
-    """A cable from each node to the bridge."""
+    """Connects each node to the bridge of the switch by a veth pair."""
     _ip("-netns", switch, "link", "add", _SWITCH, "type", "bridge")
     _ip("-netns", switch, "link", "set", _SWITCH, "up")
     for port, node in enumerate(nodes):
@@ -134,7 +132,7 @@ def _plug_in(nodes: tuple[Node, ...], switch: str) -> None:
 
 
 def _plan(scratch: Path, count: int) -> Nodes:
-    """Names that no other process of ours uses."""
+    """The nodes and their agent. The names contain the pid, so no other process uses them."""
     cpus = sorted(os.sched_getaffinity(0))
     parts = [cpus[i * len(cpus) // count : (i + 1) * len(cpus) // count] for i in range(count)]
     if len(cpus) < count:

@@ -83,7 +83,7 @@ def sweep(file: Path, steps: dict[str, list[Step]], subtitle: str) -> None:
 
 
 def helpers(file: Path, lines: dict[str, list[tuple[int, float]]], subtitle: str) -> None:
-    """How many times as fast as one core's copy, over the number of helpers, by size."""
+    """The speedup over one core's copy by the number of helpers, a line for each size."""
     with _picture(file, f"PingPong by number of helpers, {subtitle}") as axes:
         for name, points in lines.items():
             counts, factors = zip(*sorted(points), strict=True)

@@ -99,7 +99,7 @@ def _mpifort(build: MpiBuild) -> Path:
 
 
 def lacking(build: MpiBuild, way: Way) -> str | None:
-    """The reason why this build cannot be used that way, or None."""
+    """The reason why this build cannot compile in the given way, or None."""
     if way.compiler and _command_of(way.compiler) is None:
         return f"{way.compiler} is not installed"
     if way.compiler == "gfortran" and not _mpifort(build).exists():

@@ -17,8 +17,8 @@ Arm = TypeVar("Arm")
 
 
 def in_turn(arms: Sequence[Arm], nth_round: int) -> Sequence[Arm]:
-    """The arms in the order of a round. The last arm of a round begins the next, so no arm gains
-    from a machine that changes speed.
+    """The arms in the order of a round. The last arm of a round begins the next round, so no arm
+    gains from a machine that changes speed.
     """
     return arms if nth_round % 2 == 0 else arms[::-1]
 

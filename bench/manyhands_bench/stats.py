@@ -248,7 +248,7 @@ class Bar:
     smallest: int
     largest: int
     at_least: float | None = None  # ratio plain / helped
-    added_ns: float | None = None  # or: at most so much slower
+    added_ns: float | None = None  # in place of at_least: the most time that the helped arm may add
     of_mpi: dict[str, float] = field(default_factory=dict)  # replaces at_least
     depths: tuple[int, ...] = ()  # of planes; empty: any name
 

@@ -205,7 +205,7 @@ def streams(title: str, lines: list[Line]) -> Table:
 
 
 def bars(verdicts: dict[str, list[Verdict]]) -> Table:
-    """Every bar under every MPI: the measured number, and if it meets the bar."""
+    """Every bar under every MPI: the measured number, and whether it meets the bar."""
     table = plain_table("Bars: median over the rounds, the worst size or call decides", ["bar"])
     for name in verdicts:
         table.add_column(name, justify="right", no_wrap=True)
@@ -291,7 +291,7 @@ def _loop_verdict(v: LoopVerdict) -> tuple[str, str, Text]:
 
 
 def loop_verdict_text(v: LoopVerdict) -> str:
-    """A line below the table of the bar."""
+    """The verdict as a line below the tables of its case."""
     assert v.worst is not None
     value, span, word = _loop_verdict(v)
     where = f" ({v.worst.where})" if v.worst.where else ""

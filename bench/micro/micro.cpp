@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost of the hot operations of the lower directories, without a message: jobs, failed looks
-// for work, exposed work, lent cores, and OpenMP regions that are not shared. For comparison, a
-// check costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
+// The cost of the hot operations of the lower rooms, without a message: jobs, failed looks for
+// work, exposed work, lent cores, and OpenMP regions, shared or not. For comparison, a check costs
+// 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
 //
 // One thread measures the bare path. In the threaded runs several threads claim chunks of one job,
 // which is the worst case: in use a copy follows every claim. Pin the process (taskset) and read
@@ -102,7 +102,7 @@ void ExposeAlone(benchmark::State& state) {
 BENCHMARK(ExposeAlone);
 
 // An execution of a shared region of two chunks that no helper joins. The region is open to helpers
-// from its first chunk on, since its iterations are given as long.
+// from its first chunk on, since the site says that the iterations are long.
 void RegionAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -157,7 +157,7 @@ void RegionNotShared(benchmark::State& state) {
 }
 BENCHMARK(RegionNotShared);
 
-// A thief's look at a job that has nothing: the empty steal.
+// A thief's look at a job without chunks.
 void EmptyLook(benchmark::State& state) {
   const steal::Job job;
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(job.has_work());

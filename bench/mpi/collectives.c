@@ -4,9 +4,9 @@
 // Each rank writes every cache line of the data that it sends before each call, as programs do.
 // Data that no rank has changed would come out of the reader's own caches. The time of the writes
 // alone is subtracted. Calls of a batch follow each other without a barrier, as in a solver that
-// reduces a residual, so a root may run ahead. The program checks the results of reductions. With
-// two ranks, `limit` is an exchange of as many bytes without any library: each rank copies its
-// peer's buffer by one memcpy (mapped.h).
+// reduces a residual, so a root may run ahead. The program checks the results of reduce, allreduce,
+// allgather and allgatherv. With two ranks, `limit` is an exchange of as many bytes without any
+// library: each rank copies its peer's buffer by one memcpy (mapped.h).
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
 //   --batches N (15)   --batch-ms T (6)
 #include <stdio.h>

@@ -87,8 +87,8 @@ static void pingpong(const struct options* o, int first, size_t load, int ranks)
   free(each);
 }
 
-// Ranks 2 and 3 exchange large messages until rank 0 stops them. The first byte of a message tells
-// rank 3 that it is the last.
+// Ranks 2 and 3 exchange large messages until rank 0 stops them. The first byte of a message is 1
+// if the message is the last.
 static void move_megabytes(int rank, size_t load) {
   char* buffer = buffer_new(load, 0);
   const int peer = rank == 2 ? 3 : 2;
