@@ -98,7 +98,7 @@ def _namespaces(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def several_nodes(scratch: Path, count: int) -> Iterator[Nodes]:
-    """Nodes for the duration of the context. Processes that still run in the nodes are not ended."""
+    """Nodes for the duration of the context. Does not end processes that still run in the nodes."""
     nodes = _plan(scratch, count)
     switch = [f"mh-{os.getpid()}-switch"] if count > 2 else []
     with _namespaces(*(node.name for node in nodes.each), *switch):

@@ -7,8 +7,8 @@
 //   shared    memcpy from a buffer that a neighbour wrote into a buffer that a neighbour reads:
 //             a message without any protocol (MPI_Win_allocate_shared)
 //   readv     process_vm_readv from the neighbour, by chunk size
-//   scratch   the copy of a third party: process_vm_readv into 64 KB of its own memory, then
-//             process_vm_writev
+//   scratch   the copy of a third rank: process_vm_readv of a chunk of up to 128 KB into its own
+//             memory, then process_vm_writev
 // The rates limit the other programs, and the default chunk table is based on them. Manyhands does
 // not help here: no MPI call moves these bytes.
 //   --sizes LIST (64K,8M)   --chunks LIST (16K,64K,128K,512K,4M)

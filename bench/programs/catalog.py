@@ -28,7 +28,7 @@ PSEUDOPOTENTIAL = Path(
 
 
 def _nothing(folder: Path) -> None:
-    """The input file is all that the program needs."""
+    """Prepares nothing, for a program that needs its input file only."""
 
 
 def _pseudopotential(folder: Path) -> None:

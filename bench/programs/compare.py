@@ -16,7 +16,7 @@ The column *beyond* compares *unprofiled* with *bare*, each without its `MPI_Ini
 *default* and *plain* in the same round say how long `MPI_Init` took.
 
 Each arm has to print the same results. A sign test says whether a ratio differs from 1. The command
-needs a quiet machine and build/lib. It names the programs that are not installed.
+needs a quiet machine and build/lib, and names the programs that are not installed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def turns(rounds: int) -> Iterator[list[str]]:
 
 
 def sign_test(ratios: list[float]) -> float:
-    """The probability of so uneven a split of the ratios around 1, were there no difference."""
+    """The probability of a split around 1 at least as uneven, if there is no difference."""
     decided = [ratio for ratio in ratios if ratio != 1]
     above = sum(ratio > 1 for ratio in decided)
     least = min(above, len(decided) - above)

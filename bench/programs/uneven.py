@@ -48,7 +48,7 @@ class Measured:
     binary: Path
     words: dict[str, list[str]]  # by work
     seconds: str  # a pattern of the time of the solver, in the output
-    result: str  # a pattern of what all runs of the same work have to print
+    result: str  # a pattern of the lines that must be equal in all runs of the same work
     output: str = ""  # a pattern of the file with the time; empty: standard output
 
 
@@ -67,8 +67,8 @@ def hpccg(binary: Path, folder: Path) -> Measured:
 
 
 def write_matrix(file: Path, first: int, last: int) -> str:
-    """Writes a symmetric matrix by rows whose first half reaches `first` places to either side, and
-    the last half `last`; the first guess is 0."""
+    """Writes a symmetric matrix. Rows of the first half have entries up to `first` places from the
+    diagonal, rows of the last half up to `last` places. The initial guess is 0."""
     reach = [first] * (ROWS // 2) + [last] * (ROWS // 2)
     rows = []
     for i in range(ROWS):
@@ -84,7 +84,7 @@ def write_matrix(file: Path, first: int, last: int) -> str:
 
 
 def run_once(program: Measured, mpi: MpiBuild, arm: str, work: str) -> tuple[float, list[str]]:
-    """The solver's time, and the lines that have to be the same in all runs."""
+    """The solver's time, and the lines that must be equal in all runs of the same work."""
     with tempfile.TemporaryDirectory() as name:
         summary = Path(name) / "summary.json"
         settings = ARMS[arm] | {"MH_SUMMARY_JSON": str(summary)}

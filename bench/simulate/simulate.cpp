@@ -32,7 +32,7 @@ namespace {
 
 struct Request {
   std::string scheme = "retain";
-  bool seeded = false;  // a second iteration where tasks ran, without steals and balancer
+  bool seeded = false;  // iteration 2 runs tasks where iteration 1 did, without steals or balancer
   bool all = false;     // the first iteration has the null tasks
   std::string durations;
   std::string children;
@@ -212,8 +212,8 @@ Balancer balancer_named(const std::string& scheme) {
   usage("no such scheme");
 }
 
-// The durations of the iterations: from a file of 32-bit numbers, an iteration after the other, or
-// of the problem.
+// The durations of the iterations: read from a file of 32-bit numbers, one iteration after the
+// other, or computed for the problem.
 class Durations {
  public:
   explicit Durations(const Request& request) : request_(request) {
@@ -228,7 +228,7 @@ class Durations {
     if (count_ == 0 || drawn_.size() % count_ != 0) usage("the file is no multiple of --tasks");
   }
   [[nodiscard]] std::uint32_t tasks() const { return static_cast<std::uint32_t>(count_); }
-  // After the file's end its last iteration goes on.
+  // Repeats the last iteration of the file after the file's end, with new noise.
   std::vector<float> next() {
     const std::size_t at = std::min<std::size_t>(iteration_++, drawn_.size() / count_ - 1);
     const std::vector<float> part(drawn_.begin() + static_cast<long>(at * count_),
@@ -277,7 +277,7 @@ void run(const Request& request) {
 constexpr std::uint32_t kGrid[][2] = {{1, 1}, {2, 2}, {2, 4}, {2, 8}, {4, 2},
                                       {4, 4}, {4, 8}, {8, 2}, {8, 4}, {8, 8}};
 
-// The longest load over the mean load.
+// The largest load over the mean load.
 double imbalance(const Seeds& seeds, const std::vector<float>& durations) {
   double sum = 0;
   double longest = 0;

@@ -48,7 +48,7 @@ void print_bounds(const hf::Shells& shells) {
   }
 }
 
-// Nanoseconds of a quartet whose first `many` shells are 2p and whose others are 2s.
+// Nanoseconds of a quartet whose first `many` shells are 2p. The others are 2s.
 double quartet_ns(libint2::Engine& engine, const hf::Shells& shells, std::size_t many) {
   const auto shell = [&](std::size_t atom, bool p) { return shells[kShells * atom + (p ? 2 : 1)]; };
   const auto a = shell(0, many > 0);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compares task collections with oneTBB: runs programs by turns, prints medians of all rounds.
+"""Compares task collections with oneTBB: runs programs in turn, prints medians of all rounds.
 
 python bench/tasks/compare.py --mpi mpich4 --rounds 5 [--molecule examples/.../benzene.xyz]
 

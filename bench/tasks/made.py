@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Makes and runs the programs of task collections that are measured here.
+"""Builds and runs the measured programs of task collections.
 
-Every program is made in a folder of its own user. Limit: libraries of this checkout (`make build`).
+The caller chooses the folder of the programs. Limit: libraries of this checkout (`make build`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def make_example(mpi: MpiBuild, folder: Path, example: str, *targets: str) -> No
 
 
 def output(command: list[str], mpi: MpiBuild, limit_s: float, **environment: str) -> str:
-    """Returns what the program prints. A program that fails, or takes longer, is an error."""
+    """The output of the program. Raises if the program fails or runs longer than `limit_s`."""
     done = subprocess.run(
         command,
         capture_output=True,

@@ -3,8 +3,8 @@
 //
 //   overhead task     one rank: add, get and run an empty task
 //   overhead steal    one rank, two threads: steal a task, and 64 KB of tasks, from a neighbour
-//   overhead message  two ranks: a message of the protocol one way, and a send of it
-//   overhead end      all ranks: from the end of the last task until all have left process()
+//   overhead message  two ranks: a message of the protocol one way, and its send alone
+//   overhead end      all ranks: from the end of the last task until all ranks have left process()
 //
 // Each figure is the median of several rounds. compare.py runs this program beside onetbb.cpp.
 #include <mpi.h>
@@ -138,7 +138,7 @@ int end_cost(int rank) {
 using tasks::Network;
 using tasks::Tag;
 
-// The network waits for nothing itself.
+// A Network does not wait, so receive() and send() poll it.
 bool receive(Network& network) {
   std::array<std::byte, 12> bytes{};
   for (;;) {

@@ -93,7 +93,7 @@ class Errors:
         return QUIET[row["balancer"]]
 
     def error(self, *balancers: str) -> str:
-        """The largest error of these balancers: on the quiet machine / on the loaded one."""
+        """The largest error of these balancers: on the quiet machine / on the loaded machine."""
         quiet = loaded = 0.0
         for row in self.rows:
             if row["balancer"] not in balancers:

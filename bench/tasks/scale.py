@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The simulated runs behind docs/results/tasks.md: what runs, and the files of its lines.
+"""The simulated runs behind docs/results/tasks.md, and the files with their output.
 
 Each run is a call of mh-simulate whose lines go to OUT/NAME.jsonl. A run whose file exists is not
 repeated. `results.py` calls this module and writes the page.
@@ -90,7 +90,7 @@ def run_all(program: Path, out: Path) -> None:
 
 
 def lines(out: Path, name: str) -> list[Line]:
-    """The lines of a run, or none if it has not been made."""
+    """The lines of a run, or none if the run has no file."""
     file = out / f"{name}.jsonl"
     if not file.exists():
         return []

@@ -8,9 +8,9 @@ python bench/tasks/validate.py --output OUT [--mpi mpich4] [--rounds 5] [--ranks
    tree of UTS node by node. A task's seconds are its median over the rounds and iterations.
 3. Simulates the programs with these numbers, and runs the programs with each balancer.
 
-Efficiency is the time in tasks over ranks and time, the median over rounds and iterations from the
-second on (UTS: of its only one). OUT/validation.csv gets a row for each program and balancer,
-OUT/machine.json the measured numbers. No number is fitted to the runs that are predicted.
+Efficiency is the time in tasks over ranks times duration, the median over rounds and iterations
+from the second on (UTS has one iteration). OUT/validation.csv gets a row for each program and
+balancer, OUT/machine.json the measured numbers. No number is fitted to the runs that are predicted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ROW = struct.Struct("<IIf")  # as in examples/recording.hpp
 
 @dataclass(frozen=True)
 class Program:
-    """A program with its words before the balancer and after it."""
+    """A program, and its arguments before and after the name of the balancer."""
 
     name: str
     binary: str
@@ -93,7 +93,9 @@ class Machine:
         return {name: statistics.median(values) for name, values in found.items()}
 
     def results(self, program: Program, balancer: str) -> list[tuple[int, float]]:
-        """Steals of all ranks and efficiency, of each iteration that counts."""
+        """Steals of all ranks and efficiency of each iteration from the second on, or of the only
+        iteration.
+        """
         results: list[tuple[int, float]] = []
         for _ in range(self.rounds):
             text = self.output(
