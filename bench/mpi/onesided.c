@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RMA operations of rank 0 on the window of rank 1, while the other ranks wait in a fence or, during
-// short operations, in a barrier. With --apart the target is the first rank of the second half of
+// RMA operations of rank 0 on the window of rank 1, while the other ranks wait in a fence, during
+// short operations in a barrier. With --apart the target is the first rank of the second half of
 // the ranks: the first rank of the second node.
 //
 // The time of a large accumulate of doubles with MPI_SUM includes the fence that ends it, in an

@@ -3,9 +3,9 @@
 
 python bench/tasks/workloads.py --output OUT
 
-The machine is ten nodes of Hopper. Time is process() and restore() of all iterations. OUT/auto.csv
-gets a row for each workload; `auto` is compared with the scheme that takes least time, which a user
-could know only afterwards. Seeds are fixed.
+The machine is ten nodes of Hopper. Time is process() of all iterations and restore() between them.
+OUT/auto.csv gets a row for each workload. `auto` is compared with the scheme that takes least time,
+which a user could know only afterwards. Seeds are fixed.
 """
 
 from __future__ import annotations

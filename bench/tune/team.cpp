@@ -21,7 +21,7 @@
 namespace mh::tune {
 namespace {
 
-// True for the lowest hardware thread of a core, which is the only one to measure on.
+// True for the lowest hardware thread of a core. The team measures on no other thread of the core.
 bool first_of_its_core(int cpu) {
   std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");
@@ -37,7 +37,7 @@ void pin_to(int cpu) {
 }
 
 // The body of a child; does not return. Under Yama a member names its parent as tracer, which also
-// allows the parent's other children, the members.
+// permits the other members, since they are the parent's children.
 [[noreturn]] void be_member(Member member, int cpu, const std::function<int(Member&)>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_PTRACER, ::getppid());
@@ -69,13 +69,13 @@ bool Member::barrier() {
   // relaxed: the phase cannot change before this member has arrived.
   const std::uint32_t phase = shared_->phase.load(std::memory_order_relaxed);
   // acq_rel: the last member sees all writes before the arrivals of the others. Its release store
-  // of the next phase passes them on to all.
+  // of the next phase passes these writes on to all members.
   if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
     shared_->arrived.store(0, std::memory_order_relaxed);  // published by the store below
     shared_->phase.store(phase + 1, std::memory_order_release);
     return true;
   }
-  // acquire: pairs with that release store.
+  // acquire: pairs with the release store of the next phase.
   for (int spins = 0; shared_->phase.load(std::memory_order_acquire) == phase; ++spins) {
     spin_pause();
     if (spins < kSpins) continue;
@@ -108,7 +108,7 @@ int run_team(std::span<const Place> places, const std::function<int(Member&)>& w
     return 1;
   }
   auto& shared = *new (page) Shared;
-  ticks_per_ns();  // calibrated once here, inherited by all
+  ticks_per_ns();  // calibrated once here, inherited by all members
   std::fflush(nullptr);
   const auto members = static_cast<std::uint32_t>(places.size());
   std::uint32_t forked = 0;

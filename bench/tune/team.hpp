@@ -29,7 +29,7 @@ struct Place {
 };
 
 // The shared state of the members. A member writes the plain fields before a barrier or an
-// announcement; the others read them after it.
+// announcement, and the others read them after the barrier or announcement.
 struct Shared {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> phase{0};
@@ -44,7 +44,7 @@ struct Shared {
   std::uint64_t source[kMaxMembers]{};  // address of the member's buffer in its own process
   std::uint64_t target[kMaxMembers]{};
   double rate[kMaxMembers]{};  // bytes per ns of the last measurement
-  std::uint32_t choice = 0;    // a number that one member decided for all
+  std::uint32_t choice = 0;    // a number that one member has chosen for all
 };
 
 class Member {

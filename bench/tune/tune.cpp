@@ -86,7 +86,7 @@ std::byte* allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-// No page has a place before its first writer. Null if there is no memory.
+// The first writer of a page decides on which NUMA node the page is. Null if there is no memory.
 void* allocate_shared(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
@@ -168,7 +168,7 @@ bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort
   return true;
 }
 
-// The first member measures; the others wait in the barrier. False: end.
+// The first member measures; the others wait in the barrier. False: a member is gone.
 bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
   if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
   return member.barrier();
@@ -190,7 +190,7 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
 }
 
 // The members of a NUMA node, [begin, end), and the guest of the node: the first member of another
-// node. Equal to `begin` if there is only one node.
+// node. The guest equals `begin` if there is only one node.
 struct NumaTeam {
   std::uint32_t begin;
   std::uint32_t end;
@@ -208,8 +208,8 @@ std::vector<NumaTeam> numa_teams(std::span<const Place> places) {
   return teams;
 }
 
-// Memory that all members map: the guest copies within it. The pages are where their first writer
-// runs.
+// Memory that all members map, for the copies of the guest. Each page is on the NUMA node of its
+// first writer.
 struct GuestMemory {
   std::byte* bytes;  // kSaturationBytes to read, and as many to write
 
@@ -247,7 +247,7 @@ bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memor
 bool place_guest_memory(Member& member, const NumaTeam& team, const GuestMemory& memory) {
   if (!member.barrier()) return false;
   if (member.index() == team.begin) {
-    // Frees the pages where the last team placed them. A failure leaves them there.
+    // Frees the pages, which are on the NUMA node of the last team. A failure leaves them there.
     static_cast<void>(::madvise(memory.bytes, 2 * kSaturationBytes, MADV_REMOVE));
     std::memset(memory.bytes, 1, 2 * kSaturationBytes);
   }

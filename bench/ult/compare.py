@@ -96,7 +96,7 @@ def show(results: dict[tuple[str, str], list[float]], names: list[str], cases: l
         print("".join(f"{word:>15}" for word in row))
     for name in names:
         two = medians.get((name, "tree-2"))
-        # A single worker does not pay for stealing. The fair base is a worker that does.
+        # A single worker does not pay for stealing, so manyhands-shared is the fair base.
         shared = "manyhands-shared" if name == "manyhands" else name
         for half in dict.fromkeys((name, shared)):
             one = medians.get((half, "tree-1"))

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two ranks under MPI_THREAD_MULTIPLE, each with N light tasks on W workers, or N threads (W = 0).
-// Each plays blocking ping-pong with the one of the same number in the other rank. in_mpi.py
-// compiles and runs the program.
+// Each task or thread plays blocking ping-pong with its counterpart of the same number in the other
+// rank. in_mpi.py compiles and runs the program.
 //
 //   mpiexec -n 2 mpi-ping-pong N W ROUNDS [BYTES [WORK_NS]]
 //
-// WORK_NS: computation before each send. Rank 0 prints the messages a second. If no task has given
-// its worker away, the program fails.
+// WORK_NS: computation before each send. Rank 0 prints the messages a second. If no task has parked
+// in a wait, the program fails.
 #include <mpi.h>
 
 #include <chrono>

@@ -18,7 +18,7 @@ constexpr lend::UnitLength::UnitRules kUnits{
 constexpr double kShareOfRest = 8;
 constexpr std::size_t kReviews = 16;
 constexpr double kHandOverNs = 2e3;  // there and back
-constexpr double kMoveNs = 3.5e3;    // more, if the helper was on another core
+constexpr double kMoveNs = 3.5e3;    // additional, if the helper was on another core
 constexpr double kLookNs = 1e3;      // between two looks for work
 constexpr double kFar = 1.3;         // work with memory of another NUMA node
 
@@ -63,7 +63,7 @@ void SimulatedNode::step(std::uint32_t rank, double now) {
   }
 }
 
-// The time of these iterations.
+// Returns the time of `count` iterations from `first` on, and notes their rate.
 double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   const auto begin = owner.costs.begin() + static_cast<std::ptrdiff_t>(first);
   const double cost = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0);
@@ -71,13 +71,14 @@ double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   return cost;
 }
 
-// A chunk of the rank's own loop. Nothing left: done, once the last helper is out.
+// Takes a chunk of the rank's own loop. If none is left, the rank is done once its last helper has
+// left.
 void SimulatedNode::work(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   const std::size_t left = me.end - me.front;
   if (left == 0) {
     me.offer_ends = 0;
-    if (me.helpers != 0) return;  // give_back() of the last one goes on from here
+    if (me.helpers != 0) return;  // give_back() of the last helper makes the rank's next event
     me.done = true;
     --unfinished_;
     over_ = std::max(over_, now);
@@ -117,7 +118,7 @@ std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
   return best;
 }
 
-// A rank without a free helper is told so.
+// The rank with the best offer and a free helper. Notes the ranks whose helpers are all at work.
 std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
   std::vector<std::uint32_t> full;
   for (;;) {
@@ -144,7 +145,7 @@ void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
   at(begin, rank);
 }
 
-// A chunk from the end of the victim's loop.
+// Takes a chunk from the end of the victim's loop, or gives the core back.
 void SimulatedNode::help(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   Rank& owner = ranks_[me.victim];
@@ -166,7 +167,7 @@ void SimulatedNode::help(std::uint32_t rank, double now) {
   at(end, rank);
 }
 
-// A node of n cores can lend n - 1 to each of its ranks.
+// Gives the owner further helpers: at most n - 1 on a node of n cores.
 void SimulatedNode::grow(Rank& owner) const {
   const auto cores = static_cast<std::uint32_t>(ranks_.size());
   owner.all_at_work = false;
@@ -179,7 +180,7 @@ void SimulatedNode::give_back(std::uint32_t rank, double now) {
   const bool last = --owner.helpers == 0;
   me.unit.nothing_came(static_cast<std::uint64_t>(now - me.lent_at));
   if (owner.all_at_work) grow(owner);
-  // The owner came to its end before, and waits.
+  // The owner has no iterations left and waits for its last helper.
   if (last && owner.offer_ends == 0 && owner.front == owner.end) at(now, me.victim);
   me.victim = kNobody;
   at(now + kHandOverNs / 2, rank);

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulated node: ranks with a loop each, and those that are done lend their cores to the others.
+// A simulated node: each rank has a loop, and a rank that is done lends its core to the others.
 //
-// The rules are those of src/lend and src/openmp: chunks, and when an offer is worth while. A
-// lender that finds all helpers at work goes on to the next rank, and the owner gets further
-// helpers at the end of a unit. Whom a lender helps and for how long is decided by
-// src/lend/victim.hpp and src/lend/unit_length.hpp themselves. What is not: time. A step of a rank
-// or a helper takes what its iterations cost, a hand-over what it was measured to take, and work
-// far from its memory is slower by a factor. Caches, memory bandwidth and the claims themselves
-// cost nothing here, so results say how policies differ, not how long a program takes.
+// Chunks and offers follow the rules of src/lend and src/openmp. A lender that finds all helpers of
+// a rank at work goes on to the next rank, and the owner gets further helpers at the end of a unit.
+// The code of src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim and the length of
+// a unit. Time is simulated: a step takes the cost of its iterations, a hand-over takes its
+// measured time, and work far from its memory is slower by a factor. Caches, memory bandwidth and
+// claims cost nothing, so results say how policies differ, not how long a program takes.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +35,7 @@ class SimulatedNode {
   struct Rank {
     std::vector<double> costs;
     std::uint32_t numa = 0;
-    std::size_t front = 0;  // iterations taken by the rank, and by helpers
+    std::size_t front = 0;  // the rank takes iterations here, helpers at the end
     std::size_t end = 0;
     std::size_t review_at = 0;
     double rate = 0;        // of the latest chunk: nanoseconds an iteration

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mh-victims: how the policies of MH_VICTIM compare on nodes that this machine does not have.
+// mh-victims: compares the policies of MH_VICTIM on simulated nodes.
 //
 //   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   (none)
 //
 // Prints the lines of a benchmark program (bench/mpi), with simulated times, for four ways in which
-// the work of a node can be dealt out. `none`: nobody lends; `ideal`: the mean of the ranks.
-// Limits: those of the model (node.hpp). The same every time.
+// the work of a node can be distributed. `none`: no rank lends; `ideal`: the mean of the ranks.
+// Limits: those of the model (node.hpp). Every run prints the same times.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Checks a program: whether Manyhands can help it at all, its MPI, and its OpenMP loops.
 
-Nothing of the program runs, except that an interpreter is asked for its MPI (program.py).
+The program does not run. An interpreter runs to tell its MPI (program.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STATIC_ADVICE = (
     "schedule(runtime) and OMP_SCHEDULE=dynamic when you run it, or schedule(dynamic, N), or mark "
     "loops: #pragma ws for (docs/workshare.md)"
 )
-THREADS = 16  # of a rank with a core: enough units of work
+THREADS = 16  # of a rank on one core: enough units of work
 BY_THREADS = f"MH_OPENMP=static and OMP_NUM_THREADS={THREADS} when you run it (docs/openmp.md)"
 TWO_RUN_TIMES = (
     "with two in one process no loops are shared: build all parts by GCC (libgomp), or all by "
@@ -100,7 +100,7 @@ def counted(found: loops.Loops) -> str:
 
 
 def by_threads(found: StaticRegions) -> str:
-    """The regions with static loops or none that MH_OPENMP=static shares."""
+    """The regions with static loops or without loops that MH_OPENMP=static shares, in words."""
     refused = ", ".join(f"{reason} {count}" for reason, count in sorted(found.refused.items()))
     text = f"{number_of(found.qualify, 'region')} for MH_OPENMP=static"
     return f"{text} (not: {refused})" if refused else text

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Program files: sections, imported functions, and the calls in the machine code.
 
-Limits: ELF for x86-64 with section headers. Whatever looks like a call in the bytes is one.
+Limits: ELF for x86-64 with section headers. Bytes that look like a call count as a call.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def slots(image: Image, names: list[str]) -> dict[int, str]:
     return found
 
 
-# call and jmp to an address, and through an address that is DISTANCE from the next instruction.
+# call and jmp, direct or through a slot. The distance from the next instruction follows.
 TRANSFER = re.compile(rb"[\xe8\xe9]|\xff[\x15\x25]", re.DOTALL)
 
 
@@ -120,7 +120,7 @@ def stubs(image: Image, filled: dict[int, str]) -> dict[int, str]:
             continue
         for start, target, through in transfers(image, section):
             if through and target in filled:
-                found[start & ~7] = filled[target]  # endbr64 may precede
+                found[start & ~7] = filled[target]  # a stub may begin with endbr64
     return found
 
 

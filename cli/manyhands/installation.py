@@ -49,13 +49,13 @@ def library() -> Path | None:
 
 
 def heap(front: Path) -> Path | None:
-    """The shared heap's library beside this one."""
+    """The library of the shared heap beside `front`."""
     beside = front.with_name(HEAP)
     return beside if beside.exists() else None
 
 
 def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
-    """The libraries to preload, in order. The heap's comes first, unless MH_HEAP is off.
+    """The libraries to preload, in order. The heap's library is the first, unless MH_HEAP is off.
 
     `wanted` replaces the value of MH_HEAP.
     """
@@ -69,7 +69,7 @@ def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
 
 
 def wants_heap(mode: str) -> bool:
-    """Whether this value of MH_HEAP, perhaps empty, lets the heap decide. Complains of others."""
+    """True if a value of MH_HEAP, perhaps empty, wants the heap preloaded. Notes a wrong value."""
     if mode not in ("", "off", "auto", "on"):
         note_once(
             f"MH_HEAP={mode} is not accepted, so the heap is off; "

@@ -69,7 +69,7 @@ def kind_of(path: Path) -> Kind:
 
 
 def matches(kind: Kind, family: Family) -> bool:
-    """True if ranks started by such a launcher find each other under that MPI."""
+    """True if ranks started by a launcher of this kind find each other under this MPI."""
     if kind is Kind.SLURM or kind is Kind.OTHER or family is Family.ABI:
         return True
     return (kind is Kind.OPENMPI) == (family is Family.OPENMPI)
@@ -85,8 +85,8 @@ NAMES = {
 def beside(library: Path, family: Family) -> Iterator[Path]:
     """Launchers in a library's prefix: PREFIX/lib/.../libmpi.so.N, PREFIX/bin/mpiexec."""
     seen = set()
-    # The path is resolved first, because Debian's /lib is /usr/lib and the prefix is /usr. Never
-    # "/" itself.
+    # The path is resolved first, because Debian's /lib is /usr/lib and the prefix is /usr. The
+    # prefix is never "/".
     for file in (library.resolve(), library):
         for prefix in file.parents[1:-1]:
             for name in NAMES[family]:
@@ -127,7 +127,7 @@ def choose(mpi: MpiLibrary | None) -> Launcher | None:
 # --- the environment, in the launcher's way ---------------------------------------------------
 
 
-# env takes a program with a `=` in its name for one more variable.
+# env would take a program with `=` in its name for another variable.
 AFTER_ENV = ["sh", "-c", 'exec "$@"', "sh"]
 
 
@@ -149,7 +149,7 @@ def compose(
 
 
 def as_called(path: Path) -> str:
-    """The bare name if the PATH leads to it: Open MPI reads --prefix into an absolute path."""
+    """The bare name if the PATH leads to it: Open MPI takes an absolute path as a --prefix."""
     found = shutil.which(path.name)
     return path.name if found and Path(found).resolve() == path.resolve() else as_word(path)
 

@@ -20,7 +20,7 @@ from manyhands.image import Image, calls, dynamic_symbols, image_of
 from manyhands.program import as_word, output_of
 from manyhands.static_loops import StaticRegions, static_regions
 
-RUN_TIME = "GOMP_parallel"  # every run time exports it, as in src/openmp/rebind.cpp
+RUN_TIME = "GOMP_parallel"  # exported by every run time; see src/openmp/rebind.cpp
 MARK = "__mh_ws_mark"
 REGION = re.compile(r"GOMP_parallel(_loop_\w+)?|__kmpc_fork_call")
 HANDED_OUT = re.compile(
@@ -48,7 +48,7 @@ class Loops:
 
 
 def loops_of(path: Path, image: Image, symbols: list[tuple[str, bool]]) -> Loops | None:
-    """The loops of an object; None if it has no OpenMP of its own."""
+    """The loops of an object; None if the object has no parallel regions."""
     wanted = {name for name, defined in symbols if not defined}
     if not any(REGION.fullmatch(name) for name in wanted):
         return None

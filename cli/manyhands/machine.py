@@ -134,7 +134,7 @@ def try_cma(name_ancestor: bool) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-# --- what explains it -------------------------------------------------------------------------
+# --- causes of a refusal ----------------------------------------------------------------------
 
 
 def status_field(name: str) -> str | None:
@@ -254,7 +254,7 @@ def shared_memory() -> tuple[int, int] | None:
 
 
 def mpi_libraries() -> list[MpiLibrary]:
-    """MPI libraries in the usual places: linker cache, LD_LIBRARY_PATH, PATH's prefixes, ours."""
+    """MPI libraries of the linker cache, LD_LIBRARY_PATH, the PATH's prefixes, the checkout."""
     found: dict[Path, MpiLibrary] = {}
     for path in library_files():
         library = library_from(path)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files a command writes at its end: refused at its beginning where they cannot be written.
+"""The output files of a command. A file that cannot be written is refused at the start.
 
-What goes wrong later, such as a full disk, ends the command with a sentence.
+A later error, such as a full disk, ends the command with a message.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def writable(file: Path | None) -> Path | None:
 
 @contextlib.contextmanager
 def writing(file: Path, advice: str = "") -> Iterator[None]:
-    """Around all that writes this file, or files in this folder."""
+    """A context for code that writes this file, or files in this folder: errors end the command."""
     try:
         yield
     except OSError as error:

@@ -88,7 +88,7 @@ def locate(word: str) -> Path:
 
 
 def as_word(path: Path) -> str:
-    """The path as a word of a command: no option, and nothing to look for on the PATH."""
+    """The path as a word that no command takes for an option or looks up on the PATH."""
     return str(path) if path.is_absolute() else f"./{path}"
 
 
@@ -120,7 +120,7 @@ def elf_of(path: Path) -> Elf | None:
         struct.unpack_from(order + "I", headers, size * i)[0]
         for i in range(min(count, len(headers) // size if size else 0))
     ]
-    interpreter = 3  # PT_INTERP: a dynamic linker loads its libraries
+    interpreter = 3  # PT_INTERP: a dynamic linker loads the program's libraries
     return Elf(bits, interpreter in kinds)
 
 
@@ -180,7 +180,7 @@ def output_of(command: list[str], seconds: float = 20) -> str:
 
 
 def linked_mpi(path: Path) -> MpiLibrary | None:
-    """The MPI library among all that the dynamic linker would load, RPATH and all."""
+    """The MPI library that the dynamic linker would load, by RPATH too."""
     for line in output_of(["ldd", as_word(path)]).splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         library = library_from(name) if arrow else None

@@ -4,7 +4,7 @@
 `mh` *becomes* the launcher (execve). Signals, terminal, exit code and process tree are those of the
 launcher itself: nothing has to be forwarded, and nothing can be orphaned. Inside a rank that a
 launcher has started (`srun -n 8 mh run ./app`), `mh` becomes the program. This module imports
-little, because the program waits for it.
+little, because imports delay the program.
 """
 
 from __future__ import annotations
@@ -72,7 +72,9 @@ def check_program(line: words.CommandLine) -> Path | None:
 
 
 def words_of(line: words.CommandLine, file: Path | None) -> list[str]:
-    """The program and its arguments. `-app` on the PATH would be an option to a launcher."""
+    """The program and its arguments. A path replaces a name such as `-app`, which a launcher would
+    take for an option.
+    """
     word, *arguments = line.program
     return [program.as_word(file) if file and word.startswith("-") else word, *arguments]
 
@@ -118,7 +120,7 @@ def choose_launcher(
 
 def become(command: list[str]) -> NoReturn:
     """Lets a program take the place of this process."""
-    # Python ignores these two, and an ignored signal stays ignored across execve.
+    # Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across execve.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()

@@ -2,8 +2,8 @@
 """The parallel regions in a program file that virtual threads may run (MH_OPENMP=static).
 
 Compilers make a function of each region. The calls of the OpenMP run time in that function, and in
-the functions of the same file that it calls, say whether the region needs a real team. A run
-decides: it decodes instructions, follows other libraries, and watches the region.
+the functions of the same file that it calls, say whether the region needs a real team. The library
+decides at run time: it decodes instructions, follows other libraries, and watches the region.
 
 Limits: regions are found by the names of their functions, so a stripped file has none; bytes that
 look like a call count as one.
@@ -45,7 +45,7 @@ SHT_SYMTAB, STT_FUNC, PT_TLS = 2, 2, 7
 
 @dataclass
 class StaticRegions:
-    """How many regions qualify, and why the others do not."""
+    """The number of regions that qualify, and of refused regions by reason."""
 
     qualify: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -55,7 +55,7 @@ class StaticRegions:
 class Function:
     name: str
     imports: set[str] = field(default_factory=set)
-    calls: set[int] = field(default_factory=set)  # beginnings of functions
+    calls: set[int] = field(default_factory=set)  # addresses of functions
 
 
 def functions_of(image: Image) -> dict[int, tuple[str, int]]:
@@ -74,7 +74,7 @@ def functions_of(image: Image) -> dict[int, tuple[str, int]]:
 
 
 def with_calls(image: Image, names: list[str]) -> dict[int, Function]:
-    """The functions of the file with what they call."""
+    """The functions of the file by address, each with its calls."""
     sizes = functions_of(image)
     result = {address: Function(name) for address, (name, _) in sizes.items()}
     starts = sorted(sizes)
@@ -106,7 +106,7 @@ def within_reach(functions: dict[int, Function], first: int) -> set[str]:
 
 
 def reason_against(imports: set[str]) -> str | None:
-    """Why a region with these calls needs a real team; None: it qualifies."""
+    """The reason why a region with these calls needs a real team; None: the region qualifies."""
     refused = {name for name in imports if RUN_TIME.match(name) and not PERMITTED.fullmatch(name)}
     refused |= {name for name in imports if REASONS["MPI calls"].fullmatch(name)}
     for words, pattern in REASONS.items():
@@ -125,7 +125,7 @@ def has_thread_data(image: Image) -> bool:
 
 
 def static_regions(image: Image, names: list[str]) -> StaticRegions:
-    """The regions without loops that are handed out."""
+    """The regions that contain no loop whose iterations are handed out at run time."""
     found = StaticRegions()
     functions = with_calls(image, names)
     own_data = has_thread_data(image)

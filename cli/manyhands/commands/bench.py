@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh bench`: programs measured plain and helped, in turn.
 
-Every round launches each arm of a case once, in an order that rotates. At least five rounds give a
-ratio with a range. Pinning and estimators are the same for all arms. docs/benchmarks.md explains
-each number.
+Every round launches each arm of a case once, and every second round has the arms in reverse. At
+least five rounds give a ratio with a range. Pinning and estimators are the same for all arms.
+docs/benchmarks.md explains each number.
 """
 
 from __future__ import annotations

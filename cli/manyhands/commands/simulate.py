@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh simulate`: task collections on a simulated machine; tables, CSV and plots.
 
-It runs mh-simulate, which processes the tasks by the library's own code. docs/tasks.md describes
-the model.
+The command runs mh-simulate, which processes the tasks by the library's own code. docs/tasks.md
+describes the model.
 """
 
 from __future__ import annotations

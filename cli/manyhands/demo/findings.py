@@ -3,7 +3,7 @@
 
 A ratio is plain over helped in the same round, so that a slow drift of the machine cancels; a ratio
 above 1 is a gain. Rounds are summarized by their median and the range that contains it with 95 %
-confidence (a sign test). A gain is claimed only if the whole range is on its side.
+confidence (a sign test). A gain is claimed only if the whole range is above 1.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Did:
-    """The work of Manyhands in a helped run by its own report, summed over ranks."""
+    """The work of Manyhands in a helped run, as the library reports it, summed over ranks."""
 
     messages: int
     bytes: int

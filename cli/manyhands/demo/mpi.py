@@ -20,7 +20,7 @@ class NoMpi(Exception):
 
 
 def choose(wanted: str | None) -> MpiBuild:
-    """`wanted`: the name of a build, a prefix, or an mpicc; None takes the best one found."""
+    """`wanted`: the name of a build, a prefix, or an mpicc; None: the site's, else a build found."""
     found = find_builds(installation.checkout() or Path.cwd())
     if wanted is not None:
         return found[wanted] if wanted in found else _named(wanted, list(found))
@@ -37,7 +37,7 @@ def choose(wanted: str | None) -> MpiBuild:
 
 
 def _of_site() -> MpiBuild | None:
-    """The compiler and launcher that mpicc and mpiexec name on this machine."""
+    """The build of the mpicc on the PATH, if an mpiexec is beside it."""
     mpicc = shutil.which("mpicc")
     return _beside(Path(mpicc)) if mpicc else None
 

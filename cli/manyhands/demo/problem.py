@@ -28,7 +28,7 @@ class Problem:
         return ["--nx", nx, "--ny", ny, "--nz", nz, "--vars", str(self.variables)]
 
     def bytes_of_a_rank(self) -> int:
-        """The values of a rank, once."""
+        """The size of one copy of a rank's values."""
         return math.prod(self.cells) * self.variables * BYTES_OF_A_CELL
 
 

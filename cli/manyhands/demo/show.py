@@ -93,7 +93,7 @@ def _range(ratio: Ratio) -> str:
 
 
 def _speed(seconds: float, finding: Finding) -> str:
-    """Bytes exchanged by all ranks per second, while a rank was (on average) inside MPI."""
+    """Bytes exchanged by all ranks, per second that a rank (on average) was inside MPI."""
     if seconds <= 0:
         return "-"
     return f"{finding.bytes_per_step * finding.steps / seconds / 1e9:.1f} GB/s"

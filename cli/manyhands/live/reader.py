@@ -38,7 +38,7 @@ def watching(reader: Path, job: Job, interval_s: float, count: int = 0) -> Itera
     try:
         yield process.stdout
     finally:
-        process.kill()  # it changes nothing, so nothing is left half done
+        process.kill()  # mh-top only reads, so nothing is left half done
         process.wait()
         process.stdout.close()
 

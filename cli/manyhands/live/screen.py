@@ -25,14 +25,14 @@ from manyhands.live.jobs import Job
 from manyhands.live.reader import Ended, Interval, parse, watching
 
 OTHER_LINES = 7  # above and below the ranks
-LOCAL_MODES = 3  # in what tcgetattr() returns
+LOCAL_MODES = 3  # index in the list that tcgetattr() returns
 LEAVE = (b"q", b"Q", b"\x03", b"\x04")
 STEPS = {b"j": 1, b"\x1b[B": 1, b"k": -1, b"\x1b[A": -1}
 PAGES = {b" ": 1, b"\x1b[6~": 1, b"b": -1, b"\x1b[5~": -1}
 
 
 class Keys:
-    """Single keys, not shown. A standard input that is no terminal has none."""
+    """Single keys, without echo; no keys if standard input is not a terminal."""
 
     def __init__(self) -> None:
         self.descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
@@ -56,12 +56,12 @@ class Keys:
             termios.tcsetattr(self.descriptor, termios.TCSADRAIN, self.before)
 
     def pressed(self) -> bytes:
-        """The key that has been pressed; the terminal's end counts as a wish to leave."""
+        """The key that has been pressed; the end of the input counts as the key that leaves."""
         return os.read(self.descriptor, 16) or LEAVE[0] if self.descriptor is not None else b""
 
 
 class View:
-    """The last interval, and which ranks are in sight."""
+    """The last interval, and the first visible rank."""
 
     def __init__(self, job: Job, console: Console) -> None:
         self.job = job

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The profile of a run: reading it, what it says, and how it is shown."""
+"""Reads the profile of a run, derives advice, and shows both."""

@@ -8,7 +8,7 @@ from typing import Any
 from manyhands.profiling.record import Profile, Row
 
 NOTICEABLE = 0.03  # part of the run
-LONG = 64 << 10  # bytes: messages from here on gain by the heap
+LONG = 64 << 10  # bytes: longer messages gain by the heap
 COLLECTIVES = (
     "Barrier Bcast Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv "
     "Alltoallw Reduce Allreduce Reduce_scatter Reduce_scatter_block Scan Exscan"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A profile as the library writes it (MH_PROFILE, docs/profile.md), and sums over its rows.
 
-Times are seconds. A time *of a rank* is the mean over the ranks.
+Times are seconds. A time *of a rank* is the mean over the ranks. The times of the run and of
+MPI_Init are those of the slowest rank.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Row:
 class Profile:
     ranks: list[Rank]
     rows: list[Row]  # of all ranks, the most seconds first
-    late_s: dict[int, float]  # by world rank: for how long other ranks have waited for it
+    late_s: dict[int, float]  # by world rank: how long other ranks have waited for the rank
     summary: dict[str, Any] | None  # of the run, as MH_SUMMARY_JSON writes it
 
     def _mean(self, values: list[float]) -> float:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from manyhands.simulating.lines import Line
 
-# Section 7.2, last iteration of retentive stealing, HF-Be512: above this.
+# Section 7.2, last iteration of retentive stealing, HF-Be512: the efficiency is above this.
 EFFICIENCY = {("hopper", 76_800): 0.90, ("intrepid", 163_840): 0.91, ("titan", 128_000): 0.81}
 
 # Section 7.4, HF-Be512 on Hopper: a core's average, by iteration and cores.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Traces (MH_TRACE, docs/trace.md): reading them, sums over them, and what is written from them."""
+"""Reads traces (MH_TRACE, docs/trace.md), sums their events, writes reports and other formats."""

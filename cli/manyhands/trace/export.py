@@ -2,7 +2,7 @@
 """A traced run for other programs: sums as JSON, events as CSV, and Chrome's trace format.
 
 Chrome's format is the JSON object that Perfetto and chrome://tracing open: a process for each rank,
-with a thread for its calls, one for the help that it gives, and one for its messages.
+with threads for the rank's calls, for the help that the rank gives, and for its messages.
 """
 
 from __future__ import annotations

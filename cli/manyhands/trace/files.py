@@ -126,7 +126,7 @@ class RankFile:
         return self._shift + (ticks - self._origin) / self._rate
 
     def set_origin(self, first: RankFile, job_unix_ns: int) -> None:
-        """Count from the start of the job. `first`: a file of the same host and its ticks."""
+        """Count from the start of the job. `first`: the file of this host whose ticks all use."""
         self._origin = first.start_ticks
         self._rate = first._rate
         self._shift = (first.start_unix_ns - job_unix_ns) / 1e9
@@ -147,7 +147,7 @@ class RankFile:
             place = self._at + index % self._capacity * SLOT.size
             (begin, extent, transfer, waiting, size, peer, count, call, kind, detail, cpu,
              number) = SLOT.unpack_from(self._data, place)  # fmt: skip
-            if number != index + 1:  # its thread was killed, or is just writing it
+            if number != index + 1:  # the thread is writing the event, or was killed meanwhile
                 continue
             name = _word(KINDS, kind)
             yield Event(

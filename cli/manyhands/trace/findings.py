@@ -125,7 +125,7 @@ def advice(run: Run) -> list[str]:
 
 
 def collectives(run: Run) -> list[tuple[str, int]]:
-    """Collectives by the way that they went."""
+    """The number of collectives by the way that carried them out."""
     if run.profile is None or run.profile.summary is None:
         return []
     total = run.profile.summary["total"]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The report of one or two traced runs: a single HTML page that needs no network.
 
-template.html has the style and the script of the timeline. All numbers are in the tables without
-the script.
+template.html has the style and the script of the timeline. The tables have all numbers and need no
+script.
 """
 
 from __future__ import annotations
