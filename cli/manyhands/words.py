@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Splits the command line of `mh run` and `mh profile` into the launcher's options and the program.
 
-`--` marks the border. Without it, each option has to be known to take values or not. The tables
-below have the usual options of Hydra, Open MPI and Slurm. An option in neither table takes the next
-word as its value, unless that word is itself an option or names an executable program.
+`--` marks the border. Without `--`, the number of values of each option has to be known. The tables
+below have the usual options of Hydra, Open MPI and Slurm. An option in no table takes the next word
+as its value, unless the next word is itself an option or names an executable program.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """OpenMP in place of the `ws` directives of a preprocessed C or C++ text.
 
-Every directive is a single line there, whether it was a `#pragma` or a `_Pragma` within a macro,
-and is replaced by a single line, or by several with a line marker: line numbers stay. Declarations
-come once, in front, between line markers. Sections become a shared loop over a `switch`: `case`
-labels take the lines of the `section` directives.
+In a preprocessed text every directive is a single line, whether the source has a `#pragma` or a
+`_Pragma` within a macro. A single line replaces the directive, or several lines with a line marker:
+line numbers stay. Declarations come once, in front, between line markers. Sections become a shared
+loop over a `switch`: `case` labels take the lines of the `section` directives.
 
-With `--share-loops` the parallel loops of the user's own OpenMP are found like `ws for`.
+With `--share-loops` the parallel loops of the user's own OpenMP are treated like `ws for`.
 
 OpenMP directives of the user are blanked unless the user asked for OpenMP, because the compiler
 gets OpenMP only for our directives. Declarations of reductions stay, for use in our clauses.
@@ -40,7 +40,7 @@ TOKEN = re.compile(
 )
 HIDING = re.compile(rf"{RAW}|{COMMENT}|{QUOTED}|\d[\w.']*")
 MAY_HIDE = re.compile(r'R"[^()\\\s"]{0,16}\(')
-TEAM = "__mh_ws_team()"  # what OpenMP gives to a loop without num_threads
+TEAM = "__mh_ws_team()"  # the number of threads of an OpenMP loop without num_threads
 PLACEHOLDER = "__mh_ws_section"
 
 
@@ -69,7 +69,7 @@ def has_directives(text: str, share_loops: bool = False) -> bool:
 
 
 def may_have_omp_loops(text: str) -> bool:
-    """False when a text that is not preprocessed needs no preprocessing for them."""
+    """False if a text that is not preprocessed holds no parallel loop of OpenMP."""
     return MAY_BE_OMP_LOOP.search(text) is not None
 
 
@@ -173,7 +173,7 @@ def end_of_statement(text: str, start: int) -> int | None:
 
 
 def end_behind_head(text: str, start: int, word: str) -> int | None:
-    """The end of a statement with a head in parentheses, and of what belongs to it."""
+    """The end of a statement with a head in parentheses, its `else` or `catch` included."""
     head = next(tokens(text, start), None)
     if head is not None and head[0] == "constexpr":
         head = next(tokens(text, head[1] + len(head[0])), None)
@@ -193,7 +193,7 @@ DEPTH = {**dict.fromkeys("([{", 1), **dict.fromkeys(")]}", -1)}
 
 
 def end_outside(text: str, start: int, last: str) -> int | None:
-    """The position behind the first such token outside of brackets."""
+    """The position behind the first token `last` outside of brackets."""
     depth = 0
     for token, at in tokens(text, start):
         depth += DEPTH.get(token, 0)
@@ -220,7 +220,7 @@ class Rewriting:
         self.text = text
         self.request = request
         self.faults: list[str] = []
-        self.edits: list[tuple[int, int, str]] = []  # start, end, what comes there
+        self.edits: list[tuple[int, int, str]] = []  # start, end, replacement
         self.sections = False
         self.excludes = False
         self.hidden = hidden(text)
@@ -388,7 +388,9 @@ class Rewriting:
         return text if self.request.definitions else DEFINITIONS.sub("", text)
 
     def with_declarations(self, text: str) -> str:
-        """Compilers take the source's name from the first line, its folder from the second."""
+        """The text with declarations behind the first two line markers, from which compilers take
+        the name and the folder of the source.
+        """
         head = re.match(r'(# \d+ "[^\n]*\n)(# \d+ "[^\n]*//"\n)?', text)
         start = head.end() if head else 0
         place = place_of(text, start)

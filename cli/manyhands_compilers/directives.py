@@ -5,8 +5,8 @@ A directive is a name and clauses; C, C++ and Fortran differ in a few names only
 becomes a parallel loop that asks the library for its number of threads (`__mh_ws_mark`). The
 library thus learns that the loop may be shared, and the kind and chunk size of `schedule` and
 `steal_schedule`. The loop itself always gets a form of schedule in which a late thread can join. A
-team without the library's own loops (one rank on the node) follows that schedule, so it is as near
-to the user's as such forms allow. Without the library the loop runs in a single thread, as without
+team without the library's own loops (one rank on the node) follows that form, which is as near to
+the user's schedule as possible. Without the library the loop runs in a single thread, as without
 directives.
 """
 
@@ -166,7 +166,7 @@ def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
     return directive
 
 
-# A parallel loop of OpenMP; other directives within it that say that it must keep its own team.
+# A parallel loop of OpenMP; the calls and directives in a loop that require the loop's own team.
 OMP_LOOP = {
     "c": re.compile(r"\s*parallel\s+for\b"),
     "fortran": re.compile(r"\s*parallel\s*do\b", re.IGNORECASE),
@@ -176,7 +176,7 @@ OMP_NEEDS_TEAM = re.compile(r"\s*(cancel|task|ordered|scan|barrier|master|masked
 
 
 def parse_omp_loop(text: str, language: str = "c", clang: bool = False) -> Directive | None:
-    """The shared loop that the directive in the text after `omp` can be; None if it must stay."""
+    """The shared loop for the directive in the text after `omp`; None if OpenMP must keep it."""
     match = OMP_LOOP[language].match(text)
     if match is None:
         return None
@@ -186,7 +186,7 @@ def parse_omp_loop(text: str, language: str = "c", clang: bool = False) -> Direc
             if clause.name not in OMP_LOOP_CLAUSES:
                 return None
             check_argument(clause, clang)
-    except Refused:  # the compiler reports what OpenMP does not allow either
+    except Refused:  # the compiler reports the errors of OpenMP directives
         return None
     return Directive("do" if language == "fortran" else "for", clauses, is_omp=True)
 

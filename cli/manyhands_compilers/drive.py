@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Drives a compiler through the steps of a command line.
 
-Each source is preprocessed and searched. If it and its includes contain no directive, the command
-goes to the compiler unchanged. Otherwise the rewritten text is compiled from standard input, so
-that no file can be left behind; only a link of several sources needs temporary objects. Text is
-handled as Latin-1, which keeps every byte.
+Each source is preprocessed and searched. If the sources and their includes contain no directive,
+the command goes to the compiler unchanged. Otherwise the rewritten text is compiled from standard
+input, so that no file can be left behind; only a link of several sources needs temporary objects,
+and options such as -save-temps a temporary source. Text is handled as Latin-1, which keeps every
+byte.
 """
 
 from __future__ import annotations
@@ -52,9 +53,9 @@ class Driver:
         self.line = CommandLine(words, cxx=kind == "mhc++")
         self.share_loops = share and self.line.openmp
         self.warns = share and not self.line.openmp
-        self.stdin: bytes | None = None  # set once it has been read
+        self.stdin: bytes | None = None  # None: not read yet
         self.workplace = process.Workplace(show)
-        self.unclear = b""  # why a source could not be preprocessed
+        self.unclear = b""  # the errors of a source that could not be preprocessed
         self.asked: dict[int, names.Names] | None = None
 
     def run(self) -> int:
@@ -209,7 +210,7 @@ class Driver:
     def output(self, source: Input) -> str:
         return self.line.output or source.stem + SUFFIX.get(self.line.action, ".o")
 
-    # --- rewriting it
+    # --- rewriting a source
 
     def c_unit(self, source: Input, text: str) -> Unit:
         assert source.kind is not None
@@ -250,7 +251,9 @@ class Driver:
         return Unit(source, fortran.rewrite(text, request), options, "f95")
 
     def write_fortran_dependencies(self, source: Input) -> None:
-        """The compiler proper writes them, because only it sees included files and modules."""
+        """Lets the compiler write the dependency file. Included files and modules are seen by the
+        compiler proper only.
+        """
         depend = self.dependency_words(source)
         if depend:
             words = [*self.line.pick("other", "preprocess"), *depend, "-w", "-fsyntax-only"]
@@ -294,13 +297,13 @@ class Driver:
         return words, unit.data if path == "-" else None
 
     def write(self, unit: Unit, path: str) -> None:
-        """-save-temps keeps the rewritten text in the place of the preprocessed one."""
+        """Writes the rewritten text; with -save-temps also in place of the preprocessed text."""
         asked = self.names(unit.source) if self.line.keeps_temporaries else None
         kept = asked.text if asked else None
         for each in [] if self.show else [path, *([kept] if kept else [])]:
             with open(each, "wb") as file:
                 file.write(unit.data)
-        if asked and asked.bitcode:  # Clang keeps none of a preprocessed source
+        if asked and asked.bitcode:  # Clang keeps no bitcode of a preprocessed source
             words = [*self.line.pick("other"), *unit.options, "-Xclang", "-disable-llvm-passes"]
             words += ["-emit-llvm", "-c", "-o", asked.bitcode, "-x", unit.language, path]
             self.execute([*self.compiler, *words])
@@ -361,7 +364,7 @@ class Driver:
         return words
 
     def stub(self) -> str:
-        """The marker of Fortran loops, compiled."""
+        """Compiles the marker of Fortran loops. Returns the path of the object."""
         path = self.workplace.path("mh_ws_mark.o")
         machine = [flag for flag in self.line.flags if flag in ("-m32", "-m64", "-mx32")]
         command = [*find.c_compiler(), *machine, "-O2", "-fPIC", "-c", "-o", path, "-x", "c", "-"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Exclusion among all ranks of a node, for `ws critical` and `ws atomic`.
 
-The compiler's own code excludes the threads of one process. Around it stand calls of the library
-(`__mh_ws_lock`, `__mh_ws_unlock`), which lock a name for all processes of the node. A name is
-passed as a number, the same from every language. An atomic update of up to eight bytes is an
-instruction, which excludes other processes, too; a wider one takes the lock of all wide updates.
-How wide it is the compiler finds out: the condition of the call is a constant.
+The compiler's own code excludes the threads of one process. Calls of the library around that code
+(`__mh_ws_lock`, `__mh_ws_unlock`) lock a name for all processes of the node. A name is passed as a
+number, the same from every language. An atomic update of up to eight bytes is an instruction, which
+excludes other processes, too. A wider update takes the lock of all wide updates. The compiler finds
+the width: the condition of the call is a constant.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# Not the name of a critical section.
+# No critical section can have this name.
 WIDE_ATOMICS = "atomic updates of more than eight bytes"
 LINE_OF_HASH = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)  # line markers and other directives
 QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'")
@@ -31,7 +31,7 @@ def lock_number(name: str) -> int:
 
 
 def around(name: str, condition: str = "") -> tuple[str, str]:
-    """The text in front of a statement and behind it, to execute it with a lock."""
+    """The texts in front of a statement and behind it that lock and unlock a name."""
 
     def call(what: str) -> str:
         guard = f"{condition} && __mh_ws_{what}" if condition else f"__mh_ws_{what}"
@@ -41,7 +41,7 @@ def around(name: str, condition: str = "") -> tuple[str, str]:
 
 
 def is_wide(statement: str, reads: bool) -> str:
-    """A condition on the width of what an atomic construct updates or reads."""
+    """A condition on the width of the variables that an atomic construct updates or reads."""
     widths = [f"sizeof({operand}) > 8" for operand in dict.fromkeys(operands(statement, reads))]
     return f"({' || '.join(widths)})" if widths else "0"
 
@@ -77,7 +77,7 @@ def assignment(expression: str) -> re.Match[str] | None:
 
 
 def calls(name: str, condition: str = "") -> tuple[str, str]:
-    """The statements before and behind what is executed with a lock."""
+    """The statements that lock and unlock a name."""
     number = f"{lock_number(name)}_8"
     return f"{condition}call mh_ws_lock({number})", f"{condition}call mh_ws_unlock({number})"
 
@@ -99,7 +99,7 @@ EQUALS = re.compile(r"(?<![=/<>])=(?![=>])")
 
 
 def without_brackets(text: str) -> str:
-    """The text of the same length with blanks in place of what is quoted or in parentheses."""
+    """The text with blanks in place of quoted text and of text in parentheses."""
     depth, result = 0, []
     for character in QUOTED.sub(lambda match: " " * len(match.group()), text):
         depth -= character == ")"

@@ -3,8 +3,9 @@
 
 A directive may span several lines and becomes as many lines as OpenMP needs, within 72 columns in
 fixed form; a line marker after it restores the count. Fortran has no weak names, so a function
-`mh_ws_mark` returns the number of threads. Every procedure that shares a loop declares it, and the
-link adds it (linking.py). Sections become a shared loop over a `select case`.
+`mh_ws_mark` returns the number of threads. Every procedure that shares a loop declares the
+function, and the link adds the function (linking.py). Sections become a shared loop over a `select
+case`.
 
 Unless the user asked for OpenMP, `!$omp` directives and `!$` lines are made comments, except
 declarations of reductions, which our clauses may name.
@@ -84,7 +85,7 @@ def may_have_omp_loops(text: str) -> bool:
 
 
 def calls_us(text: str) -> bool:
-    """Whether a text that was rewritten needs functions in C."""
+    """True if a rewritten text calls functions of linking.STUB."""
     return CALLS.search(text) is not None
 
 
@@ -168,12 +169,12 @@ def without_comment(text: str) -> str:
 
 
 class Sections:
-    """Sections that are open."""
+    """A `ws sections` whose end has not been seen."""
 
     def __init__(self, directive: Directive, at: int, statements: int) -> None:
         self.directive = directive
-        self.at = at  # the line that begins them
-        self.statements = statements  # how many had been read by then
+        self.at = at  # the line of the directive
+        self.statements = statements  # the number of statements before the directive
         self.first: list[str] = []  # the case of a first section without a directive
         self.cases = 0
 
@@ -204,15 +205,15 @@ class Rewriting:
         self.places = self.places_of_lines()
         self.units = Units()
         self.faults: list[str] = []
-        self.inserts: dict[int, set[str]] = {}  # what to declare in front of a line
+        self.inserts: dict[int, set[str]] = {}  # the declarations to add in front of a line
         self.sections: list[Sections] = []
-        self.criticals: list[str] = []  # names of those that are open
+        self.criticals: list[str] = []  # names of the open critical sections
         self.atomic: Atomic | None = None
         self.statements = 0
-        self.shared: tuple[int, int] | None = None  # depth and line of the shared loop we are in
-        self.omp_lines: range | None = None  # of the directive, if that loop was OpenMP's
-        self.keeping = False  # an OpenMP directive of the user goes on
-        self.pending = ""  # a statement that goes on
+        self.shared: tuple[int, int] | None = None  # depth and line of the current shared loop
+        self.omp_lines: range | None = None  # of the loop's directive, if the loop was OpenMP's
+        self.keeping = False  # the next line continues an OpenMP directive that stays
+        self.pending = ""  # a statement that the next line may continue
         self.pending_from = 0
 
     def places_of_lines(self) -> list[tuple[str, int]]:
@@ -269,7 +270,7 @@ class Rewriting:
             self.take_free(at, line)
 
     def deactivated(self, line: str) -> str | None:
-        """An OpenMP line of the user as a comment; None if it is no such line, or stays."""
+        """An OpenMP line of the user as a comment; None for other lines and lines that stay."""
         match = SENTINEL[self.request.fixed].match(line)
         if match is None or self.request.openmp:
             return None
@@ -373,7 +374,7 @@ class Rewriting:
         return marker((file, line + 1))
 
     def leave_omp_loop(self) -> None:
-        """Give the loop that was OpenMP's back to its own team: it holds what needs that."""
+        """Gives a loop of OpenMP back to its own team, which the code of the loop needs."""
         if self.shared and self.omp_lines:
             for line in self.omp_lines:
                 self.out[line] = [self.lines[line]]
@@ -415,7 +416,7 @@ class Rewriting:
         if directive.name == "sections":
             self.declare("section")
             self.sections.append(Sections(directive, at, self.statements))
-            return []  # their number is known at their end
+            return []  # the number of sections is known at their end
         if directive.name in ("section", "end sections"):
             return self.replaced_section(directive)
         return self.excluding(directive, at)
@@ -448,14 +449,14 @@ class Rewriting:
             self.atomic.last = last
 
     def end_atomic(self) -> None:
-        """End a construct that has no end directive, if there is one."""
+        """End the open atomic construct, if any, which has no end directive."""
         if self.atomic is None:
             return
         file, line = self.places[self.atomic.last]
         self.out[self.atomic.last] += [*self.surround_atomic(), marker((file, line + 1))]
 
     def surround_atomic(self) -> list[str]:
-        """Put the lock in front of the construct; returns what comes behind it."""
+        """Put the lock in front of the construct; returns the lines that unlock behind it."""
         assert self.atomic is not None
         at = self.atomic.at
         wide = exclusion.wide_in_fortran(self.atomic.statements, self.atomic.reads)

@@ -75,7 +75,7 @@ def thin_members(path: str, data: bytes) -> list[str]:
         at += MEMBER
         if name == b"//":
             names = data[at : at + size]
-        if name in (b"/", b"//", b"/SYM64/"):  # the contents of these are in the archive
+        if name in (b"/", b"//", b"/SYM64/"):  # tables, whose contents are in the archive
             at += size + size % 2
         else:
             number = re.match(rb"/(\d+)", name)

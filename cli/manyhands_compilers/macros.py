@@ -19,7 +19,7 @@ Preprocess = Callable[[str], str]
 
 
 def in_use(texts: list[str], table: dict[str, str]) -> set[str]:
-    """The macros that these texts name, and those that these name in turn."""
+    """The macros that these texts name, and the macros that those macros name in turn."""
     used: set[str] = set()
     pending = [word for text in texts for word in WORD.findall(text)]
     while pending:

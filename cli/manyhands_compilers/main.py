@@ -91,7 +91,7 @@ def run(kind: str, words: list[str]) -> int:
 def show_version(kind: str, mpi: str | None) -> int:
     """The compiler's own output comes first: build systems recognise the compiler by it.
 
-    Without a compiler the version is ours alone, with what is needed.
+    Without a compiler the output is our version and the reason why there is no compiler.
     """
     import subprocess
 

@@ -100,7 +100,7 @@ class Names:
     def _side_of_clang(self) -> list[str]:
         paths = {option: values(self.words, option)[-1:] for option in CLANG_NAMES}
         if "-ftest-coverage" in self.words:
-            # A link names no folder: the files belong into the current one.
+            # A link names no folder: the files belong in the current folder.
             base = os.path.join(os.getcwd(), self.source.stem)
             for option, end in CLANG_COVERAGE.items():
                 paths[option] = paths[option] or [base + end]

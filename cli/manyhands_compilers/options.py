@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command line of a compiler, taken apart as far as the wrapper compilers need.
 
-The words are grouped into *items*: an option with its value is one. Each item has a *role*, which
-names the steps that it takes part in.
+The words are grouped into *items*: an option and its value are a single item. Each item has a
+*role*, which names the steps that the item takes part in.
 
 * `input`, `output` (-o), `action` (-c, -S, -E, ...), `language` (-x)
 * `depend` (-MD and similar options), `preprocess` (-D, -include, ...), `link` (-l, -Wl, ...)
 * `files`: the compiler proper writes more files. `naming`: these files get other names.
 * `other`: all steps
 
-Options that are unknown here are `other` and take no separate value, as GCC and Clang write nearly
-all of theirs.
+Options that are unknown here are `other` and take no separate value, like nearly all options of GCC
+and Clang.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import os
 import re
 from typing import NamedTuple
 
-# The value may be the next word.
+# Options whose value may be the next word.
 WITH_VALUE = frozenset(
     "-o -x -I -D -U -L -l -J -A -T -u -z -e -B -include -imacros -include-pch -isystem -iquote "
     "-idirafter -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -iframework -MF -MT "
@@ -27,7 +27,7 @@ WITH_VALUE = frozenset(
     "-target -gcc-toolchain -rpath -framework -wrapper -dumpbase -dumpdir -dumpbase-ext -specs -F "
     "-fintrinsic-modules-path --param --sysroot --include --imacros --output --language".split()
 )
-# Options of these whose value may be joined to them.
+# Options whose value may be joined to the option.
 JOINED = ("-o", "-x", "-I", "-D", "-U", "-L", "-l", "-J", "-A", "-B", "-F", "-T")
 
 DEPEND = frozenset("-MD -MMD -MP -MG -MF -MT -MQ -MJ".split())
@@ -46,7 +46,7 @@ FILES = re.compile(
     r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
     r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*|-fsave-optimization-record.*"
 )
-# Nothing is compiled, or not by steps that could be taken apart: the compiler does it alone.
+# Options with which nothing is compiled, or not in separate steps: the compiler gets the command.
 LEAVE = frozenset("-E -M -MM -### --precompile -emit-ast --analyze".split())
 ACTIONS = {"-c": "object", "-S": "assembly", "-fsyntax-only": "syntax"}
 
@@ -92,8 +92,8 @@ class Item(NamedTuple):
 class Input(NamedTuple):
     path: str
     kind: Kind | None  # None: not a source that may hold directives
-    language: str | None  # what -x said
-    at: int  # its place among the items
+    language: str | None  # the value of -x
+    at: int  # the place among the items
 
     @property
     def stem(self) -> str:
@@ -125,7 +125,7 @@ def response_file(word: str) -> list[str] | None:
 
 
 def unquoted(parts: list[tuple[str, str, str]]) -> str:
-    """Joins the characters of a word: escaped ones, quotes (ended by their like), plain ones."""
+    """Joins the characters of a word, without the backslashes and quotes that quote others."""
     inside, letters = "", []
     for escaped, quote, plain in parts:
         if quote and inside in ("", quote):
@@ -136,7 +136,7 @@ def unquoted(parts: list[tuple[str, str, str]]) -> str:
 
 
 def expanded(words: list[str], depth: int = 0) -> list[str]:
-    """The words with those of response files in their places."""
+    """The words, each response file replaced by its words."""
     result: list[str] = []
     for word in words:
         inner = response_file(word) if word.startswith("@") and depth < 20 else None
@@ -145,7 +145,7 @@ def expanded(words: list[str], depth: int = 0) -> list[str]:
 
 
 def option_name(word: str) -> str:
-    """The option without a value that is joined to it."""
+    """The option of a word, without a joined value."""
     if word in WITH_VALUE or word in DEPEND or word in PREPROCESS or word in LINK:
         return word
     if word.startswith(("-Wl,", "-fuse-ld")):
@@ -262,13 +262,13 @@ class CommandLine:
         return [i for i in self.inputs if i.kind is not None]
 
     def last(self, *names: str) -> str | None:
-        """The last of these options, which is the one that counts."""
+        """The last of these options, since only the last counts."""
         given = [flag for flag in self.flags if flag in names]
         return given[-1] if given else None
 
     @property
     def openmp(self) -> bool:
-        """The user's own OpenMP."""
+        """True if the user asks for OpenMP."""
         last = [f for f in self.flags if re.fullmatch(r"-f(no-)?openmp(=\w+)?", f)]
         return bool(last) and not last[-1].startswith("-fno")
 
@@ -284,5 +284,5 @@ class CommandLine:
         return [word for item in self.items if item.role in roles for word in item.words]
 
     def values(self, option: str) -> list[str]:
-        """Values of an option that can be joined to them, such as -I, -L and -l."""
+        """The values of an option with joined values, such as -I, -L and -l."""
         return [value_of(i) for i in self.items if i.role != "input" and i.words[0][:2] == option]

@@ -20,7 +20,7 @@ class NoMpi(Exception):
 
 
 def choose(wanted: str | None) -> MpiBuild:
-    """`wanted`: the name of a build, a prefix, or an mpicc; None: the site's, else a build found."""
+    """`wanted`: the name of a build, a prefix, or an mpicc; None: the site's MPI, else a build."""
     found = find_builds(installation.checkout() or Path.cwd())
     if wanted is not None:
         return found[wanted] if wanted in found else _named(wanted, list(found))

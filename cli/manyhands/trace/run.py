@@ -38,7 +38,7 @@ class CallSums:
 
 @dataclass
 class Rank:
-    """The times of a rank. Help is given inside MPI, so it is a part of the waiting or transfer."""
+    """The times of a rank. A rank helps inside MPI, so its help is a part of waiting or transfer."""
 
     rank: int
     node: int
@@ -96,12 +96,12 @@ def efficiency(work_s: list[float], elapsed_s: float) -> Efficiency:
 class Run:
     folder: Path
     ranks: list[Rank]
-    world: int  # ranks of the job, which may be more than the files there are
+    world: int  # ranks of the job, which may be more than the files
     profile: Profile | None
     calls: list[CallSums]  # the longest first
     helped_bytes: dict[tuple[int, int], int]  # helper, owner
     lent_s: dict[tuple[int, int], float]  # helper, owner
-    late_s: dict[int, float]  # by rank: for how long other ranks have waited for it
+    late_s: dict[int, float]  # by rank: how long other ranks have waited for the rank
     paths: dict[str, tuple[int, int]]  # messages and bytes by path
     left: dict[str, tuple[int, int]]  # messages and bytes by the reason why they were left
     cores: list[CoreLane]  # empty if each rank had a core to itself
@@ -205,7 +205,7 @@ def _read_rank(file: RankFile, sums: _Sums, most_segments: int) -> Rank:
 
 
 def _profile_of(folder: Path, files: list[RankFile]) -> Profile | None:
-    """The profile of this run; not that of an earlier run in the same folder."""
+    """The profile of this run; None if the folder has only the profile of an earlier run."""
     path = folder / PROFILE
     if not all(file.is_complete for file in files) or not path.exists():
         return None
@@ -231,7 +231,7 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """Read a traced run. `most_segments`: of all ranks' timelines; of all cores', a quarter."""
+    """Read a traced run. The ranks' timelines have `most_segments`, the cores' a quarter of them."""
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The timeline of a rank: the segments of its calls and of its help, merged to a given number.
 
-A merged segment reaches from the begin of its first event to the end of its last and knows how much
-of it was transfer and waiting.
+A merged segment reaches from the begin of its first event to the end of its last event and has the
+sums of their transfer and waiting.
 """
 
 from __future__ import annotations

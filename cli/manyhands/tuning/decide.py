@@ -4,13 +4,13 @@
 Noise only makes a copy slower, so each number is the better quartile of its batches. The rules:
 
 * threshold: the smallest size from which on a message copied by sender and receiver is faster than
-  every plain way. It must win at every larger size, by a margin that covers MPI matching.
+  every plain way. Sharing must win at every larger size, by a margin that covers MPI matching.
 * chunk: for each size, the smallest chunk within a few per cent of the best time (more chunks feed
   more thieves), and never a smaller chunk for a larger message.
 * saturate: the number of copying cores of a NUMA node beside which a core of another node, copying
-  within the same memory, adds less than 5 % (CAB-MPI, III-C3); more than all cores if it always
-  adds more. On a machine of one node, the number of cores after which a further core adds less
-  than 5 %, or all cores. It is the least over all NUMA nodes.
+  within the same memory, adds less than 5 % (CAB-MPI, III-C3); more than all cores if such a core
+  always adds more. On a machine of one node, the number of cores after which a further core adds
+  less than 5 %, or all cores. MH_SATURATE is the least number over all NUMA nodes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def copies(lines: list[Line]) -> dict[str, dict[int, float]]:
 
 
 def saturation(lines: list[Line], guests: int = 0) -> dict[int, list[float]]:
-    """GB/s of 1, 2, ... copying cores, by NUMA node; with a `guest` of another node beside."""
+    """GB/s of 1, 2, ... copying cores and `guests` cores of another node, by NUMA node."""
     found: dict[int, list[float]] = {}
     for line in lines:
         if line["kind"] == "saturation" and line.get("guests", 0) == guests:
@@ -98,7 +98,7 @@ def transfers(lines: list[Line]) -> list[Transfer]:
 
 
 def threshold(found: list[Transfer]) -> int | None:
-    """The least size from which sharing pays; None if it pays at no measured size."""
+    """The least size from which on sharing pays; None if sharing loses at the largest size."""
     smallest = None
     for transfer in reversed(found):
         if transfer.gain < MARGIN or transfer.bytes < MIN_THRESHOLD:
@@ -108,7 +108,7 @@ def threshold(found: list[Transfer]) -> int | None:
 
 
 def chunk_table(found: list[Transfer]) -> dict[int, int]:
-    """Chunk by 'messages of at least': the rules of MH_CHUNK, beginning at 0."""
+    """The rules of MH_CHUNK: the chunk by the least size of a message, beginning at 0."""
     rules: dict[int, int] = {}
     largest = 0
     for transfer in found:

@@ -28,7 +28,7 @@ def _sets(line: str, settings: dict[str, str]) -> bool:
 
 
 def write(path: Path, settings: dict[str, str], heading: str) -> None:
-    """OSError when the place cannot be written; a file that was there is then as it was."""
+    """Raises OSError if the file cannot be written; an existing file is then unchanged."""
     if path.exists() and not path.is_file():  # a pipe, a device: written, never replaced
         path.write_text(merged("", settings, heading))
         return
