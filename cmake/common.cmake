@@ -8,7 +8,7 @@ if(NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^
   message(FATAL_ERROR "Manyhands is for Linux on x86-64, not for ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}.")
 endif()
 
-# Libraries that other projects use are libmanyhands-NAME.so.ABI. Before version 1 a minor version may change it.
+# Libraries that other projects use are libmanyhands-NAME.so.ABI. Before version 1 a minor version may change ABI.
 set(MH_VERSION 0.1.0)
 set(MH_ABI 0.1)
 
@@ -51,16 +51,16 @@ target_compile_options(mh_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
 target_compile_options(mh_flags INTERFACE -ftls-model=initial-exec)
 target_include_directories(mh_flags INTERFACE ${MH_ROOT}/include)  # the public headers
 if(MH_SANITIZE)
-  # -g1: lines are all that reports show, and the rest takes a quarter of the compiler's time.
+  # -g1: reports show lines only, and more debug information takes a quarter of the compiler's time.
   string(REPLACE ";" "," mh_sanitizers "${MH_SANITIZE}")
   add_compile_options(-fsanitize=${mh_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${mh_sanitizers})
 endif()
 
-# Has the headers named after read once for all sources of `target`, which takes half of the compiler's
-# time otherwise; `REUSE_FROM other` takes those of another target. With them nobody misses an include
-# that a source forgot, so the build of `make test` (MH_PRECOMPILE=OFF) compiles each source of the
-# library without, and clang-tidy sees all sources so.
+# Precompiles the headers named after `target` for all its sources. Otherwise these headers take half of the
+# compiler's time. `REUSE_FROM other` uses the precompiled headers of another target. Precompiled headers hide
+# a missing include, so the build of `make test` (MH_PRECOMPILE=OFF) compiles each source of the library
+# without them, and clang-tidy checks all sources without them.
 function(mh_precompile target)
   if(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} ${ARGN})
@@ -68,7 +68,7 @@ function(mh_precompile target)
     list(TRANSFORM ARGN REPLACE "^(.+)$" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE headers)
     target_precompile_headers(${target} PRIVATE ${headers})
   endif()
-  # ccache (Makefile) sees from it what has been precompiled.
+  # The option tells ccache (Makefile) which headers have been precompiled.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
 # Adds the folder that makes `target`, unless the build has that target already.

@@ -28,7 +28,7 @@ To add a record, copy the shape of any other one: status with date, context, dec
 alternatives each with its number, consequences and limits. Then run the script.
 """
 
-# Folder, and what its records are about; the folders' order on the page.
+# The folders in the order of the page, each with the subject of its records.
 ROOMS = {
     "interposer": "in front of the MPI library: exports, start, calls that pass through",
     "rendezvous": "how a large message within a node travels",

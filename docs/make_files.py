@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes files.md: what is in which source file, from the sentence with which each file opens.
+"""Writes files.md, the list of source files, from the first sentence of each file.
 
 Run it after a file was added, moved or described anew: python docs/make_files.py. Standard library
 only. Tests check that files.md is what this script writes. A source without a paragraph of its own

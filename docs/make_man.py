@@ -2,7 +2,7 @@
 """Writes the manual pages into a folder, from the help of the commands themselves.
 
 Usage: python docs/make_man.py FOLDER. Needs the packages of `mh`. A page for `mh`, one for each of
-its commands, and one for each compiler. Installations call it, so nothing that it writes is stored.
+its commands, and one for each compiler. Installations call the script, so no page is stored.
 """
 
 from __future__ import annotations

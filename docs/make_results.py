@@ -4,9 +4,9 @@
 Run it after a file in results/ changed: python docs/make_results.py. Standard library only. Tests
 check that the page is what this script writes.
 
-results/papers/NAME.json has a row for each figure and table of a paper. What the paper says is
-quoted there. A row does not repeat our numbers. The row says where they are, and this script reads
-them from the samples of `mh bench`, from a table of simulated runs, or from a page of results.
+results/papers/NAME.json has a row for each figure and table of a paper. A row quotes the paper, and
+names the places of our numbers. This script reads the numbers from the samples of `mh bench`, from
+a table of simulated runs, or from a page of results.
 The places of the measurements, with date and machine, are in results/papers/measurements.json.
 """
 
@@ -105,7 +105,7 @@ def gain(file: str, wanted: Json) -> float:
 
 
 def from_samples(file: str, wanted: Json) -> str:
-    """A number of `mh bench`: the ratio, or what `is` asks for."""
+    """A number of `mh bench`: the ratio, or the number that `is` names."""
     if wanted.get("is") == "gain":
         return f"{100 * gain(file, wanted):.0f} %"
     one = comparison(file, wanted)
@@ -245,7 +245,7 @@ def section(paper: Json, measurements: Json) -> str:
 
 
 def totals(papers: list[Json]) -> str:
-    """The key of the column *work*, and how many rows of each paper are of which kind."""
+    """The key of the column *work*, and the number of rows of each kind by paper."""
     counts = [Counter(row["work"] for row in paper["rows"]) for paper in papers]
     unknown = set().union(*counts) - set(WORK)
     if unknown:

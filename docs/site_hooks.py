@@ -3,9 +3,9 @@
 
 * Pages outside of docs/, such as the README.md of an example, join the site below `repository/`.
 * The reference of the public headers joins the site below `api/`, where doxygen is installed.
-* Links go to the place that a page has on the site. A link to a folder leads to its README.md, one
-  to the public headers to their reference. A link to any other source becomes its words alone.
-* Anchors are those of the repository's pages: small letters, `-` for blanks, no other signs.
+* Links go to the place that a page has on the site. A link to a folder leads to its README.md, a
+  link to the public headers to their reference. A link to any other source becomes its words alone.
+* Anchors are those of the repository's pages: lower case, `-` for blanks, no other signs.
 
 MkDocs calls the functions `on_...` by their names. Limits: links have the form [words](target), the
 only form that the tests of links know as well.
@@ -52,7 +52,7 @@ def outside_pages(docs: Path) -> dict[str, Path]:
 
 # --- reference of the headers -----------------------------------------------------------------
 
-# Lives until the site is built: MkDocs copies the files at the end.
+# These folders live until the site is built: MkDocs copies the files at the end.
 written: list[tempfile.TemporaryDirectory[str]] = []
 
 
@@ -92,7 +92,7 @@ def place(file: Path, docs: Path, files: Files) -> str | None:
 
 
 def moved(link: re.Match[str], page: Page, docs: Path, files: Files) -> str:
-    """Returns a link of the page as it has to be at the page's place on the site."""
+    """Returns a link of the page, adapted to the page's place on the site."""
     words, target = link.groups()
     path, mark, anchor = target.partition("#")
     file = (Path(str(page.file.abs_src_path)).parent / path).resolve()

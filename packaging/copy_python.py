@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies what pip needs to install the Python packages into a new folder.
 
-Usage: python packaging/copy_python.py FOLDER. The folder `build` of setuptools lies where it
-installs from. In the checkout that folder is CMake's, and modules that are gone would stay there.
+Usage: python packaging/copy_python.py FOLDER. setuptools makes a folder `build` beside the packages
+that it installs. In the checkout that folder is CMake's, and deleted modules would stay in it.
 """
 
 from __future__ import annotations

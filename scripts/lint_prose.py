@@ -2,9 +2,9 @@
 """The checks of prose: comments, docstrings and commit subjects.
 
 A comment's first sentence names its subject, so some words may not open it. Sentences are short.
-Words that the project has given up stay away. ALLOWANCE has the number of faults that a file may
-still have; the numbers only shrink, and `scripts/lint --fix` lowers them. `scripts/lint` is the
-only user. Standard library only.
+Words that the project has given up (GIVEN_UP) are faults. ALLOWANCE has the number of faults that a
+file may still have; the numbers only shrink, and `scripts/lint --fix` lowers them. `scripts/lint`
+is the only user. Standard library only.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ MOST_SUBJECT = 72
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment or docstring; `trails` if code stands before it on its line."""
+    """A comment or docstring; `trails` if code stands in front on the same line."""
 
     line: int
     text: str
@@ -215,7 +215,9 @@ def common_end(one: str, other: str) -> int:
 
 
 def lowered(allowed: dict[str, int], counts: Counter[str]) -> dict[str, int]:
-    """No number rises. A file that has moved keeps its number: the longest common end tells."""
+    """The allowance, each number lowered to the count. A moved file keeps its number: the new path
+    is the one with the longest common end.
+    """
     new = {name for name in counts if name not in allowed}
     result = {}
     for name, number in allowed.items():

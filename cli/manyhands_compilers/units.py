@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The program unit of a line of Fortran, and the place for declarations in that unit.
 
-Statements are read one by one, without comments and strings. Few statements count. Units and
-interface blocks begin and end. Declarations go below the `use`, `import` and `implicit` statements.
-The depth in `do` loops matters for loops within shared loops. The rest of the language is ignored.
+Statements are read one by one, without comments and strings. Few statements count: the begin and
+end of units and interface blocks; `use`, `import` and `implicit`, below which declarations go; and
+`do` loops, whose depth tells loops within shared loops. The rest of the language is ignored.
 """
 
 from __future__ import annotations
@@ -47,10 +47,10 @@ class Units:
     def __init__(self) -> None:
         self.open: list[Unit] = []
         self.depth = 0  # of do loops
-        self.labelled = False  # their depth is not known: labels end loops
+        self.labelled = False  # True: labels end loops, so the depth is not known
 
     def statement(self, text: str, first: int, last: int) -> None:
-        """Takes in a statement that stands on these lines."""
+        """Takes in a statement that stands on the lines `first` to `last`."""
         inside_interface = bool(self.open) and self.open[-1].interface
         if INTERFACE.match(text):
             self.open.append(Unit(last + 1, interface=True))

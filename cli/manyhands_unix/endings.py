@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals that end a command, such as Ctrl-C: the command first ends and removes what it began.
+"""Signals that end a command: the command first ends its processes and removes temporary files.
 
-For every command of `mh`. A program that replaces `mh` (exec) gets the original signal handlers.
+For the commands of `mh` and the wrapper compilers. A program that replaces a command (exec) gets
+the original signal handlers.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ def end(number: int, _frame: object) -> NoReturn:
 
 
 def catch_endings() -> None:
-    """From now on these signals unwind the stack. Call in the main thread, as Python requires."""
+    """Make SIGTERM and SIGHUP unwind the stack. Call in the main thread, as Python requires."""
     for number in ENDINGS:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
-    """End a launcher that leads its session: it gets time to end its ranks, then all are killed."""
+    """End a launcher that leads its session: after GRACE_S to end its ranks, all are killed."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)

@@ -36,7 +36,7 @@ class Sink(io.FileIO):
         return memoryview(data).nbytes
 
     def on_failure(self, error: OSError) -> None:
-        """Nothing."""
+        """Called at the first failure."""
 
 
 class Output(Sink):
@@ -48,7 +48,9 @@ class Output(Sink):
 
 
 def open_what_is_closed() -> None:
-    """No file opened later becomes a standard stream. The wrong mode makes their use an error."""
+    """Open closed streams on /dev/null, so that no file opened later becomes a standard stream.
+    The wrong mode makes each use of such a stream an error.
+    """
     for number, mode in ((INPUT, os.O_WRONLY), (OUTPUT, os.O_RDONLY), (ERRORS, os.O_RDONLY)):
         try:
             os.fstat(number)
@@ -58,7 +60,9 @@ def open_what_is_closed() -> None:
 
 
 def open_for_launcher() -> None:
-    """Launchers hand the streams on to their ranks, and Hydra's starts none where one is closed."""
+    """Open closed streams on /dev/null in the right mode: a launcher hands its streams on to its
+    ranks, and Hydra's launcher starts no ranks if a stream is closed.
+    """
     for number in closed:
         null = os.open(os.devnull, os.O_RDONLY if number == INPUT else os.O_WRONLY)
         os.dup2(null, number)

@@ -21,7 +21,7 @@ from wheel.wheelfile import WheelFile
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-# Texts of licences of what is linked into the libraries: a file's name in the wheel, and its place.
+# Licences of the code that is linked into the libraries: the name in the wheel, and the text.
 LICENCES = {
     "hwloc": ROOT / ".hwloc" / "COPYING",
     "fmt": Path("/usr/share/doc/libfmt-dev/copyright"),

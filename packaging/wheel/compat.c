@@ -29,7 +29,7 @@ int fstatat(int at, const char* restrict path, struct stat* restrict status, int
   return (int)syscall(SYS_newfstatat, at, path, status, flags);
 }
 
-/* The functions that the C compiler links into each library, which here has none of its own. */
+/* atexit(), which the C compiler links into each library from an archive, but not into these. */
 extern void* __dso_handle;
 static void call(void* function) { ((void (*)(void))function)(); }
 int atexit(void (*function)(void)) { return __cxa_atexit(call, (void*)function, __dso_handle); }
@@ -45,8 +45,7 @@ uint32_t arc4random(void) {
   return (uint32_t)now.tv_nsec * 2654435761U ^ (uint32_t)now.tv_sec;
 }
 
-/* A wait until a time of the monotonic clock becomes one until the same moment of the other clock.
- */
+/* Waits until a time of any clock, by the same moment of the real-time clock. */
 int pthread_mutex_clocklock(pthread_mutex_t* restrict mutex, clockid_t clock,
                             const struct timespec* restrict until) {
   const int64_t second = 1000000000;

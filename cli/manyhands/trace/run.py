@@ -38,7 +38,7 @@ class CallSums:
 
 @dataclass
 class Rank:
-    """The times of a rank. A rank helps inside MPI, so its help is a part of waiting or transfer."""
+    """The times of a rank. A rank helps inside MPI, so help is a part of waiting or transfer."""
 
     rank: int
     node: int
@@ -231,7 +231,7 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """Read a traced run. The ranks' timelines have `most_segments`, the cores' a quarter of them."""
+    """Read a traced run. The ranks' timelines have `most_segments`, those of the cores a quarter."""
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)
