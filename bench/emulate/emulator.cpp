@@ -4,8 +4,9 @@
 // A thread's *due time* is when its last emulated work ended. A thread that wakes late begins its
 // next work at the due time, so the lateness of this machine does not add up. A thread that is late
 // by kLateness begins at the present time. A file that all ranks map has the state of the modelled
-// node: the active copiers of each NUMA node, the core that has each line, the last writer of each
-// 32 KB of a buffer, and the time until which a line or the pages of a process are taken.
+// node: the active copiers of each NUMA node, and the core that has each line. The file also has the
+// last writer of each 32 KB of a buffer, and the time until which a line or a process's pages are
+// taken.
 //
 // Limits: loads and stores of the program are not seen, nor is the MPI library. Two addresses may
 // share an entry of a table. Times below kSleepNs are added to the thread's next work.

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The wrapper compilers `mhcc`, `mhc++` and `mhfort`, which add `ws` directives to a compiler.
 
-main.py has the commands. options.py takes the command line apart, find.py chooses the compiler, and
-drive.py runs the compiler. names.py finds the names of the files that the compiler would write.
-directives.py reads a directive. clike.py and fortran.py replace the directives of a preprocessed
-source, and macros.py expands the macros in directives. linking.py adds to a link.
+* main.py: the commands. options.py takes their command lines apart.
+* find.py: the choice of the compiler. drive.py runs the compiler.
+* names.py: the names of the files that the compiler would write.
+* directives.py: reads a directive. clike.py and fortran.py replace the directives of a preprocessed
+  source, and macros.py expands the macros in directives.
+* linking.py: additions to a link.
 
 A build calls these programs thousands of times, so they import little, and only from the standard
 library. `Refused` reports errors in directives; the compiler reports all others.
