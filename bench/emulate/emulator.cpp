@@ -4,9 +4,9 @@
 // A thread's *due time* is when its last emulated work ended. A thread that wakes late begins its
 // next work at the due time, so the lateness of this machine does not add up. A thread that is late
 // by kLateness begins at the present time. A file that all ranks map has the state of the modelled
-// node: the active copiers of each NUMA node, and the core that has each line. The file also has the
-// last writer of each 32 KB of a buffer, and the time until which a line or a process's pages are
-// taken.
+// node: the active copiers of each NUMA node, and the core that has each line. The file also has
+// the last writer of each 32 KB of a buffer, and the time until which a line or a process's pages
+// are taken.
 //
 // Limits: loads and stores of the program are not seen, nor is the MPI library. Two addresses may
 // share an entry of a table. Times below kSleepNs are added to the thread's next work.
@@ -42,7 +42,7 @@ constexpr std::int64_t kLateness = 1'500'000;
 
 struct alignas(64) Line {
   std::atomic<std::int64_t> free_at;
-  std::atomic<std::uint32_t> version;  // counts writes by another core, or after a read by another
+  std::atomic<std::uint32_t> version;  // counts writes by another core, or after another's read
   std::atomic<std::uint32_t> writer;   // rank + 1
   std::atomic<std::uint32_t> readers;  // since the last write
 };
@@ -194,9 +194,9 @@ struct Piece {
   double bytes;
 };
 
-// A copy reads and writes each byte, both at half speed. Lines of the destination that are in
-// another core's cache move from there before they are written. Lines of the source cost no more
-// than memory, since cores only read them.
+// Half of the time is for reading and half for writing. Lines of the destination that are in
+// another core's cache move from there before they are written. Lines of the source do not move,
+// since every core only reads them.
 double copy_ns(const Piece& piece, const Written& last) {
   const std::uint32_t to = owner_of(piece.to);
   const std::uint32_t from = owner_of(piece.from);

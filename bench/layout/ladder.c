@@ -2,10 +2,10 @@
 //
 // Packing and unpacking on one core: the layout engine, a hand-written loop for each type, and
 // MPI_Pack/MPI_Unpack, in turn in a process of one rank. The script ladder.py compiles and runs the
-// program under each MPI. Arguments: seconds for each type and direction; part of the
-// names of the measured types; bytes of the last-level cache (0: not known). The program checks the
-// bytes of the engine and of MPI once against the loop. Each line of the output is a JSON object:
-// nanoseconds of a whole call, the median and the least of the rounds.
+// program under each MPI. Arguments: seconds for each type and direction; part of the names of the
+// measured types; bytes of the last-level cache (0: not known). The program checks the bytes of the
+// engine and of MPI once against the loop. Each line of the output is a JSON object: nanoseconds of
+// a whole call, the median and the least of the rounds.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@ enum { LIST = 20000, LONG_LIST = 500, BOX = 64 };
 
 // ---- loops by hand -----------------------------------------------------------------------------
 
-// A macro, so that the compiler sees the type of an element.
+// BOX_LOOP is a macro, so that the compiler sees the type of an element.
 #define BOX_LOOP(Type)                                                                      \
   static void move_box_##Type(const void* plan, char* memory, char* packed, int packing) {  \
     const Case* c = plan;                                                                   \

@@ -49,7 +49,7 @@ class Doubt:
 
 
 def doubts(results: list[Result]) -> tuple[list[Doubt], int]:
-    """The numbers that depend on the dilation, and how many were compared."""
+    """The numbers that depend on the dilation, and the count of compared numbers."""
     by_key: dict[tuple[Any, ...], list[Result]] = {}
     for one in results:
         by_key.setdefault(_key(one), []).append(one)

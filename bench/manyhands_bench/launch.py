@@ -35,7 +35,7 @@ from manyhands_bench.stats import Line
 from manyhands_bench.turns import Place, ring
 
 TIMEOUT_S = 180
-# Takes the last of our cores for 20 ms in every 50.
+# The third program takes the last of our cores for 20 ms of every 50 ms.
 _THIRD_PROGRAM = """
 import os, time
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})

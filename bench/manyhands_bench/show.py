@@ -94,7 +94,7 @@ def _show_group(
 
 
 def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) -> None:
-    """The output of loop cases beside plain and shared times."""
+    """The output of loop cases besides the plain and shared times."""
     name, mpi = group[0]["case"], group[0]["mpi"]
     found = [gain for record in group for gain in loops.gains(record, pick)]
     if found and name in ("loops", "loops-ranks", "loops-victims", *loops.STATIC_PROGRAMS):

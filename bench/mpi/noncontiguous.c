@@ -8,7 +8,7 @@
 //                  (MPI_Pack, contiguous message, MPI_Unpack)
 //   --planes LIST  bytes of X-Z planes    --z LIST   their depths in doubles
 //   --boxes LIST   elements a side of boxes, all of whose sides are sent instead of planes
-//   --apart        the pair are the first ranks of both halves of the ranks, so of two nodes. The
+//   --apart        the pair are the first ranks of the two halves of the ranks: of two nodes. The
 //                  other ranks sleep.
 //   --helpers      the other ranks wait in MPI_Barrier
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two ranks of T threads each under MPI_THREAD_MULTIPLE. Thread i of a rank plays blocking
 // ping-pong with thread i of the other rank, on its own tag. The time of a message is the time of a
-// batch divided by all its messages, so equal rates give equal times for every T. A batch ends at
-// most after four times its intended duration, since the rates of libraries differ by a factor of a
+// batch divided by all its messages, so equal rates give equal times for every T. A batch ends
+// within four times its intended duration, since the rates of libraries differ by a factor of a
 // thousand. A second time (`posted_ns`) is the limit with T threads: one thread plays behind T - 1
 // posted receives with other tags, which the library has to search.
-// With a window, thread i of rank 0 starts so many sends at a time and waits for all of them; its
-// partner receives them into as many buffers and answers without data.
+// With a window of N, thread i of rank 0 starts N sends at a time and waits for all of them. Its
+// partner receives the messages into N buffers and answers without data.
 //   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
 //   --window N (0: ping-pong)   --batches N (5)   --batch-ms T (200)
 #include <pthread.h>

@@ -3,7 +3,7 @@
 
 python bench/tasks/validate.py --output OUT [--mpi mpich4] [--rounds 5] [--ranks 2]
 
-1. Measures this machine: a task's overhead, a look into a deque, a message and its send.
+1. Measures this machine: a task's overhead, a steal from a deque, a message and its send.
 2. Records the seconds of every task: Hartree-Fock and the contraction with the balancer `none`, the
    tree of UTS node by node. A task's seconds are its median over the rounds and iterations.
 3. Simulates the programs with these numbers, and runs the programs with each balancer.

@@ -182,7 +182,7 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
   std::size_t copied = 0;
   do {
     std::memcpy(buffers.target, buffers.source, bytes);
-    asm volatile("" : : "r"(buffers.target) : "memory");  // the copy counts as used
+    asm volatile("" : : "r"(buffers.target) : "memory");  // the compiler must keep the copy
     copied += bytes;
     spent = elapsed_ns(start);
   } while (spent < ns);
@@ -317,7 +317,7 @@ class Pair {
     const auto* words = reinterpret_cast<const std::uint64_t*>(buffers_.target);
     std::uint64_t sum = 0;
     for (std::size_t i = 0; i < transfer.bytes / sizeof *words; ++i) sum ^= words[i];
-    asm volatile("" : : "r"(sum) : "memory");  // the sum counts as used
+    asm volatile("" : : "r"(sum) : "memory");  // the compiler must keep the reads
     return buffers_.target[0] == buffers_.target[transfer.bytes - 1];
   }
 
@@ -452,7 +452,7 @@ class Courier {
     return sent;
   }
 
-  // Warms up. Returns the number of messages in a batch, which the sender computes. 0: end.
+  // Warms up. Returns the number of messages in a batch, which the sender computes. 0: a failure.
   std::uint32_t agree(const Method& method, const Transfer& transfer) {
     constexpr int kWarmUps = 3;
     std::uint64_t spent = 0;
@@ -521,7 +521,7 @@ void print_plan(std::span<const Place> places, const Effort& effort) {
   std::fflush(stdout);
 }
 
-// Runs the measurements of a member. False: end with an error.
+// Runs the measurements of a member. False: the member must end with an error.
 bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
                  const GuestMemory& memory, const Effort& effort) {
   Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),

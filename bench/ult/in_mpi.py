@@ -3,9 +3,9 @@
 """Blocking MPI ping-pong of many light tasks, beside as many threads.
 
 Two ranks with 64 players each: light tasks on one or two workers with Manyhands, threads plain, and
-threads with Manyhands. All take turns, round after round; the table has medians of thousands of
-messages a second, and the tasks' rate divided by that of plain threads. A run whose tasks do not
-park fails. The numbers need a quiet machine.
+threads with Manyhands. The ways take turns, round after round. The table has medians of thousands
+of messages a second, and each rate divided by that of plain threads. A run whose tasks do not park
+fails. The numbers need a quiet machine.
 
     bench/ult/in_mpi.py --rounds 9
     bench/ult/in_mpi.py --players 16 64 --work-ns 2000 --mpi mpich4

@@ -25,7 +25,7 @@ using Costs = std::vector<std::vector<double>>;
 
 class SimulatedNode {
  public:
-  // Ranks are dealt out to `numa_nodes` in equal blocks.
+  // Each of `numa_nodes` has a block of ranks; the blocks are equal.
   SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, VictimPolicy policy,
                 std::uint64_t seed);
   // Nanoseconds until all loops are done.

@@ -44,7 +44,7 @@ class Image:
         return (section for section in self.sections if section.kind == kind)
 
     def code(self) -> Iterator[Section]:
-        """The sections of code, but for the linker's stubs."""
+        """The sections of code, except the linker's stubs."""
         return (
             section
             for section in self.sections

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The paths of this installation.
 
-There are two kinds. In a *checkout*, this package is in cli/ below a root with build/lib. In an
-*install prefix*, the library is in PREFIX/lib and the data in PREFIX/share/manyhands. This package
-is anywhere below PREFIX, or is run by a Python that lives in PREFIX.
+An installation has one of two kinds. In a *checkout*, this package is in cli/ below a root with
+build/lib. In an *install prefix*, the library is in PREFIX/lib and the data in
+PREFIX/share/manyhands. This package is anywhere below PREFIX, or is run by a Python that lives in
+PREFIX.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class OpenMp:
 
 
 def loaded_files(program: Path) -> list[Path]:
-    """The program and the libraries that the dynamic linker loads for it."""
+    """The program and the libraries that the dynamic linker loads for the program."""
     files = [program]
     for line in output_of(["ldd", as_word(program)]).splitlines():
         name, arrow, found = line.strip().partition(" => ")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The abilities of this machine, found by trying where possible.
 
-The main question is whether a rank may read the memory of another (cross-memory attach, CMA:
-process_vm_readv). `try_cma` tries this under the conditions of a job, between two sibling
-processes. It tries once directly, and once after the reader's ancestor was named with
-PR_SET_PTRACER, as the library does if the Yama security module restricts tracing. The other
-functions explain the answer.
+The main question is whether a rank may read the memory of another rank (cross-memory attach, CMA:
+process_vm_readv). `try_cma` reads under the conditions of a job, between two sibling processes:
+directly, or after the reader's ancestor was named with PR_SET_PTRACER. The library names the
+ancestor if the Yama security module restricts tracing. The other functions explain the answer.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ Compilers make a function of each region. The calls of the OpenMP run time in th
 the functions of the same file that it calls, say whether the region needs a real team. The library
 decides at run time: it decodes instructions, follows other libraries, and watches the region.
 
-Limits: regions are found by the names of their functions, so a stripped file has none; bytes that
-look like a call count as one.
+Limits: regions are found by the names of their functions, so a stripped file has no regions. Bytes
+that look like a call count as a call.
 """
 
 from __future__ import annotations

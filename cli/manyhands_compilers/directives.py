@@ -2,7 +2,7 @@
 """A `ws` directive: its parts, the checks on it, and the OpenMP directive that replaces it.
 
 A directive is a name and clauses; C, C++ and Fortran differ in a few names only. A shared loop
-becomes a parallel loop that asks the library for its number of threads (`__mh_ws_mark`). The
+becomes a parallel loop that asks the library for the number of threads (`__mh_ws_mark`). The
 library thus learns that the loop may be shared, and the kind and chunk size of `schedule` and
 `steal_schedule`. The loop itself always gets a form of schedule in which a late thread can join. A
 team without the library's own loops (one rank on the node) follows that form, which is as near to

@@ -41,7 +41,7 @@ OMP = {
 STRING = re.compile(r"""'(?:[^'\n]|'')*'|"(?:[^"\n]|"")*\"""")
 PIECE = re.compile(r"""\s*(?:'(?:[^']|'')*'|"(?:[^"]|"")*"|[\w.%$]+|\*\*|//|=>|::|.)""")
 VARIABLE = "mh_ws_section"
-MARKS = {"mark": "mh_ws_mark", "team": "mh_ws_mark_team"}  # the latter of the user's own loops
+MARKS = {"mark": "mh_ws_mark", "team": "mh_ws_mark_team"}  # team: the user's own loops
 INTERFACE = (
     "interface",
     "function {0}(k, c, tk, tc)",

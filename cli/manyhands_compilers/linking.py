@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Additions to a link: the OpenMP runtime, and the marker of Fortran loops.
 
-Objects may have been compiled in earlier calls, so objects and archives are searched for the names.
-Without such names a link stays as it is. Fortran cannot ask whether a symbol exists, so its marker
-is a function in C, compiled on demand.
+Objects may have been compiled in earlier calls, so objects and archives are searched for names of
+the runtime and of the marker. A link without these names stays as it is. Fortran cannot ask whether
+a symbol exists, so its marker is a function in C, compiled on demand.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def passed_to_linker(words: Iterable[str]) -> list[str]:
 
 
 def archives(names: Iterable[str], folders: list[str]) -> list[str]:
-    """The archives that -l options mean; a shared library brings what it needs itself."""
+    """The archives that -l options name, without shared libraries, which name their own needs."""
     found = []
     for name in names:
         exact = name[1:] if name.startswith(":") else None

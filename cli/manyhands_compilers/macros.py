@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Macros in the directives of C and C++.
 
-A preprocessor does not expand the words of an unknown pragma, but those of OpenMP's pragmas. `-dD`
+A preprocessor expands the words of OpenMP's pragmas, but not those of an unknown pragma. `-dD`
 leaves the definitions in the preprocessed text, so the macros defined at a directive are known. The
 compiler is then called again to expand the directives that name a macro.
 """

@@ -33,7 +33,7 @@ def catch_endings() -> None:
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
-    """End a launcher that leads its session: after GRACE_S to end its ranks, all are killed."""
+    """End a launcher that leads its session. If the launcher still runs after GRACE_S, kill all."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Functions of glibc that are newer than 2.27, for the libraries of the wheel.
  *
- * Our code, libstdc++ or libgcc calls them, and they are linked into each library with hidden
- * visibility: no other library sees them. Linux on x86-64, whose `struct stat` is the kernel's. */
+ * Our code, libstdc++ or libgcc calls these functions. They are linked into each library with
+ * hidden visibility: no other library sees them. Linux on x86-64, whose `struct stat` is the
+ * kernel's. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>

@@ -236,7 +236,7 @@ def _stored(file: Path) -> dict:
 
 
 def _console() -> Console:
-    """A console of 100 columns on any terminal: the tables need that, and files look the same."""
+    """A console of 100 columns on any terminal, as the tables need, and in files."""
     return Console(width=COLUMNS, highlight=False)
 
 

@@ -2,7 +2,7 @@
 """Prints the CMake targets that the demo needs: `make demo` builds these and nothing else.
 
 The demo runs under one MPI, so it needs the front, the heap, and the variant for the ABI of that
-MPI. An MPI of unknown kind gets all variants. Run it as `python -m manyhands.demo.needs`.
+MPI. An MPI of unknown kind gets all variants. Usage: `python -m manyhands.demo.needs`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def variants(build: MpiBuild) -> tuple[str, ...]:
 
 
 def links_standard_abi(build: MpiBuild) -> bool:
-    """True if the MPI's mpicc links libmpi_abi, by the command that it shows."""
+    """True if the MPI's mpicc links libmpi_abi, by the command that `mpicc -show` prints."""
     shown = subprocess.run(
         [str(build.mpicc), "-show"], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -35,7 +35,7 @@ def links_standard_abi(build: MpiBuild) -> bool:
 
 
 def targets() -> tuple[str, ...]:
-    """The targets. Without an MPI they are all targets, and the demo itself will complain."""
+    """The targets: all without an MPI, whose absence the demo itself reports."""
     try:
         return (*COMMON, *variants(choose(None)))
     except NoMpi:

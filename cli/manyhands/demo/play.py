@@ -63,7 +63,7 @@ def usable_cores() -> int:
 
 
 def demonstrate(wish: Wish, source: Path) -> dict[str, Any]:
-    """Run everything, print it, and return it as a record for JSON."""
+    """Run the demo, print the results, and return a record of them for JSON."""
     started = time.monotonic()
     out = show.console()
     build = choose(wish.mpi)

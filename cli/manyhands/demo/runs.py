@@ -55,7 +55,7 @@ class Setup:
 def compile_stencil(build: MpiBuild, source: Path, target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     program = target / "stencil"
-    program.unlink(missing_ok=True)  # it may belong to another mpicc
+    program.unlink(missing_ok=True)  # an old program may be of another mpicc
     command = ["make", "-s", "-C", str(source), f"MPICC={build.mpicc}", f"PROGRAM={program}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment(build))

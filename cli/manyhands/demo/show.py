@@ -22,7 +22,7 @@ ROWS = [
 
 
 def console() -> Console:
-    """A console of 100 columns on any terminal: the table needs that, and files look the same."""
+    """A console of 100 columns on any terminal, as the table needs, and in files."""
     return Console(width=COLUMNS, highlight=False)
 
 

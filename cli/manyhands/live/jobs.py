@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The running jobs of this user on this machine, and the one that the user means."""
+"""The running jobs of this user on this machine, and the job that the user names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Advice from a profile: where the time goes, and which setting can use it."""
+"""Advice from a profile: where the time goes, and which setting can help."""
 
 from __future__ import annotations
 

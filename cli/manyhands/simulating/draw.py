@@ -59,7 +59,7 @@ def efficiency(file: Path, lines: list[Line], title: str) -> None:
 def steals(file: Path, lines: list[Line], title: str) -> None:
     """Attempted and successful steals of a rank over cores (figures 8 and 9).
 
-    Shows the first, second and last iteration. Schemes that no longer steal are left out.
+    Shows the first, second and last iteration, as far as ranks attempt steals there.
     """
     last = max(line["iteration"] for line in lines)
     shown = [line for line in lines if line["iteration"] in (1, 2, last) and line["attempts"] > 0]

@@ -231,7 +231,7 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """Read a traced run, with `most_segments` for the ranks' timelines, a quarter for the cores'."""
+    """Read a traced run. The timelines have `most_segments` for ranks, a quarter for cores."""
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)
