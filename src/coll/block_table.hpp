@@ -4,7 +4,8 @@
 // In a round with blocks of any length, only the two members of a pair know the length of their
 // block. Each member therefore stages a *block table*: one entry for each peer, and behind the
 // entries the data of the blocks that fit. A member reads the tables of those peers
-// only with which it exchanges data.
+// only with which it exchanges data. In a call with a root, the root is the only peer of all other
+// members.
 //
 // Threads: as the board group. The owner writes its table before it publishes the round; `read` is
 // all that it changes afterwards. Limit: kMostMembers.
@@ -41,30 +42,44 @@ inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) +
 // The room that `length` bytes of data take behind a table.
 constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
-namespace detail {
-// The index of a peer's entry: a table has no entry for its owner.
-constexpr std::uint32_t place_of(std::uint32_t owner, std::uint32_t peer) {
-  return peer - (peer > owner ? 1 : 0);
-}
-}  // namespace detail
+// The peers of a member: all other members, or only the root of the call.
+struct Peers {
+  std::uint32_t members;
+  std::uint32_t root = kNoRoot;
+
+  static constexpr std::uint32_t kNoRoot = 0xffffffff;
+
+  // True if the root is the only peer of `owner`.
+  [[nodiscard]] constexpr bool only_root(std::uint32_t owner) const {
+    return root != kNoRoot && owner != root;
+  }
+  [[nodiscard]] constexpr std::uint32_t count(std::uint32_t owner) const {
+    return only_root(owner) ? 1 : members - 1;
+  }
+  // The index of a peer's entry in the table of `owner`, which has no entry for its owner.
+  [[nodiscard]] constexpr std::uint32_t index_of(std::uint32_t peer, std::uint32_t owner) const {
+    return only_root(owner) ? 0 : peer - (peer > owner ? 1 : 0);
+  }
+};
 
 // This member's table, at the begin of its staged block.
 class BlockTable {
  public:
-  // `bytes`: of the staged block, at least bytes_of(members).
-  BlockTable(std::byte* staged, std::uint64_t bytes, std::uint32_t me, std::uint32_t members)
+  // `bytes`: of the staged block, at least bytes_of(the number of peers).
+  BlockTable(std::byte* staged, std::uint64_t bytes, std::uint32_t me, const Peers& peers)
       : staged_(staged),
         bytes_(bytes),
         me_(me),
-        entries_(new (staged) BlockEntry[members - 1]),
-        end_(bytes_of(members)) {}
+        peers_(peers),
+        entries_(new (staged) BlockEntry[peers.count(me)]),
+        end_(bytes_of(peers.count(me))) {}
 
-  static constexpr std::uint64_t bytes_of(std::uint32_t members) {
-    return (members - 1) * sizeof(BlockEntry);
+  static constexpr std::uint64_t bytes_of(std::uint32_t peers) {
+    return peers * sizeof(BlockEntry);
   }
 
   [[nodiscard]] BlockEntry& entry(std::uint32_t peer) {
-    return entries_[detail::place_of(me_, peer)];
+    return entries_[peers_.index_of(peer, me_)];
   }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
 
@@ -80,15 +95,16 @@ class BlockTable {
   std::byte* staged_;
   std::uint64_t bytes_;
   std::uint32_t me_;
+  Peers peers_;
   BlockEntry* entries_;
   std::uint64_t end_;  // of the data
 };
 
 // The entry for `member` in the table of a peer that has published the round.
-inline const BlockEntry& entry_for(std::uint32_t member, std::uint32_t owner,
+inline const BlockEntry& entry_for(std::uint32_t member, std::uint32_t owner, const Peers& peers,
                                    const std::byte* staged) {
   const auto* entries = std::launder(reinterpret_cast<const BlockEntry*>(staged));
-  return entries[detail::place_of(owner, member)];
+  return entries[peers.index_of(member, owner)];
 }
 
 }  // namespace mh::coll

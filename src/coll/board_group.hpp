@@ -11,10 +11,11 @@
 //
 //   R1  All members count the same rounds in the same order. A round is counted only by a call
 //       that every member is bound to make (mpi/collective/direct.hpp).
-//   R2  A board has kRecords records and kStaged staged blocks, each used in turn. A member writes
-//       the record of round n after all members have published round n - kRecords + 1 or a later
-//       round. Each of them has then read everything it needs of round n - kRecords. A root can
-//       therefore run kRecords - 1 rounds ahead. The same holds for staged blocks and kStaged.
+//   R2  A board has kRecords records with a short block each, and kStaged long blocks, each used in
+//       turn. A member writes the record of round n after all members have published round
+//       n - kRecords + 1 or a later round. Each of them has then read everything it needs of round
+//       n - kRecords. A root can therefore run kRecords - 1 rounds ahead. The same holds for long
+//       blocks and kStaged.
 //   R3  A published record does not change until its place is written again.
 //   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
 //
@@ -35,8 +36,9 @@ namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
 // With more ranks than cores, a root runs ahead until it gives up its core.
-inline constexpr std::uint32_t kRecords = 32;
+inline constexpr std::uint32_t kRecords = 128;
 inline constexpr std::uint32_t kStaged = 4;             // few, so that the blocks stay in the cache
+inline constexpr std::size_t kShortBytes = 512;         // staged data that fit into a short block
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
 inline constexpr std::size_t kTableBytes = 4U << 10U;   // its block table (block_table.hpp)
 inline constexpr std::size_t kInlineBytes = 40;         // data that fit into the record
@@ -76,7 +78,8 @@ struct Board {
   // The last round in which the owner has read and written all mapped data. release by the
   // owner, acquire in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
-  alignas(kCacheLine) std::byte staged[kStaged][kTableBytes + kStagedBytes];
+  alignas(kCacheLine) std::byte short_blocks[kRecords][kShortBytes];
+  alignas(kCacheLine) std::byte long_blocks[kStaged][kTableBytes + kStagedBytes];
 
   // For a new group, while no member uses the board.
   void reset() {
@@ -104,12 +107,11 @@ class BoardGroup {
   }
 
   // The place for this rank's `bytes` <= kTableBytes + kStagedBytes, before publish(). `wait`: as
-  // for begin(), if a staged block is still in use.
+  // for begin(), if a long block is still in use.
   template <class Wait>
   [[nodiscard]] std::byte* stage(std::uint64_t bytes, Wait&& wait) {
-    if (bytes <= kInlineBytes) return record().inlined;
-    await_place(kStaged, wait);
-    return board().staged[block_of(number_)];
+    if (bytes > kShortBytes) await_place(kStaged, wait);
+    return staged_on(board(), bytes);
   }
   void publish_staged(std::uint64_t terms, std::uint64_t bytes) {
     record().bytes = bytes;
@@ -136,8 +138,7 @@ class BoardGroup {
   }
   // Staged data of a member that published Route::staged with `bytes`.
   [[nodiscard]] const std::byte* staged_by(std::uint32_t member, std::uint64_t bytes) const {
-    return bytes <= kInlineBytes ? record_of(member).inlined
-                                 : boards_[member]->staged[block_of(number_)];
+    return staged_on(*boards_[member], bytes);
   }
 
   // This rank has read and written all mapped data of this round in its peers' buffers.
@@ -151,7 +152,12 @@ class BoardGroup {
 
   static std::uint64_t number_in(std::uint64_t stamp) { return stamp / kRouteValues; }
   static std::size_t record_at(std::uint64_t round) { return round % kRecords; }
-  static std::size_t block_of(std::uint64_t round) { return round % kStaged; }
+  // The place of `bytes` of this round's data on a board.
+  [[nodiscard]] std::byte* staged_on(Board& board, std::uint64_t bytes) const {
+    const std::size_t at = record_at(number_);
+    if (bytes <= kInlineBytes) return board.records[at].inlined;
+    return bytes <= kShortBytes ? board.short_blocks[at] : board.long_blocks[number_ % kStaged];
+  }
   Board& board() { return *boards_[me_]; }
   RoundRecord& record() { return board().records[record_at(number_)]; }
 

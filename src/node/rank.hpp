@@ -23,7 +23,7 @@ inline constexpr std::uint32_t kMaxRanks = 1024;  // of a node; a larger node ru
 // CPUs in the NUMA map; higher ones count as NUMA node 0.
 inline constexpr std::uint32_t kMaxCpus = 2048;
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 9;
+inline constexpr std::uint32_t kLayout = 10;
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, constant afterwards.

@@ -25,12 +25,15 @@ bool moves_mapped(const TypedBlocks& block) {
 
 class PairwiseRound {
  public:
-  PairwiseRound(Comm& comm, RoundCall call, const PeerBlocks& blocks, std::uint32_t terms)
+  PairwiseRound(Comm& comm, RoundCall call, const PeerBlocks& blocks, const coll::Peers& peers)
       : comm_(comm),
         blocks_(blocks),
-        staged_bytes_(staged_bytes(comm, blocks)),
-        round_(comm, call, staged_bytes_, terms),
-        table_(round_.stage(), staged_bytes_, index(comm.rank), index(comm.size)) {}
+        peers_(peers),
+        first_step_(first_step(comm, peers)),
+        end_step_(first_step_ + static_cast<int>(peers.count(index(comm.rank)))),
+        staged_bytes_(staged_bytes()),
+        round_(comm, call, staged_bytes_, peers.root),
+        table_(round_.stage(), staged_bytes_, index(comm.rank), peers) {}
 
   int run() {
     publish();
@@ -47,6 +50,12 @@ class PairwiseRound {
     if (code_ == MPI_SUCCESS) code_ = code;
   }
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
+  // The steps to this rank's peers: 1 to the number of other ranks, or one step to the root.
+  static int first_step(const Comm& comm, const coll::Peers& peers) {
+    if (!peers.only_root(index(comm.rank))) return 1;
+    const int step = static_cast<int>(peers.root) - comm.rank;
+    return step > 0 ? step : step + comm.size;
+  }
   [[nodiscard]] int peer(int step) const {
     const int rank = comm_.rank + step;  // no division: it takes as long as a short block
     return rank < comm_.size ? rank : rank - comm_.size;
@@ -54,22 +63,21 @@ class PairwiseRound {
   coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
   // A peer's entry for this rank; valid once the peer has published its record.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
-    return coll::entry_for(index(comm_.rank), index(rank), round_.staged_by(rank));
+    return coll::entry_for(index(comm_.rank), index(rank), peers_, round_.staged_by(rank));
   }
 
   // ---- Sending ----------------------------------------------------------------------------------
 
   // The bytes of the table and of the blocks that can be staged.
-  static std::uint64_t staged_bytes(const Comm& comm, const PeerBlocks& blocks) {
-    std::uint64_t bytes = coll::BlockTable::bytes_of(index(comm.size));
-    for (int rank = 0; rank < comm.size; ++rank) {
-      if (rank != comm.rank) bytes += coll::room_of(blocks.out[rank].bytes);
-    }
+  [[nodiscard]] std::uint64_t staged_bytes() const {
+    std::uint64_t bytes = coll::BlockTable::bytes_of(peers_.count(index(comm_.rank)));
+    for (int step = first_step_; step < end_step_; ++step)
+      bytes += coll::room_of(blocks_.out[peer(step)].bytes);
     return std::min<std::uint64_t>(bytes, coll::kTableBytes + coll::kStagedBytes);
   }
 
   void publish() {
-    for (int step = 1; step < comm_.size; ++step) offer(peer(step));
+    for (int step = first_step_; step < end_step_; ++step) offer(peer(step));
     round_.publish_staged();
   }
 
@@ -106,7 +114,7 @@ class PairwiseRound {
   }
 
   void send_messages() {
-    for (int step = 1; step < comm_.size; ++step) {
+    for (int step = first_step_; step < end_step_; ++step) {
       const int to = peer(step);
       const coll::BlockEntry& own = entry(to);
       if (own.bytes == 0 || own.route != coll::Route::library) continue;
@@ -120,7 +128,7 @@ class PairwiseRound {
 
   // Waits until the receivers of this rank's mapped blocks have read their blocks.
   void await_readers() {
-    for (int step = 1; step < comm_.size; ++step) {
+    for (int step = first_step_; step < end_step_; ++step) {
       const int to = peer(step);
       const coll::BlockEntry& own = entry(to);
       if (own.bytes == 0 || own.route != coll::Route::mapped) continue;
@@ -141,7 +149,7 @@ class PairwiseRound {
   void receive_blocks() {
     std::bitset<coll::kMostMembers> received;
     for (const bool waits : {false, true}) {
-      for (int step = 1; step < comm_.size; ++step) {
+      for (int step = first_step_; step < end_step_; ++step) {
         const int from = peer(step);
         const auto at = static_cast<std::size_t>(from);
         if (received[at] || blocks_.in[from].bytes == 0) continue;
@@ -190,6 +198,9 @@ class PairwiseRound {
 
   Comm& comm_;
   const PeerBlocks& blocks_;
+  coll::Peers peers_;
+  int first_step_;
+  int end_step_;
   std::uint64_t staged_bytes_;
   Round round_;
   coll::BlockTable table_;
@@ -204,8 +215,9 @@ class PairwiseRound {
 
 }  // namespace
 
-int exchange_pairwise(Comm& comm, RoundCall call, const PeerBlocks& blocks, std::uint32_t terms) {
-  return PairwiseRound(comm, call, blocks, terms).run();
+int exchange_pairwise(Comm& comm, RoundCall call, const PeerBlocks& blocks, std::uint32_t root) {
+  const coll::Peers peers{.members = static_cast<std::uint32_t>(comm.size), .root = root};
+  return PairwiseRound(comm, call, blocks, peers).run();
 }
 
 }  // namespace mh::mpi::direct

@@ -24,9 +24,10 @@ struct PeerBlocks {
   TypedBlocks out[coll::kMostMembers];
   TypedBlocks in[coll::kMostMembers];
 
-  // Makes the first `ranks` entries of `out` and `in` empty.
-  void clear(int ranks) {
-    for (int rank = 0; rank < ranks; ++rank) out[rank] = in[rank] = {};
+  // Makes the blocks empty that a call with a root reads on this rank.
+  void clear(const Comm& comm, int root) {
+    out[root] = in[root] = out[comm.rank] = in[comm.rank] = {};
+    for (int rank = 0; root == comm.rank && rank < comm.size; ++rank) out[rank] = in[rank] = {};
   }
 };
 
@@ -35,8 +36,9 @@ inline bool can_be_pairwise(const Comm& comm) {
   return comm.size <= static_cast<int>(coll::kMostMembers);
 }
 
-// Carries out the round and returns the code of the call. `terms`: as for Round.
+// Carries out the round and returns the code of the call. With a root, the blocks of other pairs of
+// ranks are not read.
 int exchange_pairwise(Comm& comm, RoundCall call, const PeerBlocks& blocks,
-                      std::uint32_t terms = 0);
+                      std::uint32_t root = coll::Peers::kNoRoot);
 
 }  // namespace mh::mpi::direct

@@ -158,7 +158,7 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
 CallResult move_long(RoundCall call, const RootedBlocks& blocks, Comm& comm, int root) {
   if (!can_be_pairwise(comm)) return std::nullopt;
   PeerBlocks pairs;
-  pairs.clear(comm.size);
+  pairs.clear(comm, root);
   const bool scatters = call == RoundCall::scatter;
   TypedBlocks* const of_root = scatters ? pairs.out : pairs.in;
   for (int rank = 0; blocks.at_root && rank < comm.size; ++rank)

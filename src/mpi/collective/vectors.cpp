@@ -112,7 +112,7 @@ CallResult exchange_with_root(RoundCall call, const VectorArgs& all, const Block
   const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks(own_args);
   if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
   PeerBlocks pairs;
-  pairs.clear(comm->size);
+  pairs.clear(*comm, root);
   const bool scatters = call == RoundCall::scatterv;
   if (at_root && !VectorBlocks(all).write(scatters ? pairs.out : pairs.in, comm->size))
     return CallResult::refused();

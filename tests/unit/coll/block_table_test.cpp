@@ -13,9 +13,9 @@ constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
 
 struct Staged {
   std::unique_ptr<Board> board = std::make_unique<Board>();
-  [[nodiscard]] std::byte* bytes() const { return board->staged[0]; }
+  [[nodiscard]] std::byte* bytes() const { return board->long_blocks[0]; }
   [[nodiscard]] BlockTable table(std::uint32_t me, std::uint32_t members) const {
-    return {bytes(), kBytes, me, members};
+    return {bytes(), kBytes, me, Peers{members}};
   }
 };
 
@@ -24,7 +24,7 @@ TEST(BlockTable, a_fresh_entry_has_no_block_and_has_read_nothing) {
   std::memset(staged.bytes(), 0xff, kBytes);
   static_cast<void>(staged.table(0, 3));
   for (std::uint32_t peer = 1; peer < 3; ++peer) {
-    const BlockEntry& entry = entry_for(peer, 0, staged.bytes());
+    const BlockEntry& entry = entry_for(peer, 0, Peers{3}, staged.bytes());
     EXPECT_EQ(entry.bytes, 0U);
     EXPECT_EQ(entry.expected, 0U);
     EXPECT_FALSE(entry.has_read());
@@ -37,14 +37,25 @@ TEST(BlockTable, a_peer_finds_its_entry) {
   table.entry(0).bytes = 5;
   table.entry(2).bytes = 7;
   table.entry(2).note_read();
-  EXPECT_EQ(entry_for(0, 1, staged.bytes()).bytes, 5U);
-  EXPECT_EQ(entry_for(2, 1, staged.bytes()).bytes, 7U);
-  EXPECT_TRUE(entry_for(2, 1, staged.bytes()).has_read());
-  EXPECT_FALSE(entry_for(0, 1, staged.bytes()).has_read());
+  EXPECT_EQ(entry_for(0, 1, Peers{3}, staged.bytes()).bytes, 5U);
+  EXPECT_EQ(entry_for(2, 1, Peers{3}, staged.bytes()).bytes, 7U);
+  EXPECT_TRUE(entry_for(2, 1, Peers{3}, staged.bytes()).has_read());
+  EXPECT_FALSE(entry_for(0, 1, Peers{3}, staged.bytes()).has_read());
+}
+
+TEST(BlockTable, the_root_is_the_only_peer_of_other_members) {
+  const Staged staged;
+  constexpr Peers kPeers{.members = 5, .root = 2};
+  BlockTable table(staged.bytes(), BlockTable::bytes_of(1) + 8, 4, kPeers);
+  table.entry(2).bytes = 5;
+  EXPECT_EQ(entry_for(2, 4, kPeers, staged.bytes()).bytes, 5U);
+  EXPECT_EQ(table.reserve(8), BlockTable::bytes_of(1));
+  EXPECT_EQ(kPeers.count(2), 4U);
+  EXPECT_EQ(kPeers.index_of(4, 2), 3U);
 }
 
 TEST(BlockTable, a_table_of_two_with_a_word_fits_into_the_record) {
-  EXPECT_EQ(BlockTable::bytes_of(2) + room_of(8), kInlineBytes);
+  EXPECT_EQ(BlockTable::bytes_of(1) + room_of(8), kInlineBytes);
 }
 
 TEST(BlockTable, data_lie_behind_the_entries_and_apart) {
@@ -52,14 +63,14 @@ TEST(BlockTable, data_lie_behind_the_entries_and_apart) {
   BlockTable table = staged.table(0, 2);
   const std::uint64_t first = table.reserve(3);
   const std::uint64_t second = table.reserve(5);
-  EXPECT_GE(first, BlockTable::bytes_of(2));
+  EXPECT_GE(first, BlockTable::bytes_of(1));
   EXPECT_GE(second, first + 3);
 }
 
 TEST(BlockTable, all_of_the_block_can_be_reserved_and_no_more) {
   const Staged staged;
   BlockTable table = staged.table(0, 2);
-  const std::uint64_t room = kBytes - BlockTable::bytes_of(2);
+  const std::uint64_t room = kBytes - BlockTable::bytes_of(1);
   EXPECT_EQ(table.reserve(room + 1), 0U);
   EXPECT_NE(table.reserve(room), 0U);
   EXPECT_EQ(table.reserve(1), 0U);

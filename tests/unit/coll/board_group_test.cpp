@@ -74,13 +74,15 @@ TEST(BoardGroup, a_record_of_another_round_is_not_this_rounds) {
   EXPECT_FALSE(leaf.has_come(0));
 }
 
-TEST(BoardGroup, data_lie_in_the_record_or_in_a_staged_block) {
+TEST(BoardGroup, data_lie_in_the_record_or_in_a_block) {
   Group group(2);
   BoardGroup& member = group.members[0];
   member.begin(kNeverWaits);
   Board& board = *group.boards[0];
   EXPECT_EQ(member.stage(kInlineBytes, kNeverWaits), board.records[1].inlined);
-  EXPECT_EQ(member.stage(kInlineBytes + 1, kNeverWaits), board.staged[1]);
+  EXPECT_EQ(member.stage(kInlineBytes + 1, kNeverWaits), board.short_blocks[1]);
+  EXPECT_EQ(member.stage(kShortBytes, kNeverWaits), board.short_blocks[1]);
+  EXPECT_EQ(member.stage(kShortBytes + 1, kNeverWaits), board.long_blocks[1]);
 }
 
 // Plays a root that publishes rounds of `bytes` while its leaf is late. Returns the number of
@@ -110,7 +112,8 @@ std::uint64_t rounds_ahead(std::uint64_t bytes) {
 
 TEST(BoardGroup, a_root_runs_ahead_by_the_places_and_then_waits) {
   EXPECT_EQ(rounds_ahead(kInlineBytes), kRecords - 1);
-  EXPECT_EQ(rounds_ahead(kInlineBytes + 1), kStaged - 1);
+  EXPECT_EQ(rounds_ahead(kShortBytes), kRecords - 1);
+  EXPECT_EQ(rounds_ahead(kShortBytes + 1), kStaged - 1);
 }
 
 TEST(BoardGroup, members_that_have_been_seen_need_no_look) {
@@ -276,7 +279,7 @@ class Player {
   // or read from it. All blocks of a rank begin with the same words.
   static constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
   void move_by_pairs(const Script& script) {
-    BlockTable table(group_.stage(kBytes, kYields), kBytes, me_, group_.ranks());
+    BlockTable table(group_.stage(kBytes, kYields), kBytes, me_, Peers{group_.ranks()});
     for (std::uint32_t to = 0; to < group_.ranks(); ++to) {
       if (to != me_) offer(script, table, to);
     }
@@ -306,7 +309,7 @@ class Player {
     }
   }
   [[nodiscard]] const BlockEntry& entry_of(std::uint32_t member) const {
-    return entry_for(me_, member, group_.staged_by(member, kBytes));
+    return entry_for(me_, member, Peers{group_.ranks()}, group_.staged_by(member, kBytes));
   }
   void take(const Script& script, std::uint32_t from) {
     kYields([&] { return group_.has_come(from); });
