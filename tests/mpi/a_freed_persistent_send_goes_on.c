@@ -26,7 +26,7 @@ static void token(int from_me) {
   }
 }
 
-// The second persistent send has its own message: it must not complete with the first message.
+// The second persistent send has its own message and must not complete with the first message.
 static void freed_then_next(Init* init, int bytes, int key, int late) {
   unsigned char* data[2];
   MPI_Request requests[2];
@@ -41,7 +41,7 @@ static void freed_then_next(Init* init, int bytes, int key, int late) {
     MPI_Start(&requests[1]);
     token(1);
     if (init == inits[1]) {
-      // The receiver has received the first message only: a synchronous send is not complete.
+      // The receiver has received only the first message, so a synchronous send is not complete.
       token(0);
       int flag = 0;
       for (int i = 0; i < 200; ++i) {

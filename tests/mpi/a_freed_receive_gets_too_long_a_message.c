@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A message is too long for a receive whose request was freed. The program hears of no error, the
-// send completes, and later messages are whole. (test_truncation.py looks at their way.)
+// A message is too long for a receive whose request was freed. The program gets no error, the send
+// completes, and later messages are intact. (test_truncation.py checks that these go eager.)
 //
 // run: ranks 2
 #include "check.h"

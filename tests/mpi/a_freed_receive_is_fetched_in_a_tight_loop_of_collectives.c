@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A receive into a buffer with gaps, whose request was freed, completes while its rank makes only
-// collective calls in a tight loop. Its sender enters the next collective only when its message is
-// gone.
+// collective calls in a tight loop. The sender enters the next collective after its MPI_Ssend.
 //
 // run: ranks 2
 #include "check.h"

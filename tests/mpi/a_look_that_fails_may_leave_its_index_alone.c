@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Testany and MPI_Waitany that fail return an error and need not set the index. A receive that
-// is under way meanwhile still gets its message. (The standard ABI of MPICH 5 crashes with a
-// negative count, also without help.)
+// A failing MPI_Testany or MPI_Waitany returns an error and need not set the index. A receive under
+// way at that time still gets its message. (The standard ABI of MPICH 5 crashes with a negative
+// count, also without help.)
 //
 // run: ranks 2 not abi
 #include "check.h"

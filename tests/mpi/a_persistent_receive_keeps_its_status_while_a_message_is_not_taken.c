@@ -12,7 +12,7 @@
 
 enum { TOLD = 1, LONG = 2, WAYS = 6, ROOM = 40, LOOKED_AT_MS = 300 };
 
-// Completes `request` by the call number `way`. The first status that a call returns is stored.
+// Completes `request` by the call number `way`. `status` is the first status that a call returns.
 static void complete(int way, MPI_Request* request, MPI_Status* status) {
   int flag = 0, index = -1, found = 0;
   switch (way) {

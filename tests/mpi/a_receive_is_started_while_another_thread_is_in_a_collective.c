@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Each rank has more threads in collectives than cores, so it does not wait for late ranks there.
-// One thread enters a reduction. Another starts to receive a large message with gaps, which only
-// its own rank can fill, and makes no call until the reduction is over. The sender enters the
-// reduction when its message is gone. The receives are started or persistent, and begin before or
+// Each rank has more threads in collectives than cores, so it does not wait for late ranks there. A
+// thread of the receiver enters a reduction. The main thread starts to receive a large message with
+// gaps, which only its own rank can fill, and makes no call until the reduction is over. The sender
+// enters the reduction after its MPI_Send. Receives are started or persistent, and begin before or
 // after the reduction.
 //
 // run: ranks 2

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank starts to receive a large message into a buffer with gaps. It then enters a call of the
+// A rank starts to receive a large message into a buffer with gaps. Then it enters a call of the
 // MPI library that has no arrival barrier: collective I/O, MPI_Comm_create_group, or a call on a
-// window of the library. Its sender enters that call only when the message is gone.
+// window of the library. The sender enters the same call after its MPI_Send.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_WINDOWS=none

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank starts to receive a large message and waits in a broadcast over an intercommunicator. Its
-// sender enters the broadcast only when the message is gone. Such a broadcast has no arrival
-// barrier, so the MPI library must carry the message. Variants: the send begins before the
-// intercommunicator exists, or after the receiver has entered the broadcast; gaps are at either end
-// or both.
+// A rank starts to receive a large message and waits in a broadcast over an intercommunicator. The
+// sender enters the broadcast after its send is complete. Such a broadcast has no arrival barrier,
+// so the MPI library must carry the message. Variants: the send begins before the intercommunicator
+// exists, or after the receiver has entered the broadcast; gaps are at either end or both.
 //
 // run: ranks 3 MH_CORES=3
 // run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K
@@ -31,14 +30,13 @@ static void broadcast(MPI_Comm inter, int round) {
   CHECK(data[99] == round, "%d in place of %d", data[99], round);
 }
 
-// LARGE bytes of data in blocks, and the distance between blocks in blocks.
+// The type, count and stride of a buffer with LARGE bytes of data. The stride is in blocks.
 typedef struct {
   MPI_Datatype type;
   int count, extent;
 } Shape;
 
-// Copies packed blocks to a buffer with `extent` blocks from the begin of one to the begin of the
-// next, or back.
+// Copies packed blocks to a buffer whose blocks begin `extent` blocks apart, or back.
 static void spread(unsigned char* blocks, unsigned char* packed, int extent, bool back) {
   for (int i = 0; i < BLOCKS; ++i) {
     unsigned char *one = packed + i * BLOCK, *other = blocks + i * extent * BLOCK;

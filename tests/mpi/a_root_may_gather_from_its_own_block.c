@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A root names its block of the receive buffer as its send buffer, and the other way round. Open
-// MPI accepts this; other libraries refuse.
+// The root of a gather sends from its own block of the receive buffer. The root of a scatter
+// receives into its own block of the send buffer. Open MPI accepts such calls; other libraries
+// refuse.
 //
 // run: ranks 2 not mpich4,mpich5,abi
 // run: ranks 3 not mpich4,mpich5,abi

@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&strided);
   unsigned char* data = blank(BYTES);
   fill(data, BYTES, rank);
-  // Now the libraries make the allocations that they make only once.
+  // From here on, the libraries have made their one-time allocations.
   CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
   fill(data, BYTES, rank);
   MPI_Barrier(MPI_COMM_WORLD);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Progress: once the receive of a large message is posted, its sender finishes even if the receiver
-// never tests that request meanwhile. The receiver is in another blocking call: a receive, a wait
+// Progress: once the receive of a large message is posted, its sender finishes, even if the
+// receiver does not test that request. The receiver is in another blocking call: a receive, a wait
 // for another request, a probe, a barrier, a collective, or a neighbourhood collective, where only
 // the MPI library waits. The receive is contiguous or in pieces, persistent or not.
 //

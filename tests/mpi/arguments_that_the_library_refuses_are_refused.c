@@ -32,7 +32,7 @@ static void refuse_in_windows(MPI_Win window, MPI_Datatype loose, MPI_Datatype p
   expect(MPI_Compare_and_swap(a, b, b, loose, to, 0, window), MPI_ERR_TYPE, "compare_and_swap");
   expect(MPI_Accumulate(a, 1, MPI_LONG, to, 0, 1, MPI_LONG, MPI_NO_OP, window), MPI_ERR_OP,
          "no_op");
-  if (is_open_mpi()) return;  // it takes any type, and a null buffer
+  if (is_open_mpi()) return;  // Open MPI takes any type, and a null buffer
   expect(MPI_Fetch_and_op(a, b, pair, to, 0, MPI_REPLACE, window), MPI_ERR_TYPE, "fetched pair");
   expect(MPI_Compare_and_swap(a, b, b, pair, to, 0, window), MPI_ERR_TYPE, "swapped pair");
   expect(MPI_Compare_and_swap(a, b, b, MPI_DOUBLE, to, 0, window), MPI_ERR_TYPE, "swapped double");
@@ -45,7 +45,7 @@ static void refuse_in_windows(MPI_Win window, MPI_Datatype loose, MPI_Datatype p
   expect_refusal(MPI_Compare_and_swap(a, NULL, b, MPI_LONG, to, 0, window), "compare with nothing");
 }
 
-// Valid calls, close to those that are refused.
+// Makes valid calls that are similar to the refused ones.
 static void swap(int to, MPI_Win window) {
   char seven = 7, had = 1, none = 0;
   expect(MPI_Compare_and_swap(&seven, &none, &had, MPI_CHAR, to, 1, window), MPI_SUCCESS, "char");
@@ -60,7 +60,7 @@ static void swap(int to, MPI_Win window) {
 static void accept_in_windows(MPI_Win window) {
   int to = partner();
   long seven = 7, had = 1, none = 0;
-  if (!is_open_mpi()) swap(to, window);  // Open MPI 4 crashes
+  if (!is_open_mpi()) swap(to, window);  // Open MPI 4 crashes in the swap
   MPI_Put(&seven, 1, MPI_LONG, to, 0, 1, MPI_LONG, window);
   MPI_Win_flush(to, window);
   expect(MPI_Fetch_and_op(NULL, &had, MPI_LONG, to, 0, MPI_NO_OP, window), MPI_SUCCESS, "fetch");
@@ -111,7 +111,7 @@ static void refuse_messages(MPI_Datatype loose) {
   free(data);
 }
 
-// The type that was refused is accepted once it is committed.
+// The refused type is accepted once it is committed.
 static void exchange(MPI_Datatype type) {
   unsigned char* data = filled(LARGE, rank);
   unsigned char* got = blank(LARGE);

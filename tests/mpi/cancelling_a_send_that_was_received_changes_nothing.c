@@ -21,7 +21,8 @@ static void start(bool persistent, const void* data, MPI_Request* request) {
   MPI_Start(request);
 }
 
-// Cancels a send after `seconds`, which the receiver can use. Returns whether it was cancelled.
+// Sends, lets the receiver run for `seconds`, and cancels the send. Returns whether it was
+// cancelled.
 static int cancel_late(bool persistent, double seconds, unsigned char* data) {
   MPI_Request request;
   MPI_Status status;

@@ -89,7 +89,7 @@ static inline bool begin_with_threads(int* argc, char*** argv) {
   return provided == MPI_THREAD_MULTIPLE;
 }
 
-// True once the test has lasted for so long. All ranks of `comm` call it and get rank 0's answer.
+// Returns whether the test has run for `seconds`. Collective over `comm`; rank 0's clock decides.
 static inline bool is_late(MPI_Comm comm, int seconds) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -127,7 +127,7 @@ static inline unsigned char byte_of(int key, size_t at) {
   return (unsigned char)(word_of(key, at / 8) >> (at % 8 * 8));
 }
 
-// Fills a word at a time, little-endian.
+// Fills `data` word by word, little-endian.
 static inline void fill(void* data, size_t bytes, int key) {
   unsigned char* to = data;
   for (size_t at = 0; at + 8 <= bytes; at += 8) {
@@ -193,8 +193,8 @@ static inline const char* library_version(void) {
 
 static inline bool is_open_mpi(void) { return strstr(library_version(), "Open MPI") != NULL; }
 
-// Returns whether the library is MPICH 5, with either ABI. It may lose the error of a truncated
-// receive from any source, and crashes when a persistent send is cancelled.
+// Returns whether the library is MPICH 5, with either ABI. MPICH 5 may lose the error of a
+// truncated receive from any source, and crashes when a persistent send is cancelled.
 static inline bool is_mpich5(void) {
   const char* version = strstr(library_version(), "MPICH Version:");
   return version != NULL && strtol(version + strlen("MPICH Version:"), NULL, 10) >= 5;

@@ -10,7 +10,7 @@
 #include "check.h"
 #include "refusal.h"
 
-// Enough rounds that CMA is tried again where messages use cells meanwhile.
+// After a refusal, messages use cells for a while. ROUNDS is large enough that CMA is tried again.
 enum { ROUNDS = 40, REFUSED_FROM = 4 };
 
 int main(int argc, char** argv) {

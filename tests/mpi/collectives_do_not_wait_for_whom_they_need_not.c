@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The root of a small broadcast or scatter, and a contributor to a small reduction or gather, may
-// return before the other ranks have entered. Rank 0 then sends the message without which the other
-// ranks would never enter. All MPI libraries here behave so, and programs rely on it. A barrier
-// releases no rank before the last one has entered.
+// return before the other ranks have entered. Rank 0 then sends a message for which the other ranks
+// wait before they enter. All MPI libraries here return early, and programs rely on that. A barrier
+// releases no rank before the last rank has entered.
 //
 // run: ranks 2
 // run: ranks 3
@@ -58,7 +58,8 @@ static void scatter(void) {
   CHECK(one == rank + 5, "scatter gave %d", one);
 }
 
-// A late rank writes into a window before the barrier: every rank sees the value behind it.
+// A late rank writes into a window before the barrier. After the barrier, every rank sees the
+// value.
 static void barrier_holds(void) {
   MPI_Win window;
   int *base, unit;

@@ -40,7 +40,7 @@ static void freed_receive(int round) {
     MPI_Request_free(&request);
     MPI_Send(&token, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
     MPI_Recv(&token, 1, MPI_CHAR, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    // The end of a synchronous send means that the receive has started. Its data may take longer.
+    // A synchronous send ends when its receive has started. The data may take longer.
     double end = MPI_Wtime() + 10;
     int flag;
     while (data[LARGE - 1] != byte_of(round, LARGE - 1) || data[0] != byte_of(round, 0) ||

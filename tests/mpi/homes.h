@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Pins ranks to cores. With a synthetic topology of hwloc, the core of a rank says on which NUMA
-// node the rank is at home.
+// Pins ranks to cores. With a synthetic topology of hwloc, the core of a rank determines its NUMA
+// node.
 //
 // A list of homes such as 0,0,1 pins ranks 0 and 1 to the first core of the process, and rank 2 to
 // its last core.
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The rank as the launcher says it, before MPI_Init; -1 if the launcher does not.
+// Returns the rank that the launcher's environment states, before MPI_Init; -1 if there is none.
 static inline int launched_rank(void) {
   static const char* const names[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK"};
   for (int i = 0; i < 2; ++i) {
@@ -28,7 +28,7 @@ static inline const cpu_set_t* all_cores(void) {
   return &cores;
 }
 
-// Pins this process as the list in the variable `name` says; without the variable, nothing is done.
+// Pins this process to its entry of the list in the variable `name`, if that is set.
 static inline void pin_to_home(const char* name, int rank) {
   const char* homes = getenv(name);
   if (homes == NULL || rank < 0 || strlen(homes) < 2 * (size_t)rank + 1) return;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Large messages over an intercommunicator go to ranks of the remote group, and their statuses name
-// these ranks. Barrier, broadcast and a merged communicator work.
+// ranks of that group. Barrier, broadcast and a merged communicator work.
 //
 // run: ranks 2
 // run: ranks 3

@@ -42,7 +42,7 @@ int main(int argc, char** argv) {
   MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided);
   MPI_Type_commit(&strided);
   unsigned char* data = blank((size_t)STRIDE * BLOCKS);
-  // Now the libraries make the allocations that they make only once.
+  // From here on, the libraries have made their one-time allocations.
   transfer(data, 1, strided, 1, true);
   MPI_Barrier(MPI_COMM_WORLD);
   limit_memory(LEFT);

@@ -2,7 +2,7 @@
 //
 // Long contiguous messages arrive intact where cells or CMA may carry them. The patterns: one way,
 // many at a time, both ways at once, a shift whose ends have no partner, persistent requests, and
-// two of several ranks. PATTERN names a single pattern to run.
+// an exchange of two ranks while the other ranks wait. PATTERN names a single pattern to run.
 //
 // run: ranks 2
 // run: ranks 3 helped MH_CORES=3
@@ -11,12 +11,12 @@
 
 enum { ROUNDS = 200, MANY = 8, BYTES = 2 * THRESHOLD + 24 };
 
-static int after, before;  // this pattern, in a ring
+static int after, before;  // neighbours of this rank in the ring
 static unsigned char *in[MANY], *out[MANY];
 
 static int key_of(int round, int i, int from) { return 17 * round + 5 * i + 3 * from; }
 
-// A byte of each page identifies message and page; sometimes all bytes do.
+// One byte of each page identifies message and page; in every eighth round, all bytes do.
 static size_t step_of(int round) { return round % 8 == 0 ? 1 : 4096; }
 
 static void refill(int round, int i) {

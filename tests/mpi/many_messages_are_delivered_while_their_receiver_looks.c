@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Many rendezvous messages of minimal length in both directions: senders push some of them while
+// Many rendezvous messages of minimal length in both directions: senders push some messages while
 // their receivers test the same buffers. Every byte is right each time.
 //
 // run: ranks 2 MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K

@@ -14,7 +14,7 @@
 enum {
   SENDERS = 2,
   BATCHES = 40,
-  MESSAGES = 14,  // of a sender in a batch
+  MESSAGES = 14,  // messages of a sender in a batch
   COMMS = 2,
   TAGS = 2,
   MOST = 300000,
@@ -47,7 +47,7 @@ typedef struct {
   bool strided;
 } Message;
 
-// The messages of one sender in one batch, and which of them are received.
+// The messages of one sender in one batch, with a mark for each message that is received.
 typedef struct {
   Message all[MESSAGES];
   bool gone[MESSAGES];
@@ -94,7 +94,7 @@ static int below(int limit) {
   return (int)((state >> 33) % (uint64_t)limit);
 }
 
-// Returns the batch, which is the same on every rank.
+// Makes the messages of a batch, the same on every rank.
 static Batch batch_of(int number, int sender) {
   Batch batch = {0};
   state = (uint64_t)number * 77 + (uint64_t)sender * 1000003 + 1;

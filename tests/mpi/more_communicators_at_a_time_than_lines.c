@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Hundreds of communicators exist at a time, more than the 256 that have a line in the node
-// segment; only some have collectives. A large message with gaps is under way on one communicator
-// while its receiver, and later its sender, is in a barrier of another. Then all are freed in a
-// different order, and made again.
+// segment. Only some have collectives. A large message with gaps is under way on one communicator
+// while its receiver, and later its sender, is in a barrier of another. Then all communicators are
+// freed in a different order, and made again.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Finalize frees all that the program has freed: types of receives that were still pending,
+// MPI_Finalize frees what the program has released: types of receives that were still pending,
 // persistent sends that were active, and abandoned requests. (MPICH would report a leak on standard
 // output, where test_conformance.py allows only PASS.)
 //

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 sends long messages to the rank TO while all other ranks wait for the last of them, so
-// every core of the node is free. The data is right and the gaps stay. TYPE is `contiguous`,
-// `scattered` (at both ends), or `one-sided` (gaps at the receiver only). With SENDER=sleeps, the
-// sender sleeps outside MPI after each message. With SENDER=away, it sleeps until its message has
-// arrived, which the receiver says in the file DONE. With SENDER=polls, it waits in a loop of
-// MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv; WAITERS selects
-// MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead, or `compute`: such a loop with work
-// between the tests. HOMES pins the ranks before MPI_Init, and THEN pins them after it (homes.h).
-// With NICE the receiver has the lowest priority.
+// Rank 0 sends long messages to the rank TO. All other ranks wait until the last message has
+// arrived, so every core of the node is free. The data is right and the gaps stay. TYPE is
+// `contiguous`, `scattered` (at both ends), or `one-sided` (gaps at the receiver only). With
+// SENDER=sleeps, the sender sleeps outside MPI after each message. With SENDER=away, the sender
+// sleeps until the receiver reports the arrival in the file DONE. With SENDER=polls, the sender
+// waits in a loop of MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv.
+// WAITERS selects MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead, or `compute`: a loop of
+// MPI_Test with work between the tests. HOMES pins the ranks before MPI_Init, and THEN pins them
+// after it (homes.h). With NICE the receiver has the lowest priority.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -100,8 +100,8 @@ static void call_the_others(void) {
   }
 }
 
-// Computes twice as long between two tests as a test takes: a test takes microseconds where the
-// library yields the core.
+// Computes between two tests for twice the time of a test. A test takes microseconds if the library
+// yields the core in it.
 static void test_and_compute(MPI_Request* request) {
   for (int flag = 0; !flag;) {
     const double begin = MPI_Wtime();
@@ -125,7 +125,7 @@ static void wait_for(int receiver, const char* how) {
   MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
 }
 
-// All ranks wait for each in turn, and so look on which core they are.
+// All ranks wait for each rank in turn. While they wait, Manyhands notices on which core they run.
 static void wait_for_each_other(void) {
   for (int late = 0; late < ranks; ++late) {
     if (rank == late) pass_time(0.01);

@@ -23,7 +23,7 @@ static const long one = 1;
 static void expect(int code, int wanted, const char* what) {
   int class = MPI_SUCCESS;
   MPI_Error_class(code, &class);
-  const int returned = is_mpich5() ? MPI_SUCCESS : wanted;  // its result depends on the handler
+  const int returned = is_mpich5() ? MPI_SUCCESS : wanted;  // the result depends on the handler
   CHECK(class == returned, "%s: class %d, not %d", what, class, returned);
   if (wanted != MPI_SUCCESS) CHECK(code_seen == wanted, "%s: no handler was called", what);
   code_seen = MPI_SUCCESS;

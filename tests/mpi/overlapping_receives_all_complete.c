@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Several receives are under way into memory that overlaps, such as the corners of halos, or many
-// messages into one buffer. Every message arrives with its own status, and every byte is from one
-// of the messages sent to it. (The standard forbids overlap; all libraries allow it.)
+// messages into one buffer. Every message arrives with its own status, and every byte is from a
+// message that was sent to that byte. (The standard forbids overlap; all libraries allow it.)
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -14,10 +14,10 @@
 
 enum { ROOM = 700000, MOST = 64, STEP = 16 };
 
-// The part of the buffer that a message is received into. The sender's data is contiguous.
+// The part of the buffer into which a message is received. The sender's data is contiguous.
 typedef struct {
   size_t at;          // offset in the buffer
-  size_t bytes;       // of the message
+  size_t bytes;       // bytes of the message
   size_t block, gap;  // both in bytes; contiguous if gap is 0
 } Piece;
 
@@ -91,7 +91,7 @@ static void start_receive(const Piece* piece, int i, int source, Way way, MPI_Re
   }
 }
 
-// MPICH 5 takes a persistent request that was tested for an inactive one.
+// MPICH 5 treats a persistent request as inactive once it was tested.
 static void finish(const Piece* pieces, int count, int source, Way way, End end,
                    MPI_Request* requests) {
   bool looks = way != PERSISTENT && way != MADE_FIRST;
@@ -268,9 +268,9 @@ int main(int argc, char** argv) {
   begin(&argc, &argv);
   room = blank(ROOM);
   for (int i = 0; i < MOST; ++i) out[i] = blank(i < 4 ? 400000 : 1);
-  // Slow with more ranks than cores: then each way of receiving runs once.
+  // With more ranks than cores the test is slow, so each way of receiving runs once.
   for (int round = 0; round < (ranks > 2 ? WAYS : 2 * WAYS); ++round) all_cases(round);
-  for (int round = 0; round < 16; ++round) halo(round);  // each order twice
+  for (int round = 0; round < 16; ++round) halo(round);  // each order runs twice
   windows(100000, false);
   windows(100000, true);
   windows(2000, true);

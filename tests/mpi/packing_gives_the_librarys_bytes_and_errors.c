@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Pack and MPI_Unpack give the library's bytes, positions, gaps and errors, whichever code
-// packs. A type is packed several times, because the library always packs the first time.
+// MPI_Pack and MPI_Unpack give the library's bytes, positions, gaps and errors, whether Manyhands
+// or the library packs. A type is packed several times, because the library always packs the first
+// time.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none
@@ -70,7 +71,7 @@ static void by_shapes(void) {
   MPI_Type_free(&rows);
 }
 
-#ifdef OPEN_MPI  // MPICH takes MPI_BOTTOM for a null pointer
+#ifdef OPEN_MPI  // MPICH treats MPI_BOTTOM as a null pointer
 static void from_the_bottom(MPI_Datatype type) {
   double* source = (double*)filled(sizeof(double) * BLOCKS * STRIDE, 2);
   unsigned char* packed = blank(BYTES);

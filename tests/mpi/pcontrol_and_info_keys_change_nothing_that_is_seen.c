@@ -31,7 +31,7 @@ static void pass_on(MPI_Comm comm, int from, int key, int level_between) {
   MPI_Barrier(comm);
 }
 
-// A message in turn for each rank. Messages both ways at once would be left to the library.
+// Sends a message from each rank in turn. Messages both ways at once would be left to the library.
 static void ring(MPI_Comm comm, int key, int level_between) {
   for (int from = 0; from < ranks; ++from) pass_on(comm, from, key, level_between);
 }

@@ -8,7 +8,7 @@
 // run: ranks 3 not openmpi4,openmpi5
 #include "check.h"
 
-// Open MPI 4 has them as extensions under other names.
+// Open MPI 4 has persistent collectives as extensions under other names.
 #if MPI_VERSION >= 4
 enum { IN, OUT, COLLECTIVE, GENERALIZED, PARTS_IN, PARTS_OUT, NOTHING, MOST };
 static MPI_Request requests[MOST];
@@ -34,8 +34,8 @@ static int cancel(void* state, int complete) {
   return MPI_SUCCESS;
 }
 
-// Calls that complete some requests of an array get only the pending requests: MPICH 4.0 takes a
-// completed persistent collective for an active one.
+// Calls that complete some requests of an array get only the pending requests, because MPICH 4.0
+// treats a completed persistent collective as active.
 static MPI_Request left[MOST];
 static int begin_some(void) {
   int active = 0;

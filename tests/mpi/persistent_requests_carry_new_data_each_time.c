@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Large persistent sends and receives, started repeatedly, send the contents of the buffer at each
-// start. They match ordinary sends and receives, and an inactive request completes at once.
+// start. They match ordinary sends and receives. An inactive request completes at once.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

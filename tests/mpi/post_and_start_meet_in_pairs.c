@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Post, start, complete and wait in a ring: each rank exposes its memory to its left neighbour and
-// accesses its right neighbour, many times, sometimes late. Both MPI_Win_wait and MPI_Win_test,
-// with and without assertions. An origin writes only after its target has posted.
+// accesses its right neighbour, many times, sometimes late. The target calls MPI_Win_wait or
+// MPI_Win_test, with and without assertions. An origin writes only after its target has posted.
 //
 // run: ranks 3
 // run: ranks 2 MH_CORES=2
@@ -11,7 +11,7 @@
 // run: ranks 3 helped MH_FAKE_NODES=2 MH_WINDOWS=all says "a node has one rank"
 #include "check.h"
 
-enum { ROUNDS = 84 };  // each combination of lateness, assertion and wait twice
+enum { ROUNDS = 84 };  // twice each combination of lateness, assertion and wait
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);

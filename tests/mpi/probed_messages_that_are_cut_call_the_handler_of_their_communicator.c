@@ -2,8 +2,9 @@
 //
 // A receive that is too short for a probed message calls the error handler of its communicator as
 // often for a long message as for a short one. Earlier messages have the size of an RTS header, so
-// a probe cannot tell the two apart. The receive is shorter than an RTS header, as long, or longer.
-// Under MPICH only MPI_Recv is tested: other calls raise the error on MPI_COMM_WORLD.
+// a probe cannot distinguish them from a header. The receive is shorter than an RTS header, as
+// long, or longer. Under MPICH only MPI_Recv is tested: other calls raise the error on
+// MPI_COMM_WORLD.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3

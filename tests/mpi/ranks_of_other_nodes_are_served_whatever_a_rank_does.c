@@ -39,7 +39,7 @@ static void while_it_computes(int target) {
 static void while_it_is_in_a_broadcast(int target) {
   int sent = rank == 0 ? 17 : 0;
   if (rank == 0) {
-    pass_time(10e-3);  // the other ranks are there first
+    pass_time(10e-3);  // the other ranks enter first
     add_to(target);
   }
   MPI_Bcast(&sent, 1, MPI_INT, 0, MPI_COMM_WORLD);

@@ -35,7 +35,7 @@ static void vector_of(Side* side, int blocks, int length, int stride) {
   for (int i = 0; i < DOUBLES; ++i) side->place[i] = i / length * stride + i % length;
 }
 
-// Records of a double, a gap, two doubles, a gap.
+// Makes records of a double, a gap, two doubles, and a gap.
 static void struct_of(Side* side) {
   int lengths[2] = {1, 2};
   MPI_Aint places[2] = {0, 24};
@@ -200,7 +200,7 @@ static void persistent(int from, int to) {
   drop(side);
 }
 
-// The receive is shorter than the message by a third, and ends in the middle of an element of the
+// The receive is one third shorter than the message, and ends in the middle of an element of the
 // sender.
 static void too_short(int from) {
   Side *out = side_of(from), *in = side_of(3);

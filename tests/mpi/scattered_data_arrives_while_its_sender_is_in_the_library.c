@@ -3,10 +3,11 @@
 // run: ranks 2 says "go through the MPI library" REFUSE=threads MH_VERBOSE=1
 // run: ranks 2 says "go through the MPI library" REFUSE=cores
 //
-// A large noncontiguous message is under way while one of its ends waits in a call of the library:
-// as root of a broadcast, or in MPI_Win_free. The message arrives, also if no helper can be made
-// (limits on processes), or no helper may run on the core of another rank (cpusets). The test
-// without threads runs only under Debian's libraries (hence its setting): Open MPI 5 itself aborts.
+// A large noncontiguous message is under way while its sender or receiver waits in a call of the
+// library: as root of a broadcast, or in MPI_Win_free. The message arrives, also if no helper can
+// be made (limits on processes), or no helper may run on the core of another rank (cpusets). With
+// MH_VERBOSE=1, REFUSE=threads runs only under Debian's libraries, because Open MPI 5 itself aborts
+// without threads.
 #include "check.h"
 #include "refusal.h"
 
@@ -51,7 +52,7 @@ static void sender_is_away(bool in_broadcast, int key) {
   free(data);
 }
 
-// The receiver is in the call, and the sender waits until its message is received.
+// The receiver is in MPI_Win_free, and the sender waits until its message is received.
 static void receiver_is_away(int key) {
   unsigned char* data = blank(EXTENT);
   MPI_Win win = window();

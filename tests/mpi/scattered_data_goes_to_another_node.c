@@ -12,7 +12,7 @@
 
 enum { ROWS = 3000, WIDTH = 20, STRIDE = 32, DOUBLES = ROWS * WIDTH, ROOM = ROWS * STRIDE };
 
-static MPI_Datatype rows;  // DOUBLES doubles in rows with gaps
+static MPI_Datatype rows;  // the type of DOUBLES doubles in rows with gaps
 
 static void make_rows(void) {
   MPI_Type_vector(ROWS, WIDTH, STRIDE, MPI_DOUBLE, &rows);
@@ -82,7 +82,7 @@ static void probed(void) {
   check_dense(data, 1, "a probed message");
 }
 
-// More messages than channels between nodes, received in reverse order by whatever completes.
+// Receives more messages than there are channels between nodes, in reverse order, by MPI_Waitsome.
 static void many(void) {
   enum { MANY = 12 };
   double *sent[MANY], *received[MANY];
@@ -142,9 +142,9 @@ static void received_after_a_collective(void) {
   free(sent);
 }
 
-// A cancelled send either arrives, or reports that it was cancelled; then another is sent. After a
-// slow receiver the library carries the send, and Open MPI may wait for the receive before it
-// reports.
+// A cancelled send either arrives, or reports that it was cancelled. Then another message is sent.
+// After a slow receiver the library carries the send, and Open MPI may wait for the receive before
+// it reports.
 static void cancelled(void) {
   enum { FIRST = 5, SECOND = 15 };
   MPI_Request request;
@@ -171,7 +171,7 @@ static void cancelled(void) {
   check_rows(data, gone ? SECOND : FIRST, "what was not cancelled");
 }
 
-// The library may have a message, and the next one, long before they are received.
+// The library may hold two messages long before their receives start.
 static void received_in_another_order(void) {
   enum { MANY = 8 };
   MPI_Request requests[MANY];
@@ -215,8 +215,8 @@ static void freed(void) {
 }
 
 // Receives too short even for an RTS header: the library reports the error, and no state is left.
-// The messages go from receivers to senders, because a sender whose receiver was late sends no more
-// pieces to it.
+// The messages go from receivers to senders, because a sender sends no more pieces to a receiver
+// that was late.
 static void much_too_short(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (!is_sender()) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Floating-point sums and products of many ranks, CALLS times each. The ranks may carry them out
-// themselves after 64 calls on a communicator. Every result is compared, bit by bit, with that of a
-// communicator that is new again and again, where the library computes. Also in place, with some of
-// the ranks, and from Inf, NaN and zeros of either sign.
+// Floating-point sums and products of many ranks, CALLS times each. The ranks may carry out the
+// sums themselves after 64 calls on a communicator. Every result is compared, bit by bit, with the
+// library's result on a communicator that is often made anew. Also in place, on a subset of the
+// ranks, and from Inf, NaN and zeros of either sign.
 //
 // run: ranks 3
 // run: ranks 7 not mpich4 CALLS=70

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Ranks bound and limited as on real sites: own or shared cores, pid namespaces, limits.
 
-A line of shell binds or limits each rank before it starts. If the program fails plain too (unshare
-is not permitted, a library needs more memory), the test is skipped. For a cpuset for each rank and
-a limit on threads, see scattered_data_arrives_while_its_sender_is_in_the_library.c.
+A line of shell binds or limits each rank before the program starts. If the program fails plain too
+(unshare is not permitted, a library needs more memory), the test is skipped.
+scattered_data_arrives_while_its_sender_is_in_the_library.c covers a cpuset for each rank and a
+limit on threads.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ pytestmark = [
 
 @dataclass(frozen=True)
 class Binding:
-    line: str  # $r is the rank, $a and $b are two cores; the program follows
+    line: str  # $r is the rank, $a and $b are two cores; the program is appended
     described: bool = True  # some long messages go by rendezvous
     attempts: int = 1  # if ranks share a pid, MPICH 4 hangs in a quarter of all plain runs
 

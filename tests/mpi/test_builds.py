@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Each requested MPI build has a launcher that works; a missing build is reported here.
 
-No other test reports it: builds that are not installed have no tests.
+Other tests do not report missing builds: builds that are not installed have no tests.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class Way:
     cma_of_the_mpi: bool = True
     left_out: tuple[str, ...] = ()  # MPI builds
     heap: bool = False
-    first: bool = False  # of the ways of its program that set no MH_ key
+    first: bool = False  # the first way of its program that sets no MH_ key
 
     @property
     def sets_ours(self) -> bool:
@@ -105,9 +105,10 @@ def check_what_was_said(way: Way, done: Run) -> None:
 
 
 def left_running_by_launcher(done: Run) -> bool:
-    """True if MPICH 5's launcher did not end the other ranks of an aborted job.
+    """Returns whether MPICH 5's launcher did not end the other ranks of an aborted job.
 
-    It fails so in about 1 of 300 runs, also plain."""
+    The launcher fails in about 1 of 300 runs, also plain.
+    """
     return "Abort(" in done.err and "is stuck" in done.err
 
 
@@ -139,7 +140,7 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     if way.heap:
         arm = with_heap(arm)
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
-    # By default exchanges do not go by rendezvous (test_exchanges.py); here they do.
+    # By default exchanges are eager (test_exchanges.py); these settings make them rendezvous.
     env = {
         "MH_THRESHOLD": "64K",
         "MH_EXCHANGE_THRESHOLD": "64K",

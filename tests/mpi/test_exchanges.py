@@ -14,11 +14,11 @@ from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 pytestmark = pytest.mark.under(*QUICK)
 
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
-ROUNDS, MANY = 200, 8  # of the program
+ROUNDS, MANY = 200, 8  # constants of the program
 DESCRIBED = {
     "one-way": ROUNDS,
-    "sends-first": 2 * MANY,  # of the first round, before the exchange is detected
-    "shift": ROUNDS,  # of a pair, in one direction
+    "sends-first": 2 * MANY,  # messages of the first round, before the exchange is detected
+    "shift": ROUNDS,  # messages of a pair, in one direction
     "exchange": 0,
     "sendrecv": 0,
     "persistent": 0,
@@ -28,7 +28,7 @@ DESCRIBED = {
 
 @pytest.fixture
 def helped(helped: Arm) -> Arm:
-    """Returns the arm without the heap: with it, exchanges go by rendezvous."""
+    """Returns the arm without the heap, because exchanges in the heap go by rendezvous."""
     return without_heap(helped)
 
 

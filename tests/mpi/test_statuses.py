@@ -2,7 +2,7 @@
 """Every output byte of a completing call is the same as without the library.
 
 The program in tests/mpi/statuses prints a line for each kind of request, each call and each array
-around the request; the lines of a plain and of a helped run are compared.
+around the request. The test compares the lines of a plain run and a helped run.
 """
 
 from __future__ import annotations

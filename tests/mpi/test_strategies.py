@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which ranks help over NUMA nodes, by strategy; and how long messages are cut.
+"""Tests which ranks help over NUMA nodes, by strategy, and how long messages are cut.
 
-hwloc describes a machine of two NUMA nodes. The first core of the tests is on one, the last core on
-the other, and the ranks are pinned to them. Rank 0 sends to rank 1 and is outside MPI until its
-message has arrived, unless a test says otherwise; rank 2 waits. What a strategy forbids must not
-happen in any run. What it permits needs a core in time, so such a test repeats the program.
+hwloc describes a machine of two NUMA nodes. The first core of the tests is on one node, the last
+core on the other, and the ranks are pinned to these cores. Unless a test says otherwise, rank 0
+sends to rank 1, stays outside MPI until its message has arrived, and rank 2 waits. Forbidden help
+must not happen in any run. Permitted help needs a free core in time, so such a test repeats the
+program.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
 LENGTH = 4 << 20
 CORES = sorted(os.sched_getaffinity(0))
 TWO_NUMA_NODES = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1]} pu:1"}
-# The same machine, of whose first NUMA node the tests have all cores.
+# The same machine, with all cores of the tests on the first NUMA node.
 ONE_OF_TWO = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1] + 1} pu:1"}
-APART = "0,0,1"  # homes: the third rank has a core of its own
+APART = "0,0,1"  # homes: the third rank is on the other NUMA node
 
 pytestmark = [
     pytest.mark.skipif(len(CORES) < 2, reason="needs two cores"),
@@ -48,7 +49,7 @@ Summary = dict[str, Any]
 
 
 def runs(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> Any:
-    """Yields the summaries of longer and longer runs in which all messages go by rendezvous."""
+    """Yields the summaries of ever longer runs in which all messages go by rendezvous."""
     for done, rounds in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         if "DONE" in env:
             Path(env["DONE"]).unlink()
@@ -124,19 +125,21 @@ def test_a_rank_that_was_pinned_away_is_far(mpi: MpiBuild, helped: Arm, away: di
 
 
 def test_a_rank_that_was_pinned_beside_is_near(mpi: MpiBuild, helped: Arm, away: dict) -> None:
-    """Both ranks are on one core then. The receiver gives way, so that it is often interrupted."""
+    """The sender and rank 2 end on one core. The receiver has low priority, so it is often
+    interrupted.
+    """
     env = {**away, "MH_STRATEGY": "localized", "HOMES": "0,1,0", "THEN": "1,0,0", "NICE": "1"}
     assert third_rank_helps(mpi, helped, env)
 
 
-# ---- The sender, which waits ---------------------------------------------------------------------
+# ---- A sender that waits -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("strategy", "copies"), [("localized", False), ("mixed", True)])
 def test_a_sender_copies_to_another_numa_node_unless_localized(
     mpi: MpiBuild, helped: Arm, strategy: str, copies: bool
 ) -> None:
-    """A sender may push to a receiver that has lost its core, so this is not said of every run."""
+    """A sender may push to a receiver that has lost its core, so no single run decides the test."""
     env = {**TWO_NUMA_NODES, "MH_MEMORY": "cma", "MH_STRATEGY": strategy, "HOMES": "0,1"}
 
     def seen(summary: Summary) -> bool:

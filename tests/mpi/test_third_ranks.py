@@ -15,7 +15,7 @@ SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_belts.c"
 
 @pytest.fixture
 def helped(helped: Arm) -> Arm:
-    """Returns the arm without the heap: with it, scattered messages need no cells."""
+    """Returns the arm without the heap, because scattered messages in the heap need no cells."""
     return without_heap(helped)
 
 

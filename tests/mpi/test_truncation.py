@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rendezvous ends on a node once a receive was truncated. Results are right either way."""
+"""Rendezvous ends on a node after a truncated receive. Results are right either way."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 """Which ranks computed large accumulates: their origin, and ranks that wait.
 
 As in test_who_moves_messages.py, results are right without any helper, so only this test shows that
-helpers work. Each test that needs chance repeats the program with more and more rounds.
+helpers work. Each test that depends on chance repeats the program with more and more rounds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def run_until_helped(
     env: dict[str, str],
     owner: int = 0,
 ) -> None:
-    """Checks that a helper took chunks of the owner's jobs, in one run or several."""
+    """Checks that a helper takes chunks, and helpers only from the owner, in one run or several."""
     for done, _ in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         victims = {pair["victim"] for pair in done.summary["helped"]}
         assert victims <= {owner}, f"jobs of {victims}, not of {owner}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which collectives the ranks of a node carry out themselves, and which are left to the library.
+"""Tests which collectives the ranks of a node carry out, and which are left to the library.
 
-Results are right either way, so only this test shows that rounds happen.
+Results are right either way, so only this test shows that the ranks carry out collectives.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.under(*QUICK)
 
 
 def carried_out(mpi: MpiBuild, arm: Arm, ranks: int, **env: str) -> float:
-    """The calls of a round of the program that the ranks carried out, of fifteen."""
+    """Returns how many of the fifteen calls in a round of the program the ranks carried out."""
     program = compiled(mpi, SOURCE.stem, [SOURCE])
     done = run(mpi, arm, ranks, [str(program)], {"ROUNDS": str(ROUNDS), **env})
     assert done.code == 0, done.told()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Which ranks moved the bytes of long messages: both ends, third ranks, and threads on lent cores.
 
-Results are right without any helper, so only this test shows that helpers work. MH_CORES says that
-each rank has a core, so third ranks help on a machine with two cores. The machine decides whether a
-helper has a core in time. A test of what may happen therefore repeats the program with more and
-more rounds; what must always hold is checked in each run.
+Results are right without any helper, so only this test shows that helpers work. MH_CORES states
+that each rank has a core, so third ranks help on a machine with two cores. The machine decides
+whether a helper has a core in time. Tests of permitted help therefore repeat the program with ever
+more rounds. Tests of guarantees check every run.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ pytestmark = [
 
 @pytest.fixture
 def helped(helped: Arm) -> Arm:
-    """Returns the arm without the heap: with it, scattered messages need no cells."""
+    """Returns the arm without the heap, because scattered messages in the heap need no cells."""
     return without_heap(helped)
 
 
@@ -45,7 +45,7 @@ class Seen:
         return sum(self.summary["ranks"][rank][key] for rank in ranks)
 
     def own(self, *ranks: int) -> int:
-        """Returns the bytes that these ranks moved of messages they send or receive."""
+        """Returns the bytes that these ranks moved of messages that they send or receive."""
         return self.sum("own_bytes", *ranks)
 
     def others(self, *ranks: int) -> int:

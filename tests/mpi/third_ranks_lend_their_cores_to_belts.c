@@ -32,7 +32,7 @@ static void send_and_sleep(const void* data, MPI_Datatype type) {
 static void receive(unsigned char* in, int blocks, MPI_Datatype type, int key) {
   char path[PATH];
   MPI_Recv(path, PATH, MPI_CHAR, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-  usleep(1000);  // the other ranks wait by now
+  usleep(1000);  // meanwhile the other ranks begin to wait
   memset(in, 0xEE, (size_t)16 * (size_t)blocks);
   MPI_Recv(in, 1, type, 0, TAG, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
   for (int i = 2; i < ranks; ++i) MPI_Send(NULL, 0, MPI_BYTE, i, GO, MPI_COMM_WORLD);

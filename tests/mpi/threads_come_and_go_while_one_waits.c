@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A thread of each rank waits for the last message of the program. Meanwhile, generations of
-// short-lived threads exchange one message each and end, and threads that compute get their
-// messages. A receive that another thread cancels ends its wait.
+// short-lived threads exchange one message each and end, and computing threads get their messages.
+// If another thread cancels a receive, the wait for the receive ends.
 //
 // run: ranks 2
 // run: ranks 2 MH_CORES=8

@@ -2,9 +2,9 @@
 //
 // Threads of two ranks, with MPI_THREAD_MULTIPLE, repeatedly make and free their own communicators
 // by every constructor. They use them concurrently: messages of all lengths with one tag,
-// collectives, both or neither. Some are freed while a message is under way, some by one rank long
-// before the other enters the last collective; freed handles are reused. Each message arrives on
-// its own communicator.
+// collectives, both or neither. Some communicators are freed while a message is under way, some by
+// one rank long before the other enters the last collective. Freed handles are reused. Each message
+// arrives on its own communicator.
 //
 // run: ranks 2 THREADS=1
 // run: ranks 2 THREADS=2
@@ -94,7 +94,7 @@ static int bytes_of(int round) {
   return all[round % 5];
 }
 
-// A ring, with the tag that all threads use. Frees `comm` before the messages complete, or after.
+// Sends around a ring, with the tag of all threads. Frees `comm` before or after completion.
 static void talk(MPI_Comm* comm, int key, int bytes, bool free_early) {
   int own;
   MPI_Comm_rank(*comm, &own);
@@ -121,7 +121,7 @@ static void sum(MPI_Comm comm, int key) {
   CHECK(total == expected, "the sum is %d in place of %d", total, expected);
 }
 
-// The root need not wait for the other ranks, which are late: it frees the communicator first.
+// The root need not wait for the late ranks: it frees the communicator first.
 static void leave_early(MPI_Comm* comm, int key) {
   int own, value;
   MPI_Comm_rank(*comm, &own);
@@ -149,7 +149,7 @@ static void use(MPI_Comm* comm, int round, int key) {
       MPI_Barrier(*comm);
       return;
     default:
-      return;  // no use at all
+      return;  // the communicator is not used
   }
 }
 
@@ -185,8 +185,8 @@ static void make_intercommunicators(struct maker* m) {
   }
 }
 
-// Open MPI 4 opens its framework of topologies at the first topology, without a lock: two threads
-// that make the first ones crash, also without Manyhands.
+// Open MPI 4 opens its framework of topologies at the first topology, without a lock. If two
+// threads make their first topologies at once, they crash, also without Manyhands.
 static void make_first_topology(void) {
   MPI_Comm made;
   const int periodic = 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Threads of each rank, with MPI_THREAD_MULTIPLE, repeatedly make windows on communicators of their
-// own, write to every rank through them and free them. A thread has two windows at a time, and
-// frees them in an order of its own. Memory that one window has used therefore serves a window of
-// another thread soon. The data is right in each window. Open MPI 5 crashes when
-// threads make windows at the same time, and MPICH 5 in 7 of 150 runs, also without Manyhands.
+// Threads of each rank, with MPI_THREAD_MULTIPLE, repeatedly make windows on their own
+// communicators, write to every rank through them and free them. A thread has two windows at a
+// time, and frees them in its own order. Therefore memory of a freed window soon serves a window of
+// another thread. The data is right in each window. If threads make windows at the same time, Open
+// MPI 5 crashes, and MPICH 5 in 7 of 150 runs, also without Manyhands.
 //
 // run: ranks 2 not openmpi5,mpich5,abi THREADS=4
 // run: ranks 2 not openmpi5,mpich5,abi THREADS=4 MH_CORES=8
@@ -17,7 +17,7 @@ enum { ROUNDS = 16, MOST_THREADS = 8, NUMBERS = 16, SECONDS = 8 };
 
 struct made {
   MPI_Win window;
-  int* numbers;  // of this rank, one for each rank
+  int* numbers;  // numbers of this rank, one for each rank
   int own[NUMBERS];
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Threads of one rank poll for messages with the same tag, by every probe, with and without
-// wildcards, and receive as many bytes as the probe says: every count and every byte is right.
-// Some of the sends are freed, and the communicators of the messages are made anew meanwhile.
+// wildcards, and receive as many bytes as the probe says. Every count and every byte is right. Some
+// of the sends are freed. Meanwhile the communicators of the messages are made anew.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -14,7 +14,7 @@
 
 enum { THREADS = 4, WAYS = 4, LARGER = 16000000, ROUNDS = 6 };
 
-// The messages of one round: each thread sends, and each thread receives, `count` of them.
+// The messages of one round. Each thread sends `count` messages, and each thread receives as many.
 static struct {
   int bytes, count;
   MPI_Comm comm;

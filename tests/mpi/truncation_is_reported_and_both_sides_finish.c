@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A receive shorter than its message fails with MPI_ERR_TRUNCATE, for every capacity: zero, less
-// than an RTS header, exactly one, more, one byte too few. The sender finishes without an error, no
-// byte is written beyond the capacity (Open MPI itself does so), and the next message is intact.
+// than an RTS header, exactly an RTS header, more, one byte too few. The sender finishes without an
+// error, no byte is written beyond the capacity (Open MPI itself does write), and the next message
+// is intact.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

@@ -4,7 +4,7 @@
 // Exclusive locks exclude: a counter is read, incremented and written back by three calls. The
 // operations of a rank on one element happen in the order of its calls. MPI_Accumulate,
 // MPI_Fetch_and_op and MPI_Compare_and_swap are atomic for each element, and requests are complete
-// after a wait. MPI_CHAR, which the standard does not sum, is summed if the library does it.
+// after a wait. The standard defines no sum of MPI_CHAR; the window sums it if the library does.
 //
 // run: ranks 4 helped
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
@@ -18,7 +18,7 @@ enum { ROUNDS = 40, MANY = 100000, CHARS = 100 };
 
 typedef struct {
   long locked, added, swapped;
-  long own[8];  // of each rank
+  long own[8];  // element r is for the operations of rank r
   char chars[CHARS];
   double many[MANY];
 } Memory;

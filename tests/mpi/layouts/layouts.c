@@ -58,7 +58,7 @@ static Memory memory_for(MPI_Datatype type, int count) {
   return memory;
 }
 
-// True if the stream contains no byte twice: only such types can be received.
+// Returns whether the stream contains each byte once at most: only such types can be received.
 static bool is_target(const mh_layout* layout, int count, const Memory* memory) {
   unsigned char* seen = calloc(memory->length, 1);
   size_t total = mh_layout_size(layout) * (size_t)count, bytes = 0;
@@ -115,8 +115,8 @@ static void compare_unpacked(const char* name, MPI_Datatype type, const mh_layou
   free(theirs);
 }
 
-// `element`: bytes of the single basic type, or 0 for several basic types, where external32 of
-// MPICH ends the program.
+// `element` is the size of the single basic type, or 0 if there are several: for those, external32
+// of MPICH ends the program.
 static void compare_external(const char* name, MPI_Datatype type, int count, const Memory* memory,
                              const unsigned char* packed, size_t total, int element) {
   if (element == 0) return;

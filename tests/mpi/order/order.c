@@ -4,15 +4,15 @@
 // For each message, rank 1 finds out which end of its buffer changes first, and prints how often it
 // was the low end and how often the high end. Messages whose copy nobody saw count for neither.
 //
-// MADE says how the communicator gets the hint, HOW who moves the data. With `job`, the receiver
-// does while the sender sleeps outside MPI. With `cells` both do, and the program is run with
-// MH_MEMORY=cells. With `push`, the sender does while the receiver is outside MPI. ROUNDS is the
-// number of messages.
+// MADE selects the call that gives the communicator its hint, HOW the process that moves the data.
+// With `job`, the receiver moves the data while the sender sleeps outside MPI. With `cells`, both
+// ends move the data, and the program is run with MH_MEMORY=cells. With `push`, the sender moves
+// the data while the receiver is outside MPI. ROUNDS is the number of messages.
 #include <pthread.h>
 
 #include "../check.h"
 
-// The RTS header lies in the first bytes of the buffer.
+// LOW is behind the first bytes of the buffer, which receive the RTS header.
 enum { BYTES = 8 << 20, LOW = 4096, HIGH = BYTES - 1 };
 
 static const char* text(const char* name, const char* otherwise) {
@@ -49,14 +49,13 @@ static MPI_Comm hinted(const char* made) {
   return comm;
 }
 
-// ---- The receiver's look at its buffer
-// -----------------------------------------------------------
+// ---- The receiver watches its buffer ------------------------------------------------------------
 
 enum first { kLow, kHigh, kUnseen, kFirsts };
 static volatile unsigned char* watched;
 static volatile bool watching;
 
-// The end that has changed while the other end, looked at later, has not.
+// Returns the end that has changed while the other end, tested later, has not.
 static enum first first_change(void) {
   for (;;) {
     const bool low_before = watched[LOW] != 0;
@@ -74,8 +73,7 @@ static void* watch(void* result) {
   return NULL;
 }
 
-// ---- A message
-// -----------------------------------------------------------------------------------
+// ---- A message ----------------------------------------------------------------------------------
 
 static void send(MPI_Comm comm, const char* how, unsigned char* data) {
   memset(data, 1, BYTES);
@@ -100,7 +98,7 @@ static enum first receive_watched(MPI_Comm comm) {
   return seen;
 }
 
-// Starts the receive once the header is there, and then makes no call until the data has come.
+// Starts the receive once the RTS header has come, and makes no call until the data has come.
 static enum first be_pushed_to(MPI_Comm comm) {
   MPI_Request request;
   MPI_Probe(0, TAG, comm, MPI_STATUS_IGNORE);

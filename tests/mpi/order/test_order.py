@@ -2,7 +2,7 @@
 """The part of a message that the program reads first is copied last (post_comm_access).
 
 The receiver finds out which end of its buffer changes first. It must never be the end that the hint
-names. Whether the receiver is in time to see it is chance, so a test repeats the program.
+names. Chance decides whether the receiver sees the first change, so a test repeats the program.
 """
 
 from __future__ import annotations

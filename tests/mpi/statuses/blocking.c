@@ -18,7 +18,7 @@ static const char* const call_names[] = {CALLS(AS_NAME)};
 typedef struct {
   const char* name;
   int bytes, room, source, tag;
-  bool is_ordinary_96;  // the sender has sent ordinary messages of that size with this tag
+  bool is_ordinary_96;  // the sender has sent ordinary messages of 96 bytes with this tag
 } Case;
 
 static const MPI_Comm comm = MPI_COMM_WORLD;

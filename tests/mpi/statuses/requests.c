@@ -30,7 +30,7 @@ static const char* const call_names[] = {CALLS(AS_NAME)};
 static const char* const array_names[] = {ARRAYS(AS_NAME)};
 
 static unsigned char* buffers[2][MOST];
-static MPI_Datatype gaps;  // LARGE bytes, every other byte of twice as many
+static MPI_Datatype gaps;  // LARGE bytes: every second byte of a buffer twice as long
 static const MPI_Comm comm = MPI_COMM_WORLD;
 
 static int bytes_of(Kind kind) {
@@ -349,9 +349,9 @@ static void complete(Call call, Outcome* out) {
   } while (out->code == MPI_SUCCESS && (out->flag == 0 || (call == Testsome && out->found == 0)));
 }
 
-// True if the status must describe a message. The standard leaves this open for sends, collectives
-// and cancelled receives, and also the number of bytes of a truncated message. Libraries leave the
-// old contents.
+// Returns whether the status must describe a message. The standard leaves the status open for
+// sends, collectives and cancelled receives, and the byte count for truncated messages. Libraries
+// leave the old contents.
 static bool has_a_message(Kind kind) {
   if (kind == TO_NOBODY || kind == LARGE_TO_NOBODY || kind == PARTITIONED_SEND) return false;
   if (kind >= CANCELLED && kind <= INIT_CANCELLED) return false;
@@ -375,7 +375,7 @@ static void print_status_of(Kind kind, const MPI_Status* status) {
         (unsigned)status->MPI_ERROR);
 }
 
-// The kind of the request that status i belongs to.
+// Returns the kind of request whose status is number `i`.
 static Kind kind_of_status(Call call, const Outcome* out, int i) {
   int at = i;
   if (call == Wait || call == Test || call == Get_status) at = out->count - 1;
@@ -454,13 +454,14 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
 #ifndef HAVE_MPI4
   if (kind >= PARTITIONED_SEND && kind <= LARGE_ISENDRECV) return false;
 #elif defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
-  // MPICH 4.0 releases the types of MPI_Isendrecv once too often.
+  // MPICH 4.0 frees the types of MPI_Isendrecv once too often.
   if (kind == ISENDRECV || kind == LARGE_ISENDRECV) return false;
 #endif
-  // MPI_Testall of MPICH fails.
+  // MPI_Testall of MPICH fails for partitioned requests.
   const bool is_partitioned = kind == PARTITIONED_SEND || kind == PARTITIONED_RECEIVE;
   if (is_partitioned && call == Testall && !is_open_mpi()) return false;
-  // After an error, libraries report other requests as pending, or test them.
+  // After an error, some libraries report the other requests as pending; others test these
+  // requests.
   if (kind > KIND_COUNT && (call == Waitall || call == Testall)) return array == ALONE;
   // Open MPI also frees an inactive request in the memory of an earlier failed request.
   if (kind > KIND_COUNT && array != AFTER_NULL && is_open_mpi()) return array == ALONE;

@@ -6,10 +6,10 @@
 // usage: mpiexec -n 2 statuses [errors]
 //
 // A line has the error class, flag, index, outcount and indices of the call, the state of the
-// request handles after it, and every byte of every status. All outputs hold a pattern before the
-// call, so a line also shows the outputs that a call does not write. Rank 0 makes the calls and
-// rank 1 is the other end of their messages. With `errors`, receives are truncated; rendezvous ends
-// with the first of them.
+// request handles after the call, and every byte of every status. All outputs hold a pattern before
+// the call, so a line also shows the outputs that a call does not write. Rank 0 makes the calls and
+// rank 1 is the other end of their messages. With `errors`, receives are truncated. Rendezvous ends
+// with the first truncated receive.
 #include "statuses.h"
 
 #include <stdarg.h>

@@ -11,7 +11,7 @@
 #endif
 
 // ---- statuses.c ----
-// Adds to the text that rank 0 prints at the end.
+// Appends to the text that rank 0 prints at the end.
 void print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void print_status(const MPI_Status* status);
 // Prints the envelope and the error class of a failed call.
