@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Options and fixtures of the tests that run MPI programs: over MPI builds, plain and helped.
 
-`--mpi mpich4,abi` selects builds. `--arm helped|plain|both` selects arms. `--library` is the
-library to preload (build/lib/libmanyhands.so). `--asan` says that it was built with
+`--mpi mpich4,abi` selects builds. `--arm helped|plain|both` selects arms. `--library` names the
+library to preload (build/lib/libmanyhands.so). `--asan` states that this library was built with
 AddressSanitizer, whose runtime must come first. `--no-heap` runs without the shared heap. Tests
 marked `slow` run with `--slow` only. `under(NAMES)` names the builds of a test.
 
@@ -22,8 +22,8 @@ from harness.launch import LIBRARY, Arm, heap_of, without_heap
 from harness.selection import BUILD_NAMES, BUILDS, NO_BUILD, wanted_arms, wanted_builds
 from manyhands_bench.mpis import MpiBuild
 
-# Open MPI's own choice within a machine. Without it, the search for networks takes 0.2 s of a
-# rank's start in version 4, and 1 s in version 5.
+# These variables make Open MPI's own choice within a machine. Without them, the search for networks
+# takes 0.2 s of a rank's start in version 4, and 1 s in version 5.
 OPEN_MPI_WITHIN_A_MACHINE = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "^ofi"}
 
 
@@ -51,7 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def given(metafunc: pytest.Metafunc) -> set[str]:
-    """Returns the arguments that marks of the test give values to."""
+    """Returns the arguments whose values come from marks of the test."""
     marks = metafunc.definition.iter_markers("parametrize")
     names = [mark.args[0] for mark in marks]
     return {
@@ -80,7 +80,7 @@ def left_out(item: pytest.Item) -> bool:
     if {"plain", "helped"} & set(item.fixturenames) - set(wanted_arms(item.config)):
         return True
     build = item.callspec.params.get("mpi") if hasattr(item, "callspec") else None
-    under = item.get_closest_marker("under")  # also of the test's parameters
+    under = item.get_closest_marker("under")  # a mark of the test or of its parameters
     return build == NO_BUILD or (under is not None and build not in under.args)
 
 
@@ -99,7 +99,7 @@ def _asan_runtime(build: MpiBuild) -> Path:
 
 def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
     library = Path(config.getoption("--library")).resolve()
-    if config.getoption("--asan"):  # the heap leaves programs with a sanitizer alone
+    if config.getoption("--asan"):  # the heap is off in programs with a sanitizer
         settings = {"ASAN_OPTIONS": "detect_leaks=0:abort_on_error=1"}
         return Arm("helped", library, (_asan_runtime(build),), settings)
     profile = {"MH_PROFILE": os.devnull} if config.getoption("--profiled") else {}
@@ -109,7 +109,7 @@ def helped_arm(config: pytest.Config, build: MpiBuild) -> Arm:
 
 @pytest.fixture
 def mpi(request: pytest.FixtureRequest) -> MpiBuild:
-    """Returns an MPI build; the test runs with each of its builds."""
+    """Returns an MPI build; the test runs once for each of its builds."""
     return BUILDS[request.param]
 
 
@@ -125,13 +125,13 @@ def helped(request: pytest.FixtureRequest, mpi: MpiBuild) -> Arm:
 
 @pytest.fixture
 def plain() -> Arm:
-    """Returns the arm with the MPI only."""
+    """Returns the arm with the MPI library alone."""
     return Arm("plain")
 
 
 @pytest.fixture
 def arm(request: pytest.FixtureRequest) -> Arm:
-    """Returns the plain arm, then the helped arm: a test must hold for both."""
+    """Returns the plain arm, then the helped arm: the test must pass with both."""
     return request.getfixturevalue(request.param)
 
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests `mh bench`: cases, tables of at most 100 columns, and real launches under every MPI
-present.
+"""Tests `mh bench`: cases, tables of at most 100 columns, and real launches under every MPI found.
 
 The launches are as short as possible. They prove that programs compile, check their bytes and print
-the lines that the reader expects. They measure no time: a benchmark is never a test.
+the lines that the reader expects. The tests measure no time: a benchmark is never a test.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILDS = mpis.find_builds(CHECKOUT)
-# A build for each kind of launcher: plain launches differ in the launcher only.
+# Plain launches depend only on the launcher, so one build for each kind of launcher is enough.
 OF_EACH_FAMILY = list({b.family: b for b in reversed(BUILDS.values())}.values())
 HERE = host.describe()
 LIBRARY = installation.library()
@@ -59,7 +58,7 @@ def test_what_would_lose_the_results_is_refused_before_the_first_launch(
 
 
 def made_up_report() -> dict:
-    """Returns five rounds under five MPIs, with a speedup of 2 at 8 MB and a noisy 64 KB."""
+    """Returns a report of five rounds under five MPIs: 2 times as fast at 8 MB, noisy at 64 KB."""
     config = {"ranks": 2, "hosts": ["h", "h"], "cpus": ["0", "1"]}
     sizes = {8: (400.0, 410.0), 65536: (6e3, 6e3), 512 << 10: (3e4, 2e4), 8 << 20: (7e5, 3.5e5)}
 
@@ -144,7 +143,7 @@ def test_bars_of_the_heap_say_met_missed_and_which_of_it_is_chance(tmp_path: Pat
     assert shown.exit_code == 0, shown.output
     (row,) = [line for line in shown.output.splitlines() if "busy-exchange 64 KB" in line]
     assert row.split()[3:] == "2.50 4.00 (9/9) 2.00 (2/9) ~ 2.00 (1/9) -".split()
-    assert "busy-exchange 8 KB" not in shown.output  # no bar
+    assert "busy-exchange 8 KB" not in shown.output  # the report holds no such case
     planes = [line for line in shown.output.splitlines() if "planes-heap" in line]
     assert [line.split()[4:] for line in planes] == [
         ["Z=8", "1.00", "1.10", "(9/9)"],
@@ -153,7 +152,7 @@ def test_bars_of_the_heap_say_met_missed_and_which_of_it_is_chance(tmp_path: Pat
 
 
 def planes_record(of: dict) -> dict:
-    """Returns nine rounds, 1.1 times as fast with the heap."""
+    """Returns a record of nine rounds, 1.1 times as fast with the heap."""
 
     def line(depth: int, ns: float) -> dict:
         name = f"plane 1 MB, Z = {depth}"
@@ -188,7 +187,7 @@ def test_bars_without_cma_have_rows_of_their_own(tmp_path: Path):
 
 
 def planes_report() -> dict:
-    """Returns a plane 4 times as fast under MPICH 4 and Open MPI 4, and a bundle without a gain."""
+    """Returns planes 4 times as fast under MPICH 4 and Open MPI 4, and a bundle without a gain."""
     report = made_up_report()
     ways = {"planes": ("pack", ["plain", "helped"]), "bundle": ("bundle", ["separate", "bundle"])}
 
@@ -197,7 +196,7 @@ def planes_report() -> dict:
         what = {"kind": "noncontiguous", "way": way, "type": f"plane 32 MB, Z = {z}"}
         return {**what, "bytes": 32 << 20, "median_ns": [ns], **beside}
 
-    wide = line("pack-unpack", 888.88e3, 4096)  # the longest line of the table
+    wide = line("pack-unpack", 888.88e3, 4096)  # makes the longest line of the table
 
     report["records"] = [
         {
@@ -228,8 +227,8 @@ def test_bars_of_planes_differ_by_mpi(tmp_path: Path):
     assert shown.exit_code == 0, shown.output
     rows = [line for line in shown.output.splitlines() if line.strip().startswith("32 MB, ")]
     pack = [line for line in rows if "pack, Z = 1" in line]
-    assert "not met" in next(line for line in pack if "mpich4" in line)  # needs a factor of 10
-    assert "not met" not in next(line for line in pack if "openmpi4" in line)  # needs a factor of 3
+    assert "not met" in next(line for line in pack if "mpich4" in line)  # the bar is 10
+    assert "not met" not in next(line for line in pack if "openmpi4" in line)  # the bar is 3
     assert all("not met" in line for line in rows if "bundle over separate" in line)
     table_lines = [line for line in shown.output.splitlines() if "  " in line]
     assert max(len(line.rstrip()) for line in table_lines) <= 100
@@ -388,7 +387,7 @@ def test_helped_programs_run_and_the_library_reports(build: mpis.MpiBuild, name:
     total = result.summary["total"]
     if name == "exchange" and HERE.cores > 1:  # both ends are busy
         assert total["messages_exchanged"] > total["messages_by_rendezvous"]
-    elif name == "limit":  # no messages
+    elif name == "limit":  # the program sends no messages
         assert total["messages_by_rendezvous"] == 0
     elif kind == "pingpong":
         assert total["messages_by_rendezvous"] > 0
@@ -403,7 +402,7 @@ def test_ranks_are_pinned_to_a_core_each(build: mpis.MpiBuild):
 
 
 def nodes_of(pid: int) -> list[str]:
-    """Returns the nodes that process `pid` made. Other processes make nodes, too."""
+    """Returns the nodes that process `pid` made, without the nodes of other processes."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if line.startswith(f"mh-{pid}-")]
 
@@ -513,7 +512,7 @@ def test_a_bench_that_is_told_to_end_ends_the_launches_in_turn():
 
 
 def test_further_signals_do_not_stop_the_clean_up(tmp_path: Path):
-    """`timeout` sends SIGTERM to the command and to its group."""
+    """After a time-out, `timeout` sends SIGTERM to the command and to its group."""
     cleaned = tmp_path / "cleaned"
     text = f"""
 import time
@@ -544,7 +543,7 @@ def is_pingpong(pid: int) -> bool:
 
 
 def wait_for_ranks_of(bench: subprocess.Popen[bytes]) -> list[int]:
-    """Waits for the ranks of all four arms, two ranks each. Their launchers count, too."""
+    """Waits for two ranks of each of the four arms, and returns the ranks and their launchers."""
     for _ in range(600):
         found = [pid for pid in descendants(bench.pid) if is_pingpong(pid)]
         if len(found) >= 8 or bench.poll() is not None:
@@ -590,7 +589,7 @@ def test_settings_of_the_caller_do_not_reach_the_plain_arm(monkeypatch: pytest.M
 
 def test_arms_differ_in_settings_only_by_environment_or_arguments():
     for case in select([], short=False):
-        assert case.arms[0] is PLAIN or case.name in ("bundle", "planes-heap")  # helped, both arms
+        assert case.arms[0] is PLAIN or case.name in ("bundle", "planes-heap")  # both arms helped
         assert len({arm.name for arm in case.arms}) == len(case.arms)
         assert all(isinstance(arm, Arm) and (arm.helped or arm is MAPPED) for arm in case.arms[1:])
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests emulated nodes: models, plans, the optimum, results; and that no shipped library has them.
+"""Tests emulated nodes: models, plans, the optimum, results, and that no shipped library has them.
 
-No test emulates a node: that takes a library of its own (MH_EMULATE) and minutes.
+No test emulates a node: an emulation takes a library of its own (MH_EMULATE) and minutes.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def test_a_plan_names_the_core_and_the_numa_node_of_each_rank(tmp_path: Path) ->
 def test_the_most_helpers_of_a_series_are_measured_at_twice_the_dilation() -> None:
     todo = emulated.steps(emulated_cases.series_of(MODELS["broadwell-36"], ["planes"]))
     last = [step for step in todo if step.series.ranks == 36 and "near" in step.series.label]
-    assert len(last) == 4  # two sizes of different dilation
+    assert len(last) == 4  # two sizes, each at two dilations
     assert last[1].dilation == 2 * last[0].dilation
 
 

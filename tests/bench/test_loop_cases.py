@@ -121,7 +121,7 @@ def test_a_sweep_is_flat_if_its_shared_times_are():
     rising = [step(0, 2e8, 2e8), step(0.5, 3e8, 2.08e8)]
     assert verdict_of("flat", *rising).met
     assert not verdict_of("flat", *rising, step(1, 4e8, 2.2e8)).met
-    assert verdict_of("flat", rising[0]).worst is None  # one step is no sweep
+    assert verdict_of("flat", rising[0]).worst is None  # a sweep has several steps
 
 
 def test_a_third_program_counts_by_the_mean():
@@ -168,7 +168,7 @@ def test_tables_of_loops_fit_and_say_met_or_not(tmp_path: Path):
     assert any(line.startswith("equal work: within 1 %: 1.000") and "met" in line for line in lines)
     bars = json.loads(written.read_text())["loop_bars"]
     assert {bar["mpi"] for bar in bars} == set(MPIS)
-    # The 2 ms loop gains 99 % of 1 ms; so does the loop of 500 us.
+    # The 2 ms loop gains 99 % of 1 ms. The loop of 500 us gains the same share.
     assert all(bar["met"] for bar in bars), [bar for bar in bars if not bar["met"]]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rounds: which arm begins, and the range of their median, checked by counting all outcomes."""
+"""The arm that begins a round, and the range of the median, checked by counting all outcomes."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ def outcomes(rounds: int) -> list[int]:
 
 
 def chance_outside(rounds: int, aside: int) -> float:
-    """Returns the probability that the true median is outside the range without `outside` values at
-    either end."""
+    """Returns the probability that the true median is outside the range that leaves out `aside`
+    values at either end.
+    """
     ways = outcomes(rounds)
     return sum(n <= aside or n >= rounds - aside for n in ways) / len(ways)
 

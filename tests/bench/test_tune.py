@@ -122,7 +122,7 @@ def test_the_tune_file_is_readable_by_all_and_lies_where_the_library_looks(
 
 @pytest.fixture
 def measured(tmp_path: Path) -> Path:
-    """A program that replaces mh-tune and prints invented measurements."""
+    """Returns a program that replaces mh-tune and prints invented measurements."""
     lines = transfer(64 * K, 99, {16 * K: 50}) + saturation(10, 19)
     program = tmp_path / "measure"
     program.write_text(

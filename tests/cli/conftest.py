@@ -69,8 +69,9 @@ int main(int argc, char** argv) {
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Returns our environment without MH_* and LD_PRELOAD. Open MPI may run as root and with few
-    cores."""
+    """Returns our environment without MH_* and LD_PRELOAD. Allows Open MPI to run as root and on
+    few cores.
+    """
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
     allowed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
@@ -87,7 +88,7 @@ Mh = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def mh(tmp_path: Path) -> Mh:
-    """Runs `mh` with these words; keywords go to its environment."""
+    """Returns a function that runs `mh` with the given words; keywords go to its environment."""
 
     def run(*words: object, cwd: Path = tmp_path, **changes: str):
         home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
@@ -114,7 +115,7 @@ def library() -> Path:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Build], Path]:
-    """Returns the tiny MPI program for a build, compiled once."""
+    """Returns a function that compiles the tiny MPI program once for each build."""
     folder = tmp_path_factory.mktemp("programs")
     source = folder / "program.c"
     source.write_text(PROGRAM)

@@ -18,7 +18,7 @@ from .conftest import Build, Mh
 LLVM = ["-L/usr/lib/llvm-14/lib", "-Wl,-rpath,/usr/lib/llvm-14/lib"]
 COMPILERS = {"gcc": ["gcc", "-fopenmp"], "clang": ["clang-14", "-fopenmp=libomp", *LLVM]}
 
-# Writes a program with a function with a loop for each word; `main` calls them.
+# Writes a program that has a function with a loop for each word; `main` calls the functions.
 HEAD = "extern int x[1000]; int x[1000];\n"
 BODY = "for (int i = 0; i < 1000; ++i) x[i] += i;\n}\n"
 
@@ -46,7 +46,7 @@ def built(folder: Path, compiler: str, text: str, *flags: str, name: str = "app"
 
 
 def looked_at(file: Path) -> tuple[dict[str, Finding], str]:
-    """Returns the findings by name, and the conclusion."""
+    """Returns the findings for a program by name, and the conclusion."""
     report = Report()
     conclusion = checkup.examine_program(report, str(file))
     return {item.name: item for item in report.findings}, conclusion

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Paths that programs could take for something else: options, assignments, names on the PATH."""
+"""Paths that could be mistaken for something else: options, assignments, names on the PATH."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = ["./-prog", "./--help", "./-n", "sub/-prog", "./a=b", "./a b", "./ldd"]
 LAUNCHER = '#!/bin/sh\n[ "$1" = --version ] && echo hydra && exit\necho started "$@"\n'
 
 
-# The first build meets every name; each further build meets two.
+# The first build runs with every name; each further build runs with two.
 NAMED = [
     pytest.param(build, name, id=f"{build.name}-{name}")
     for number, build in enumerate(BUILDS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh profile`: a run under a real launcher, stored profiles, and what it says about them."""
+"""`mh profile`: a run under a real launcher, stored profiles, and the reports about them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def summary(**counts: Any) -> dict[str, Any]:
 
 
 def stored(*calls: dict[str, Any], late: float = 0, **counts: Any) -> dict[str, Any]:
-    """A profile of two ranks and ten seconds, in which rank 0 waits for rank 1."""
+    """Returns a profile of two ranks and ten seconds, in which rank 0 waits for rank 1."""
     ranks = []
     for rank in (0, 1):
         own = [row for row in calls if row["rank"] == rank]

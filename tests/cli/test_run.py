@@ -95,7 +95,7 @@ def test_set_user_id_program_is_said_to_run_without_help(
 def test_thirty_two_bit_program_is_said_to_run_without_help(
     mh: Mh, library: Path, tmp_path: Path
 ) -> None:
-    # Returns the first 52 bytes of a 32-bit little-endian ELF file without program headers.
+    # Writes the first 52 bytes of a 32-bit little-endian ELF file without program headers.
     head = b"\x7fELF\x01\x01\x01" + bytes(9) + b"\x02\x00\x03\x00" + bytes(32)
     (tmp_path / "app").write_bytes(head)
     (tmp_path / "app").chmod(0o755)
@@ -123,7 +123,7 @@ def hydra(tmp_path: Path) -> Path:
 
 
 def ours(library: Path) -> str:
-    """The libraries that are preloaded by default, as in LD_PRELOAD."""
+    """Returns the libraries that are preloaded by default, as in LD_PRELOAD."""
     return f"{library.with_name('libmanyhands-heap.so')}:{library}"
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Every command with standard streams that are closed, full, or a pipe without a reader.
 
-The output of the command is then lost, and standard error says so. `mh run` starts its program all
-the same, with the streams that it was given.
+The output of the command is then lost, and standard error says so. `mh run` nevertheless starts its
+program, with the same streams.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_output_that_cannot_be_written_is_said_in_a_sentence(
 def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(folder: Path, words: str) -> None:
     usual = shell(folder, f"mh {words}")
     result = shell(folder, f"mh {words} 2>err | true; echo ${{PIPESTATUS[0]}}; cat err >&2")
-    # The command may have written all before the reader ended.
+    # The command may have written all its output before the reader ended.
     assert int(result.stdout) in (SIGPIPE_STATUS, usual.returncode)
     assert result.stderr in (usual.stderr, "")
 
@@ -185,7 +185,7 @@ def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
     slow = folder / "python3"
     slow.write_text("#!/bin/sh\ntouch asked\nexec sleep 10\n")
     slow.chmod(0o755)
-    # A shell's background job ignores SIGINT, and so would its children.
+    # A background job of a shell ignores SIGINT, and its children would, too.
     command = ["env", "--default-signal=INT", *MH, "run", "./python3"]
     process = subprocess.Popen(
         command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True

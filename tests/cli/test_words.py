@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Finds the end of the launcher's options and the begin of the program."""
+"""Splits a command line where the launcher's options end and the program begins."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ from manyhands.words import split
         ("-hosts a,b -ppn 2 ./app", "", "-hosts a,b -ppn 2", "./app"),
         ("-host a ./app -host b", "", "-host a", "./app -host b"),
         ("-n4 --cpu-bind=cores ./app", "", "-n4 --cpu-bind=cores", "./app"),
-        # An unknown option: the next word is the program if it can be executed, else a value.
+        # An unknown option: the next word is the program if it can be executed, else the option's
+        # value.
         ("--some-flag sh -c true", "", "--some-flag", "sh -c true"),
         ("--some-key no-such-program sh -c true", "", "--some-key no-such-program", "sh -c true"),
         ("--some-flag -n 2 ./app", "", "--some-flag -n 2", "./app"),

@@ -63,7 +63,7 @@ def script(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses look up their module
+    sys.modules[path.stem] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     return module
 
@@ -114,7 +114,7 @@ def test_index_of_decisions_is_what_its_script_writes() -> None:
 
 
 def leads_somewhere(page: Path, target: str) -> bool:
-    """Whether a link of the page leads to a file or folder of the repository and to its heading."""
+    """Returns whether a link of the page names an existing file or folder and a heading of it."""
     path, _, anchor = target.partition("#")
     file = (page.parent / path).resolve() if path else page
     if file not in repository():
@@ -166,7 +166,7 @@ def test_decision_records_are_short_and_complete(record: Path) -> None:
 def test_table_of_changes_on_the_tour_has_at_most_15_rows() -> None:
     table = (DOCS / "tour.md").read_text().partition("## Where a change goes")[2]
     rows = [line for line in table.splitlines() if line.startswith("|")]
-    assert 0 < len(rows) - 2 <= 15  # head and rule
+    assert 0 < len(rows) - 2 <= 15  # 2 rows are the head and the rule
 
 
 @pytest.mark.parametrize("page", USER_PAGES, ids=lambda page: page.name)

@@ -42,9 +42,9 @@ NOT_OURS |= {
     "posix_spawn",
     "popen",
 }
-# Functions, and the file that a page names for them.
+# Matches functions, and the file that a page names for them.
 IN_FILE = re.compile(r"((?:`[\w:]+\(\)`(?:, | and )?)+) ?(?:both )?in `([\w/.-]+\.(?:hpp|cpp|py))`")
-# src/mpi/generate.py
+# Files that src/mpi/generate.py writes.
 GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp", "profiled_calls.cpp"}
 
 
@@ -68,7 +68,7 @@ def pages() -> list[Path]:
 
 @cache
 def endings() -> set[str]:
-    """Returns each path of the repository, and each of its ends."""
+    """Returns each path of the repository, and every suffix of that path."""
     found = set(GENERATED)
     for path in tracked():
         parts = path.relative_to(ROOT).parts

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The site of mkdocs.yml builds without a complaint, and its links lead to pages that it has."""
+"""The site of mkdocs.yml builds without a complaint, and its links name existing pages."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 
 def build(target: Path, *, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    # --quiet would hide warnings from --strict as well.
+    # Without --quiet: the option would hide warnings from --strict as well.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(config), "--site-dir", str(target)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)
@@ -104,14 +104,14 @@ def test_comments_of_public_headers_are_on_the_site(site: Path, pages: dict[Path
     listed = (site / "api" / "files.html").read_text()
     assert len(headers) > 15 and [h.name for h in headers if h.name not in listed] == []
     queue = (site / "api" / "classmh_1_1lci_1_1Queue.html").read_text()
-    assert "The next message, or nothing." in queue  # before the function
-    assert "a thread that reads the count" not in queue  # within the function
+    assert "The next message, or nothing." in queue  # a comment before the function
+    assert "a thread that reads the count" not in queue  # a comment within the function
     scheduler = (site / "api" / "ult_8h.html").read_text()
     assert "Light tasks for C." in scheduler
 
 
 def small_site(folder: Path, link: str) -> subprocess.CompletedProcess[str]:
-    """Builds a site of two pages, one with the link."""
+    """Builds a site of two pages; one page has the link."""
     docs = folder / "docs"
     docs.mkdir()
     (docs / "lci.md").write_text("# A page\n\n## Transports\n")

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 1 ends in the way that the argument names, while the other ranks exchange large messages or
-// wait for it. test_endings.py compares the launcher's exit codes.
+// Rank 1 ends in the way that the argument names, while the other ranks exchange large messages
+// with rank 1 or wait for it. test_endings.py compares the launcher's exit codes.
 //
 // run: by test_endings.py
 #include "../mpi/check.h"
 
-static MPI_Datatype rows;  // half of LARGE bytes
-static bool in_rows;       // noncontiguous messages
-static bool in_windows;    // accumulates under locks
+static MPI_Datatype rows;  // takes half of LARGE bytes
+static bool in_rows;       // messages are noncontiguous
+static bool in_windows;    // accumulates under locks replace messages
 
 static void accumulate(int times) {
   static unsigned char bytes[LARGE];
@@ -70,6 +70,6 @@ int main(int argc, char** argv) {
     MPI_Finalize();
     return 0;
   }
-  exchange(1 << 30);  // never ends by itself
+  exchange(1 << 30);  // no rank ends here by itself
   return 0;
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that end badly: the launcher returns the same code as without help, and nothing is left.
+"""Programs that end badly: the launcher returns the same code as without help, and nothing remains.
 
 A rank aborts, is killed, exits with or without a code and without MPI_Finalize, or the launcher
 gets Ctrl-C, while large messages are under way.
@@ -21,15 +21,15 @@ from manyhands_bench.mpis import MpiBuild
 SOURCE = Path(__file__).parent / "ending.c"
 LIMIT_S = 15
 PLAIN = Arm("plain")
-# Large messages go by rendezvous.
+# With these settings large messages go by rendezvous.
 DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}
-PLAIN_RUNS = 15  # at most, in search of a code
-HELPED_RUNS = 7  # if the first run ended with a code that no plain run had
-ODD_ENDS = 2  # most unusual codes among these
+PLAIN_RUNS = 15  # the most plain runs in search of an exit code
+HELPED_RUNS = 7  # made if the first run ended with a code that no plain run had
+ODD_ENDS = 2  # most unusual codes among the helped runs
 
 
 def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
-    """Runs once. The run leaves nothing, unless it timed out."""
+    """Runs the program once. The run leaves nothing, unless it timed out."""
     program = compiled(mpi, "ending", [SOURCE])
     done = run(mpi, arm, 2, [str(program), how], DESCRIBED, timeout_s=LIMIT_S, meddle=meddle)
     if done.code != TIMED_OUT:
@@ -38,7 +38,9 @@ def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
 
 
 class PlainCodes:
-    """The exit codes of plain runs. Runs until a code is found, at most PLAIN_RUNS times."""
+    """The exit codes of plain runs. A look-up runs until it finds the code, at most PLAIN_RUNS
+    times.
+    """
 
     def __init__(self, mpi: MpiBuild, how: str, meddle: object) -> None:
         self._run = lambda: end(mpi, PLAIN, how, meddle).code
@@ -54,9 +56,9 @@ def expect_same_end(mpi: MpiBuild, helped: Arm, how: str, meddle: object = None)
     """Checks that a helped run ends with a code of a plain run.
 
     Launchers vary. When mpiexec of MPICH 4 gets SIGTERM in a plain run, it returns 0 or 15 equally
-    often. Of 60 plain runs in which a rank calls _exit(6), mpiexec of MPICH 5 returned 6 in 58,
-    once the 9 of the rank that it killed, and once it did not end. A rare code may appear helped
-    and not plain, so most of several runs decide.
+    often. In each of 60 plain runs under MPICH 5 a rank called _exit(6). mpiexec returned 6 in 58
+    runs, in one run the 9 of the rank that it killed, and once did not end. A rare code may appear
+    helped and not plain, so most of several runs decide.
     """
     plain = PlainCodes(mpi, how, meddle)
     first = end(mpi, helped, how, meddle)
@@ -73,7 +75,7 @@ def test_the_launcher_says_the_same(mpi: MpiBuild, helped: Arm, how: str) -> Non
 
 
 def when_ready(mark: str, process: subprocess.Popen[str]) -> list[int]:
-    """Returns the ranks, once both exchange messages."""
+    """Returns the process numbers of the ranks, once both ranks exchange messages."""
     pids = ranks(mark, "/ending", 2)
     assert process.poll() is None, "the launcher is gone"
     time.sleep(0.5)
@@ -104,7 +106,7 @@ def test_a_rank_killed_from_outside_ends_all(mpi: MpiBuild, helped: Arm, how: st
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("what", ["rows", "windows"])
 def test_a_rank_killed_between_nodes_ends_all(mpi: MpiBuild, helped: Arm, what: str) -> None:
-    """Kills a rank during noncontiguous messages, or of accumulates, between two nodes."""
+    """Kills a rank between two nodes, during noncontiguous messages or during accumulates."""
 
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/ending", 4)

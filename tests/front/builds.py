@@ -18,12 +18,12 @@ RUN_SECONDS = 60
 @dataclass(frozen=True)
 class Build:
     name: str
-    abi: str  # the variant that must be chosen
+    abi: str  # the variant that the front must choose
     cc: str
     mpiexec: str
     fortran: str | None = None
     options: tuple[str, ...] = ()
-    python: Path | None = None  # of a virtual environment with mpi4py
+    python: Path | None = None  # the interpreter of a virtual environment with mpi4py
     library: Path | None = None  # for an mpi4py that was built with another library of this ABI
 
     @property

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The counters of the stand-in wrappers. Relaxed: read after all calls but the last.
+// The counters of the stand-in wrappers. Relaxed: all calls but the last precede the report.
 #include "stand_in.hpp"
 
 #include <unistd.h>

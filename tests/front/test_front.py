@@ -2,7 +2,8 @@
 """The front under programs of every language and every MPI build, with variants that only count.
 
 Each rank of a program makes the calls in CALLS once. The files of the stand-in variants show that
-each was intercepted exactly once. Tools are counted the same way (programs/tool.c).
+each call was intercepted exactly once. The calls of tools are counted in the same way
+(programs/tool.c).
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def test_tool_before_us_sees_every_call_and_so_do_we(
     assert result.out.split() == ["ring", "1"]
     _, by_tool, _ = counts_in(seen)
     assert without_start_and_end(+by_tool) == times(CALLS, RANKS)
-    # The tool implements Sendrecv by Isend, Recv and Wait, so these calls reach us.
+    # The tool implements MPI_Sendrecv by MPI_Isend, MPI_Recv and MPI_Wait, so those calls reach us.
     inside = Counter(["MPI_Isend", "MPI_Recv", "MPI_Wait"])
     ours = CALLS - Counter(["MPI_Sendrecv"]) + inside
     assert without_start_and_end(counts_in(counts)[1]) == times(ours, RANKS)
@@ -441,7 +442,8 @@ def test_an_mpi_inside_the_program_never_reaches_us(compiled: Compile) -> None:
 
 def test_pmpi_may_lie_in_a_library_of_its_own(compiled: Compile, tmp_path: Path) -> None:
     """Tests a layout of some builds of the standard ABI: MPI_X in libmpi_abi, PMPI_X in
-    libpmpi_abi."""
+    libpmpi_abi.
+    """
     for name, source in (("libpmpi_abi.so.1", "toy_mpi.c"), ("libmpi_abi.so.1", "toy_mpi_only.c")):
         options = ["-shared", "-fPIC", "-Wl,-soname," + name, "-Wl,--no-as-needed"]
         if source == "toy_mpi_only.c":
@@ -509,7 +511,7 @@ def test_a_product_exports_nothing_but_its_door(library: Path) -> None:
         others = {name for name in names if not name.startswith(("MPI_", "PMPI_"))}
         assert others == {"__mh_ws_mark", "__mh_ws_lock", "__mh_ws_unlock", "__mh_idle_work"}
         assert {"MPI_Send", "PMPI_Send", "MPI_Send_c", "MPI_Pcontrol"} <= set(names)
-        # mpi4py takes these for signs that the program is linked with an MPI.
+        # mpi4py takes these symbols as signs that the program is linked with an MPI.
         assert not {"MPI_Get_version", "MPI_Get_library_version", "ompi_mpi_comm_self"} & set(names)
     else:
         assert names == ["mh_variant_open"]

@@ -38,7 +38,7 @@ static void start_and_wait(mh_lci_communicator* all, int rank) {
   mh_lci_synchronizer_destroy(sent);
 }
 
-// Joins two-letter words; not commutative.
+// Joins words of two letters; the operation is not commutative.
 static void join_words(void* into, const void* from, size_t size, void* argument) {
   CHECK(size == 2);
   char* word = into;
@@ -73,7 +73,7 @@ static void reduce(mh_lci_communicator* all, int rank) {
   CHECK(mh_lci_all_reduce_numbers(all, doubles, 1, no_type, MH_LCI_SUM) == MH_LCI_MISUSE);
 }
 
-// Every task of the only worker blocks, and nothing serves the device.
+// All tasks block on the only worker, and no server serves the device.
 struct player {
   mh_lci_communicator* all;
   int rank;
@@ -205,7 +205,7 @@ static void with_a_queue(mh_lci_device* device, int rank) {
   CHECK(atomic_load(&allocated) == 0);
   free(data);
   mh_lci_endpoint_close(endpoint);
-  the_queue = queue;  // until the device is closed
+  the_queue = queue;  // stays in use until the device is closed
 }
 
 static void handle(mh_lci_message* message, void* argument) {
@@ -227,7 +227,7 @@ static void with_a_handler(mh_lci_device* device, int rank) {
   mh_lci_endpoint_close(endpoint);
 }
 
-// The server of the program is a thread, then a light task.
+// Serves the device in a light task, after the tests with a server thread.
 static void serve(void* device) { mh_lci_serve(device); }
 
 static void with_endpoints(mh_lci_device* device, int rank) {

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "build" / "lib"
 GRAPH = ROOT / "examples" / "graph"
-# The headers and libraries of every program.
+# Each program depends on the headers and libraries of this list.
 SOURCES = [
     *(ROOT / "include" / "manyhands").rglob("*.hpp"),
     LIBRARY / "libmanyhands-lci.so",
@@ -17,7 +17,7 @@ SOURCES = [
 
 
 def command_for(source: Path, target: Path, compiler: str = "g++", *options: str) -> list[str]:
-    """The command of the compiler. Warnings are errors, except with the headers of an MPI."""
+    """Returns the compiler's command. Warnings are errors, except with the headers of an MPI."""
     command = [compiler, "-std=c++20" if source.suffix == ".cpp" else "-std=c11", "-O1"]
     command += [] if "mpi" in compiler else ["-Wall", "-Wextra", "-Werror"]
     command += [*options, str(source), f"-I{ROOT / 'include'}", f"-L{LIBRARY}"]

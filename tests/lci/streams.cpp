@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program that test_hosts.py runs on each host.
+// The program of test_hosts.py, which runs on each host.
 //
 //   streams wait
 //       receives from the last rank, which never sends, until the last rank is dead
@@ -53,8 +53,8 @@ std::size_t resident_kib() {
 
 constexpr std::uint32_t kLast = ~0U;
 constexpr std::size_t kLimit = 1'000'000;       // of the queue's memory
-constexpr std::size_t kMostGrowth = 64 * 1024;  // of a process, KiB, allocator's slack included
-constexpr std::size_t kSizes[] = {64, 3000, 50'000};  // short, short, by rendezvous
+constexpr std::size_t kMostGrowth = 64 * 1024;  // of a process, KiB, with the allocator's slack
+constexpr std::size_t kSizes[] = {64, 3000, 50'000};  // two eager, one by rendezvous
 
 struct Stream {
   std::uint64_t messages = 0;
@@ -65,7 +65,7 @@ struct Stream {
   }
 };
 
-constexpr std::size_t kBuffers = 64;  // for messages under way; more than the credits
+constexpr std::size_t kBuffers = 64;  // buffers of messages under way; more than the credits
 
 // Repeats the send while the answer is a retry. Returns the number of retries, or -1 on an error.
 long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
@@ -81,7 +81,7 @@ long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
   }
 }
 
-// Waits until all posted messages are sent. False: a message has arrived that no rank sent.
+// Waits until all posted messages are sent. Returns false if a message arrives at the producer.
 bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uint32_t>& sent,
               std::uint32_t posted) {
   while (sent.load() != posted) {
@@ -91,7 +91,7 @@ bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uin
   return true;
 }
 
-// Rank 0. It rewrites the buffers after all messages have left them.
+// Rank 0. It changes the buffers only after all messages have left them.
 int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   Stream stream;
   long held_up = 0;
@@ -117,7 +117,7 @@ int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   return 0;
 }
 
-// Rank 1. The last message has the number of messages; it may arrive before others.
+// Rank 1. The last message carries the number of messages and may overtake others.
 int consume(lci::Device& device, lci::Queue& queue) {
   Stream stream;
   std::uint64_t expected = UINT64_MAX;

@@ -78,7 +78,7 @@ def started(
 
 @pytest.mark.skipif("openmpi4" not in BUILDS, reason="Open MPI 4 is not installed")
 def test_all_three_ways_are_right_over_two_and_four_hosts() -> None:
-    """The program checks every vertex and fails on a wrong value."""
+    """The graph program checks every vertex and fails on a wrong value."""
     compiler = str(BUILDS["openmpi4"].mpicc).replace("mpicc", "mpicxx")
     bench = ROOT / "bench" / "lci"
     flags = ["-DMH_GRAPH_MPI=1", "-DMH_GRAPH_TCP=1", f"-I{GRAPH}", f"-I{bench}"]
@@ -120,7 +120,7 @@ def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(
         assert printed[0].count(": 2 ranks, ") == 2, printed
 
 
-# The launchers' own ways: hydra has PMI-1 and PMI-2, Open MPI has PMIx.
+# The process managers of the launchers: Hydra has PMI-1 and PMI-2, Open MPI has PMIx.
 @pytest.mark.parametrize(
     ("launcher", "root"),
     [("mpich4", ""), ("mpich4", "pmi1"), ("openmpi4", ""), ("openmpi4", "prte")],
@@ -135,7 +135,7 @@ def test_ranks_of_several_hosts_meet_by_their_launcher(
     words = [str(graph), "cc", "--scale", "8"]
     if root == "pmi1":
         words = ["env", f"MH_LCI_ROOT={root}", *words]
-    if root == "prte":  # variables of PMIx alone, as PRRTE sets them
+    if root == "prte":  # only the variables of PMIx, as PRRTE sets them
         words = ["env", "-u", "OMPI_COMM_WORLD_SIZE", "-u", "OMPI_COMM_WORLD_RANK"]
         words += ["-u", "OMPI_COMM_WORLD_LOCAL_SIZE", str(graph), "cc", "--scale", "8"]
     with nodes.several_nodes(tmp_path, 2) as hosts:

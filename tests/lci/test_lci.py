@@ -31,7 +31,7 @@ def compiled(source: Path, target: Path, *options: str) -> Path:
 
 
 def outputs(ranks: int, folder: Path, command: Sequence[str | Path]) -> list[str]:
-    """The output of each rank; all ranks must succeed."""
+    """Returns the output of each rank; all ranks must succeed."""
     root = folder / "root"
     running = []
     for rank in range(ranks):
@@ -151,7 +151,7 @@ def test_one_process_needs_no_launcher(tmp_path: Path, graph: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_million_light_tasks_exchange_messages() -> None:
-    """Half a million tasks in each of two processes, each with a partner in the other process."""
+    """Runs half a million tasks in each of two processes; partners are in different processes."""
     program = ROOT / "build" / "bin" / "mh-lci-ping-pong"
     command = [program, "shm", "500000", "1", "2"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=500)
@@ -161,7 +161,7 @@ def test_a_million_light_tasks_exchange_messages() -> None:
 
 @pytest.mark.parametrize(("workers", "devices"), [(1, 4), (2, 1), (2, 3), (4, 2)])
 def test_tasks_on_several_workers_use_several_devices(workers: int, devices: int) -> None:
-    """Two processes share the cores. Each device has a server, and messages of its own."""
+    """Two processes share the cores. Each device has its own server and messages."""
     program = ROOT / "build" / "bin" / "mh-lci-ping-pong"
     command = [program, "node", "50", "40", str(workers), "64", str(devices)]
     run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
@@ -192,7 +192,7 @@ def test_each_of_graph500s_checks_finds_its_fault(tmp_path: Path) -> None:
 
 
 def random_graph() -> networkx.Graph:
-    """Two dense parts, a long path at the first part, and an isolated vertex."""
+    """Returns two dense parts, a long path at the first part, and an isolated vertex."""
     both = networkx.gnm_random_graph(60, 150, seed=5)
     both.add_edges_from(
         (u + 60, v + 60) for u, v in networkx.gnm_random_graph(40, 70, seed=6).edges
@@ -207,7 +207,7 @@ def of_networkx(g: networkx.Graph, program: str) -> dict[int, float]:
         return networkx.single_source_shortest_path_length(g, 0)
     if program == "cc":
         return {v: min(part) for part in networkx.connected_components(g) for v in part}
-    # The rules for vertices without edges differ from ours, but this graph has no such vertices.
+    # Vertices without edges would follow different rules, but this graph has no such vertices.
     return networkx.algorithms.link_analysis.pagerank_alg._pagerank_python(
         g, alpha=0.85, max_iter=1000, tol=1e-14
     )
@@ -238,7 +238,7 @@ def test_results_are_those_of_networkx(tmp_path: Path, graph: Path, program: str
 
 @pytest.mark.parametrize("pattern", ["black-hole", "white-hole", "shuffle"])
 def test_data_traffic_arrives(tmp_path: Path, traffic: Path, pattern: str) -> None:
-    """Messages of 16 KB, which go by rendezvous, and short messages."""
+    """Sends messages of 16 KB, which go by rendezvous, and short messages."""
     for numbers in ("2048", "10"):
         folder = tmp_path / numbers
         folder.mkdir()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Changes a right tree in several ways, and tests that Graph500's checks find each fault.
+// Changes a correct tree in several ways, and tests that Graph500's checks find each fault.
 #include <cstdio>
 
 #include "graph500.hpp"
@@ -18,7 +18,8 @@ Tree right() {
   return {0, {0, 0, 1, 0, 3, 4, no, no}, {0, 1, 2, 1, 2, 3, graph::kFar, graph::kFar}};
 }
 
-// The failed checks, as bits. Each half of the vertices is checked separately, as by two ranks.
+// Returns the failed checks as bits. Each half of the vertices is checked separately, as by two
+// ranks.
 unsigned found(const Tree& tree) {
   const graph::Graph g = square();
   unsigned bits = 0;

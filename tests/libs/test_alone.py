@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-MPI = ROOT / ".mpi" / "mpich5" / "bin"  # its compiler and launcher, for the program only
-# The directories of the repository that each library says it needs.
+MPI = ROOT / ".mpi" / "mpich5" / "bin"  # compiler and launcher of the program only
+# The directories of the repository that each library needs, according to its README.md.
 COMMON = ("cmake", "include", "src/base")
 NEEDS = {
     "ult": (*COMMON, "libs/ult"),
@@ -30,7 +30,7 @@ def block(page: str, language: str) -> str:
 
 
 def environment(tree: Path) -> dict[str, str]:
-    """The build is not optimized, and quick if ccache knows the sources from another tree."""
+    """Returns settings for a build without optimization, quick if ccache knows the sources."""
     values = dict(os.environ, PATH=f"{MPI}:{os.environ['PATH']}", CMAKE_GENERATOR="Ninja")
     values.update(CMAKE_BUILD_TYPE="Debug", CMAKE_BUILD_PARALLEL_LEVEL="2")
     values.update(CCACHE_BASEDIR=str(tree), CCACHE_NOHASHDIR="1")

@@ -60,7 +60,7 @@ static void small_before_large(void) {
     MPI_Irecv(&token, 1, MPI_INT, 2, TAG, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitany(2, requests, &index, MPI_STATUS_IGNORE);
     CHECK(index == 1, "the message that was sent is not reported first");
-    MPI_Send(&token, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD);  // rank 1 sends the large message after this token
+    MPI_Send(&token, 1, MPI_INT, 1, TAG, MPI_COMM_WORLD);  // lets rank 1 send large data
     MPI_Waitsome(2, requests, &count, indices, MPI_STATUSES_IGNORE);
     CHECK(count == 1 && indices[0] == 0, "the large message");
     check_bytes(data, LARGE, 3, "the large message");

@@ -48,7 +48,7 @@ def configured(project: Path, *options: str) -> subprocess.CompletedProcess[str]
 
 
 def built(project: Path, components: tuple[str, ...], *options: str) -> None:
-    """Build the project with these components and run its programs."""
+    """Builds the project with these components and runs its programs."""
     done = configured(project, f"-DCOMPONENTS={';'.join(components)}", *options)
     assert done.returncode == 0, done.stdout + done.stderr
     succeeded(["cmake", "--build", project / "build"])

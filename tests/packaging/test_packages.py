@@ -73,7 +73,7 @@ def test_the_commands_of_the_package_use_its_own_parts(unpacked: Path) -> None:
 
 # --- the module file --------------------------------------------------------------------------
 
-# The commands of a module file, written out.
+# Defines the commands of a module file as procedures that print their words.
 COMMANDS = """
 proc conflict {name} {}
 proc module-whatis {text} {puts "whatis $text"}

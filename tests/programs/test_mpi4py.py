@@ -2,7 +2,7 @@
 """The test suite of mpi4py: the same tests pass, fail and are skipped as without help.
 
 Each rank writes the output of `main.py -v` to its own file. A test that fails without help must
-fail helped as well. The whole suite is slow; the short form has the modules about messages and
+fail helped as well. The whole suite is slow. The short form has only the modules about messages and
 windows.
 """
 
@@ -27,7 +27,7 @@ VERDICT = re.compile(
 pytestmark = pytest.mark.under(*PYTHON)
 SHORT = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj", "test_msgzero", "test_cco_buf"]
 ONE_SIDED = ["test_rma", "test_rma_nb", "test_win"]
-# Spawning starts programs that outlive the test or need slots; tests/mpi tests it.
+# Spawning starts programs that outlive the test or need slots; tests/mpi covers spawning.
 LEFT_OUT = ["-e", "spawn", "-e", "dynproc"]
 
 

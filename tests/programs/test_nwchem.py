@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """NWChem from Debian's packages: Global Arrays over one-sided MPI (ARMCI-MPI), the same energies.
 
-Debian's NWChem keeps its arrays in windows of MPI. It uses them under locks, by puts, gets,
-accumulates and a counter, so this tests one-sided communication in a real application. The
+Debian's NWChem keeps its arrays in windows of MPI. It uses the windows under locks, by puts, gets,
+accumulates and a counter, so the test covers one-sided communication in a real application. The
 reference is one rank without help. Two ranks are no reference: under MPICH 4.0.2 without help they
 end with wrong energies or an abort (allocated windows), and are right with help.
 """
@@ -17,7 +17,7 @@ from harness.launch import Arm, Run, run, with_heap
 from manyhands_bench.mpis import MpiBuild
 from test_lammps import under_what_it_loads
 
-# Symmetry is off: it would make the molecule so small that one rank does all the work.
+# Symmetry is off: with it, the molecule would be so small that one rank does all the work.
 INPUT = """
 permanent_dir {folder}
 scratch_dir {folder}
@@ -69,8 +69,8 @@ def gives_the_same_energies(mpi: MpiBuild, helped: Arm, ranks: int, folder: Path
     assert together.summary["total"]["one_sided_operations"] > 1000
 
 
-# Two tests, because a package is for one MPI library. One uses the heap, so both ways to memory
-# run.
+# Two tests, because a package is for one MPI library. Only one test uses the heap, so both ways to
+# memory run.
 @under_what_it_loads("nwchem.mpich")
 # Three ranks of MPICH on two cores take a minute, since all of them spin.
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])

@@ -26,7 +26,7 @@ def bootstrap() -> ModuleType:
 
 
 class Apt:
-    """Writes a stand-in for apt-get; `refuses` names packages that it cannot install."""
+    """A stand-in for apt-get; `refuses` names packages that it cannot install."""
 
     def __init__(self, *refuses: str) -> None:
         self.calls: list[list[str]] = []
@@ -43,7 +43,9 @@ class Apt:
 
 @pytest.fixture
 def machine(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Apt:
-    """Returns a Debian machine where `alpha` (build) and `beta` (test) are not installed."""
+    """Returns apt-get of a Debian machine that lacks the packages `alpha` (build) and `beta`
+    (test).
+    """
     apt = Apt()
     needs = [
         bootstrap.Need("build", "here", lambda: True, "present"),

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def generate() -> ModuleType:
     spec = importlib.util.spec_from_file_location("generate", ROOT / "src/mpi/generate.py")
     module = importlib.util.module_from_spec(spec)
-    sys.modules["generate"] = module  # dataclasses look up their module
+    sys.modules["generate"] = module  # dataclasses look up their module there
     spec.loader.exec_module(module)
     std.use_api_version()
     return module

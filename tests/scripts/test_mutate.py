@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/mutate itself: its table matches this source."""
+"""The table of scripts/mutate matches this source."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The stencil compiled for an MPI build, and runs of it: shared by the tests of this directory."""
+"""The stencil compiled for an MPI build, and its runs: shared by the tests of this directory."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Stencil:
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stencil]:
-    """Returns the program for a build, by name; each is compiled once, with warnings as errors."""
+    """Returns a function that compiles the stencil once for a build; warnings are errors."""
     made: dict[str, Stencil] = {}
 
     def get(name: str) -> Stencil:
@@ -51,13 +51,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Stenci
 
 @pytest.fixture(params=list(BUILDS))
 def stencil(request: pytest.FixtureRequest, compiled: Callable[[str], Stencil]) -> Stencil:
-    """Returns an MPI build; the test runs under every MPI present."""
+    """Returns the stencil for a build; the test runs under every MPI present."""
     return compiled(request.param)
 
 
 @pytest.fixture
 def any_stencil(compiled: Callable[[str], Stencil]) -> Stencil:
-    """Returns one MPI, for tests that do not depend on it."""
+    """Returns the stencil for one MPI, for tests that do not depend on the MPI."""
     if not BUILDS:
         pytest.skip("no MPI here")
     return compiled(next(iter(BUILDS)))

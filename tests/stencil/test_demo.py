@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh demo`: its sizes, its conclusions from numbers, and a short demo of plain against plain.
+"""`mh demo`: sizes, conclusions from numbers, and a short demo of plain against plain.
 
 No test here depends on time.
 """
@@ -163,7 +163,7 @@ def test_process_grid_is_the_one_of_mpi(any_stencil, tmp_path: Path, ranks: int)
 
 
 def steps_of_a_run(monkeypatch: pytest.MonkeyPatch, a_step: float, seconds: float) -> int:
-    """Returns the steps of a run after a trial in which a step took `a_step` seconds."""
+    """Returns the steps of a run after a trial with `a_step` seconds for each step."""
     counts: list[int] = []
 
     def run(_: play.Play, __: problem.Case, count: int, *___: object) -> Result:

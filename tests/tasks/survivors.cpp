@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A collection over a real MPI, of which a rank dies in a task of the second iteration. The results
-// of tasks lie in a window that the ranks share. Prints a line for each survivor.
+// A collection over a real MPI. One rank dies in a task of the second iteration. The results of
+// tasks lie in a window that the ranks share. Prints a line for each survivor.
 //
 //   survivors BALANCER
 //
-// The launcher has to let the other ranks live. MPI_Finalize would wait for the dead rank, so the
+// The launcher must let the other ranks live. MPI_Finalize would wait for the dead rank, so the
 // survivors end without it.
 #include <mpi.h>
 #include <unistd.h>

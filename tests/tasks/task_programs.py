@@ -11,7 +11,7 @@ from manyhands_bench.mpis import MpiBuild
 
 LIBRARY = ROOT / "build" / "lib" / "libmanyhands-tasks.so"
 FLAGS = "-O2 -g -std=c++20 -Wall -Wextra -Wconversion -Wshadow -Werror".split()
-FLAGS += ["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]  # old bindings, which warn
+FLAGS += ["-DOMPI_SKIP_MPICXX", "-DMPICH_SKIP_MPICXX"]  # the old C++ bindings warn
 
 
 def built(build: MpiBuild, source: Path) -> str:

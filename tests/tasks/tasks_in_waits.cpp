@@ -36,7 +36,7 @@ int rank() {
   return number;
 }
 
-// A word that both ranks share.
+// A counter in memory that both ranks share.
 class SharedCount {
  public:
   SharedCount() {
@@ -179,7 +179,7 @@ int nested() {
 // --- many ---------------------------------------------------------------------------------------
 
 constexpr int kQuestion = 1;
-constexpr int kAnswer = 2;  // the first of the tags of questions under way
+constexpr int kAnswer = 2;  // the first tag of the answers under way
 constexpr int kNoMore = 0;
 
 struct Question {
@@ -204,7 +204,7 @@ struct Asking {
   MPI_Comm comm = MPI_COMM_NULL;
   int to = 0;
   int under_way = 0;
-  std::array<std::uint64_t, 3> sums{};  // run, answers, wrong
+  std::array<std::uint64_t, 3> sums{};  // completed tasks, answers, errors
   tasks::Collection* collection = nullptr;
   tasks::Function<Question> function;
 };
@@ -220,7 +220,7 @@ void ask(tasks::Context& context, const Question& task) noexcept {
   local.sums[1] += static_cast<std::uint64_t>(answer);
   if (answer != 2 * question.number) ++local.sums[2];
   if (task.answer_tag == 0) return;
-  // answer_tag is the number of generations that follow.
+  // In a task, unlike in a message, answer_tag is the number of generations that follow.
   if (!local.collection->add(local.function, {task.number + 1, task.answer_tag - 1})) {
     ++local.sums[2];
   }
@@ -271,7 +271,7 @@ int run(int count, char** words) {
 
 }  // namespace
 
-// The questions need a second thread. The other tests have one thread.
+// Only the test of questions needs a second thread.
 int main(int count, char** words) {
   const bool threads = count > 1 && std::string_view(words[1]) == "questions";
   int level = MPI_THREAD_SINGLE;

@@ -32,7 +32,7 @@ def has_header(name: str) -> bool:
 
 
 def built(example: str, program: str) -> Path:
-    """Builds the program with the example's own Makefile."""
+    """Builds the program with the example's own Makefile, and returns its path."""
     assert BUILD is not None
     folder = EXAMPLES / example
     compiler = BUILD.mpicc.with_name(BUILD.mpicc.name.replace("mpicc", "mpicxx"))
@@ -63,7 +63,7 @@ needs_openssl = pytest.mark.skipif(not has_header("openssl/sha.h"), reason="no l
 
 @cache
 def small_binomial() -> str:
-    """The counts of the tree `small-binomial`, computed here."""
+    """Returns the counts of the tree `small-binomial`, computed here."""
     nodes = leaves = deepest = 0
     left = [(hashlib.sha1(bytes(16) + (42).to_bytes(4, "big")).digest(), 0)]
     while left:
@@ -104,7 +104,7 @@ CASES = [("water", balancer) for balancer in BALANCERS]
 CASES += [("benzene", "retain"), ("h10", "plb-tree"), ("h32", "auto")]
 
 
-# Slow to compile: the headers of libint2 take minutes.
+# Slow: the headers of libint2 take minutes to compile.
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.skipif(not has_header("libint2.h"), reason="no libint2-dev")
@@ -133,7 +133,7 @@ def test_tensor_contraction_is_right(balancer: str) -> None:
 
 
 def tensor(sizes: list[int], seed: int) -> dict[tuple[int, ...], float]:
-    """The elements by their four indices, drawn tile by tile as tensor.hpp draws them."""
+    """Returns the elements by their four indices, drawn tile by tile as tensor.hpp draws them."""
     starts = [sum(sizes[:tile]) for tile in range(len(sizes))]
     elements = {}
     for tiles in itertools.product(range(len(sizes)), repeat=4):
@@ -146,7 +146,7 @@ def tensor(sizes: list[int], seed: int) -> dict[tuple[int, ...], float]:
 
 @cache
 def contracted(tiles: int, mean: int) -> tuple[float, float]:
-    """The sum of all elements of the product and of their squares, computed here."""
+    """Returns the sums of all elements of the product and of their squares, computed here."""
     sizes = [1 + (i * 7 + 3) % (2 * mean - 1) for i in range(tiles)]
     every = range(sum(sizes))
     pairs = list(itertools.product(every, repeat=2))
@@ -162,7 +162,7 @@ def contracted(tiles: int, mean: int) -> tuple[float, float]:
     return total, squares
 
 
-# Elements are few, tiles are many: 625 tiles of each tensor.
+# Many tiles of few elements: 625 tiles of each tensor.
 @needs_blas
 @pytest.mark.parametrize(("ranks", "balancer"), [(1, "none"), (2, "retain"), (2, "plb-tree")])
 def test_tensor_contraction_of_many_tiles(ranks: int, balancer: str) -> None:

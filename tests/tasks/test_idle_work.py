@@ -25,7 +25,7 @@ def waits(mpi: MpiBuild) -> str:
 @pytest.mark.under(*QUICK)
 @pytest.mark.parametrize("call", CALLS)
 def test_tasks_run_in_a_wait_of_another(mpi: MpiBuild, helped: Arm, call: str) -> None:
-    """Rank 1 makes its call when all other tasks have run. Otherwise it would wait a minute."""
+    """Rank 1 makes its call when all other tasks of rank 0 have run, or after a minute."""
     done = run(mpi, helped, 2, [waits(mpi), "one", call, "60"], ON, timeout_s=LIMIT_S)
     done.expect(f"in the wait {OTHERS} counted {OTHERS} in all {OTHERS + 1}")
 
@@ -60,7 +60,7 @@ def test_a_task_in_a_wait_has_none_run_in_its_own(mpi: MpiBuild, helped: Arm) ->
 def test_tasks_that_wait_have_the_same_results(
     mpi: MpiBuild, helped: Arm, balancer: str, on: bool
 ) -> None:
-    """Three iterations of tasks that wait for the answers of another rank's thread."""
+    """Runs three iterations of tasks that wait for the answers of another rank's thread."""
     env = ON if on else {}
     done = run(mpi, helped, 2, [waits(mpi), "questions", balancer], env, timeout_s=LIMIT_S)
     seeds, generations, iterations = 40, 3, 3

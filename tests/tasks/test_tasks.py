@@ -19,7 +19,7 @@ from manyhands_bench.mpis import MpiBuild, Placement
 from task_programs import built
 
 HERE = Path(__file__).parent
-LIMIT_S = 90  # a loaded machine needs half a minute to make two nodes
+LIMIT_S = 90  # two nodes on a loaded machine take half a minute
 PLAIN = Arm("plain")
 BALANCERS = ("none", "steal", "retain", "plb-central", "plb-tree", "auto")
 
@@ -27,7 +27,7 @@ SEEDS, GENERATIONS, ITERATIONS = 24, 5, 3
 
 
 def expected() -> str:
-    """The output of `collections every`, whose tasks form binary trees with numbered nodes."""
+    """Returns the output of `collections every`: its tasks form binary trees of numbered nodes."""
     run, ids, level = 0, 0, list(range(1, SEEDS + 1))
     for _ in range(GENERATIONS + 1):
         run += len(level)
@@ -106,7 +106,7 @@ def test_a_rank_killed_in_the_middle_ends_all(mpi: MpiBuild) -> None:
     def meddle(process: subprocess.Popen[str], mark: str) -> None:
         pids = ranks(mark, "/collections", 2)
         assert process.poll() is None, "the launcher is gone"
-        time.sleep(0.5)  # until all ranks are in process(), which takes minutes
+        time.sleep(0.5)  # time for all ranks to enter process(); the tasks last minutes
         os.kill(pids[1], signal.SIGKILL)
 
     done = run(mpi, PLAIN, 2, [program(mpi), "long"], timeout_s=20, meddle=meddle)
@@ -114,8 +114,8 @@ def test_a_rank_killed_in_the_middle_ends_all(mpi: MpiBuild) -> None:
     done.expect_clean()
 
 
-# Hydra ends all ranks when a process dies that it has started itself, with the option too. A shell
-# between the two keeps the death from Hydra, and the signal with which Hydra tells the others.
+# Hydra ends all ranks when a process that it has started dies, even with the option. The shell
+# hides the death of its child from Hydra, and ignores the signal by which Hydra tells the others.
 SHELTER = ["sh", "-c", """trap '' USR1; "$@"; exit $?""", "sh"]
 SURVIVAL = {"hydra": (["-disable-auto-cleanup"], SHELTER), "openmpi": (["--enable-recovery"], [])}
 
@@ -145,7 +145,7 @@ ACROSS = [("every", "retain"), ("every", "steal", "server"), ("large",)]
 @pytest.mark.under("openmpi4")
 @pytest.mark.parametrize("words", ACROSS, ids="-".join)
 def test_work_crosses_nodes(mpi: MpiBuild, tmp_path: Path, words: tuple[str, ...]) -> None:
-    """Two ranks run on each of two nodes."""
+    """Runs two ranks on each of two nodes."""
     mark = uuid.uuid4().hex
     environment = {**os.environ, **mpi.environment(), MARK: mark}
     with nodes.two_nodes(tmp_path) as pair:

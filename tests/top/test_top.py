@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh top` on a real job: who computes and who waits, the live view in a terminal, refusals.
+"""`mh top` on a real job: ranks that compute and wait, the live view in a terminal, refusals.
 
 The job ends when a test makes a file, so no test depends on the speed of the machine.
 """
@@ -69,13 +69,13 @@ def parents(pid: int) -> list[int]:
 
 
 def job_of(launcher: int) -> dict[str, Any] | None:
-    """The job that this launcher started, once its first rank has joined."""
+    """Returns the job that this launcher started, once its first rank has joined."""
     jobs = [job for job in found_jobs() if launcher in parents(job["pid"])]
     return jobs[0] if jobs and jobs[0].get("age_s") else None
 
 
 def watched(mpi: MpiBuild, arm: Arm, tmp_path: Path, waits_in: str, look: Look) -> None:
-    """Runs the job while `look` looks at it; the job must not differ from one without."""
+    """Runs the job while `look` inspects it. The output must be that of a job without `mh top`."""
     ready = tmp_path / "go on"
 
     def meddle(process: subprocess.Popen[str], _mark: str) -> None:
@@ -130,7 +130,7 @@ class Terminal:
         self.before = termios.tcgetattr(self.screen)
         self.shown = ""
         self.process = subprocess.Popen(
-            ["setsid", "--ctty", *MH, *map(str, words)],  # Ctrl-C reaches it
+            ["setsid", "--ctty", *MH, *map(str, words)],  # Ctrl-C reaches `mh top`
             stdin=self.screen,
             stdout=self.screen,
             stderr=self.screen,
@@ -151,7 +151,7 @@ class Terminal:
         return self.process.wait(LIMIT_S)
 
     def is_as_before(self) -> bool:
-        """The modes of the terminal are back, and so are its first screen and its cursor."""
+        """Returns whether the terminal has its modes, its first screen and its cursor back."""
         restored = termios.tcgetattr(self.screen) == self.before
         left = self.shown.rfind("\x1b[?1049l") > self.shown.rfind("\x1b[?1049h") >= 0
         return restored and left and self.shown.rfind("\x1b[?25h") > self.shown.rfind("\x1b[?25l")
@@ -173,7 +173,7 @@ def terminal(*words: object) -> Iterator[Terminal]:
         opened.close()
 
 
-@pytest.mark.slow  # its end has once not come within a minute, for an unknown reason
+@pytest.mark.slow  # ending the view once took over a minute, for an unknown reason
 @pytest.mark.under("mpich4")
 def test_the_live_view_leaves_the_terminal_as_it_was(
     mpi: MpiBuild, helped: Arm, tmp_path: Path
@@ -190,7 +190,7 @@ def test_the_live_view_leaves_the_terminal_as_it_was(
     watched(mpi, helped, tmp_path, "barrier", look)
 
 
-@pytest.mark.slow  # as above
+@pytest.mark.slow  # ending the view once took over a minute, for an unknown reason
 @pytest.mark.under("mpich4")
 def test_the_end_of_the_job_ends_the_view(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     views = []
@@ -211,7 +211,7 @@ def test_the_end_of_the_job_ends_the_view(mpi: MpiBuild, helped: Arm, tmp_path: 
 
 # --- no job to show ---------------------------------------------------------------------------
 
-# Holds a memfd of the name and the seals of a node segment, with the given layout.
+# Holds a memfd that has the name and seals of a node segment, and the given layout.
 OTHER_VERSION = """
 import fcntl, os, struct, sys
 fd = os.memfd_create("manyhands", os.MFD_ALLOW_SEALING)
@@ -244,7 +244,7 @@ def test_a_process_that_is_no_rank_is_explained() -> None:
 
 
 def choose(monkeypatch: pytest.MonkeyPatch, found: list[Job]) -> int:
-    """The exit code of `mh top --once` where these jobs run."""
+    """Returns the exit code of `mh top --once` while these jobs run."""
     monkeypatch.setattr(command.jobs, "find", lambda _reader: Search(found, 0))
     with pytest.raises(SystemExit) as ended:
         command.top(None, True, False, 0.1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 0 sends 20 messages of 1 MB to rank 1, late each time. Then rank 1 is killed, while rank 0
- * waits for a message from it. Prints nothing; the trace is looked at. */
+ * waits for a message from rank 1. Prints nothing; the test reads the trace. */
 #include <mpi.h>
 #include <signal.h>
 #include <stdlib.h>

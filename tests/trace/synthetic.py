@@ -31,7 +31,7 @@ def _ticks(seconds: float) -> int:
 
 
 def _words(each: dict[str, float]) -> tuple[list[int], list[int]]:
-    """The fields of an event before its number, and what it adds to the totals of its kind."""
+    """Returns an event's fields before its number, and its addends to the totals of its kind."""
     times = [_ticks(each.get(name, 0)) for name in ("extent_s", "transfer_s", "waiting_s")]
     size, count = int(each.get("bytes", 0)), int(each.get("count", 1))
     numbers = [START_TICKS + _ticks(each["begin_s"]), *times, size, int(each.get("peer", NO_PEER))]
@@ -47,7 +47,7 @@ def write_rank(
     end_s: float | None,
     capacity: int = 1024,
 ) -> Path:
-    """`end_s`: None for a rank that was killed."""
+    """Writes the trace file of a rank. `end_s` is None for a killed rank."""
     folder.mkdir(exist_ok=True)
     names = "".join(name + "\n" for name in NAMES).encode()
     ring = bytearray(capacity * 64)

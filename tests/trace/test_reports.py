@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh report`: what it makes of traces whose events are known."""
+"""`mh report` on traces whose events are known."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Two ranks for ten seconds: rank 0 waits 4 s for rank 1, and helps it for 1 s meanwhile."""
+    """Returns a trace of two ranks and ten seconds: rank 0 waits 4 s for rank 1 and helps it for 1
+    s.
+    """
     first = [
         event("helped", 3.5, 1.0, bytes=1_000_000, peer=1),
         call(3.0, 1.0, 4.0, peer=1, bytes=500),
@@ -99,7 +101,7 @@ def test_a_full_ring_keeps_the_latest_events_and_all_sums(tmp_path: Path) -> Non
 def test_an_event_that_was_never_completed_is_left_out(tmp_path: Path) -> None:
     path = write_rank(tmp_path, 0, 1, [call(0, 1, 0), call(2, 1, 0)], None)
     data = bytearray(path.read_bytes())
-    data[8192 + 56 : 8192 + 64] = bytes(8)  # the number of the first event
+    data[8192 + 56 : 8192 + 64] = bytes(8)  # clears the number of the first event
     path.write_bytes(data)
     assert [each.begin for each in RankFile(path).events()] == [2]
 
@@ -199,7 +201,7 @@ def test_the_page_of_a_long_run_is_small(tmp_path: Path) -> None:
 
 
 def test_chrome_format_is_what_viewers_open(folder: Path, tmp_path: Path) -> None:
-    """Checks the shape that the format's description demands; Perfetto itself is not at hand."""
+    """Checks the structure that the format demands. Perfetto itself is not available."""
     done = mh(str(folder), "--format", "chrome", "-o", str(tmp_path / "trace.json"))
     assert done.returncode == 0, done.stderr
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]

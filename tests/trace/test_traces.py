@@ -15,7 +15,7 @@ from manyhands_bench.mpis import MpiBuild
 HERE = Path(__file__).parent
 MPI = HERE.parent / "mpi"
 LIMIT_S = 60
-LENGTH, ROUNDS = 4 << 20, 12  # of one_long_message_while_all_others_wait.c
+LENGTH, ROUNDS = 4 << 20, 12  # constants of one_long_message_while_all_others_wait.c
 
 pytestmark = pytest.mark.under(*QUICK)
 
@@ -55,7 +55,7 @@ def test_the_numbers_are_those_of_the_summary(
     for pair in done.summary["helped"]:
         assert found.helped_bytes[pair["helper"], pair["victim"]] == pair["bytes"]
     mpi_s = sum(rank.mpi_s for rank in found.ranks)
-    # Each rank has measured the length of its ticks.
+    # Each rank measures the length of its clock ticks by itself.
     assert mpi_s == pytest.approx(sum(rank.mpi_s for rank in found.profile.ranks), rel=1e-3)
     assert "MPI_Recv" in page.html([found])
 
@@ -77,7 +77,7 @@ def test_a_trace_works_without_help(mpi: MpiBuild, helped: Arm, tmp_path: Path) 
     done, found = traced(mpi, helped, tmp_path / "t", source, 2, MH_ENABLE="0")
     assert done.code == 0, done.told()
     assert found.complete
-    assert found.late_s[1] > 0  # rank 1 sleeps, and rank 0 may be late as well on a busy machine
+    assert found.late_s[1] > 0  # rank 1 sleeps; on a busy machine, rank 0 may be late, too
     assert findings.refusals(found)[0] == ("everything", "MH_ENABLE=0")
 
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Light tasks of two ranks that wait in MPI calls.
+// Light tasks of two ranks wait in MPI calls.
 //
 //   tasks-in-mpi waits CALL           one worker: a task of rank 0 makes CALL, which is over only
 //                                     after another task of the same worker has sent a message
@@ -121,7 +121,7 @@ constexpr Call kCalls[] = {
     {"send-long", send_long, 0, kLong},
 };
 
-// Rank 1, an ordinary thread: its part of the call begins when the other task's message has come.
+// Rank 1, an ordinary thread, makes its part of the call when the other task's message has come.
 void answer(const Call& call) {
   char go = 0;
   MPI_Recv(&go, 1, MPI_BYTE, 0, kGo, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -194,7 +194,7 @@ void ping_pong(int task, int round, int size) {
   check(in == made(size, other, task, round), "the bytes of a message");
 }
 
-// Both start everything and then wait, in a way that depends on the round.
+// Both ranks start all messages and then wait, by a call that depends on the round.
 void exchange(int task, int round) {
   constexpr int kMessages = 3;
   const int other = 1 - rank;

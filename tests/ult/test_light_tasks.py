@@ -47,7 +47,7 @@ def test_every_call_of_the_c_interface(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def waiting(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A program that stops (SIGTRAP) while three tasks wait."""
+    """Returns a program that stops (SIGTRAP) while three tasks wait."""
     target = tmp_path_factory.mktemp("ult") / "waiting"
     return compiled(HERE / "waiting.cpp", target, "-fno-inline")
 
@@ -68,10 +68,10 @@ def gdb(*arguments: str | Path) -> str:
 
 def check_tasks(shown: str) -> None:
     receivers = re.findall(r"^ult-\d slot \d+ receiver: blocked$", shown, re.MULTILINE)
-    assert len(receivers) == 2 * 3, shown  # by both commands
+    assert len(receivers) == 2 * 3, shown  # three tasks, shown by two commands
     assert re.search(r"^ult-\d slot \d+ trap: running$", shown, re.MULTILINE), shown
     assert len(re.findall(r"^  #\d+ .* in wait_for_a_message", shown, re.MULTILINE)) == 3, shown
-    assert re.search(r"^0 tasks$", shown, re.MULTILINE), shown  # of the slot that there is not
+    assert re.search(r"^0 tasks$", shown, re.MULTILINE), shown  # for the slot that does not exist
     assert "make_fcontext" not in shown
 
 

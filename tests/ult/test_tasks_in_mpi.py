@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Light tasks that wait in MPI calls give their workers away."""
+"""Light tasks that wait in MPI calls let other tasks run on their workers."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def program(build: MpiBuild) -> str:
 def test_a_task_in_a_call_lets_another_task_of_its_worker_run(
     mpi: MpiBuild, helped: Arm, call: str
 ) -> None:
-    """The call is over only after the other task has sent a message."""
+    """The call completes only after the other task has sent a message."""
     done = run(mpi, helped, 2, [program(mpi), "waits", call], timeout_s=LIMIT_S)
     done.expect("right, parked yes")
 

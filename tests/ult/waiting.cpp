@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Three tasks wait for a message; a fourth stops the program so that a debugger can look.
+// Three tasks wait for a message. A fourth task stops the program, so that a debugger can inspect
+// it.
 #include <csignal>
 #include <cstdio>
 #include <manyhands/ult.hpp>
@@ -32,7 +33,7 @@ int main() {
     group.spawn(
         [&begun] {
           while (begun != 3) ult::yield();
-          for (int i = 0; i < 100; ++i) ult::yield();  // until they are off their stacks
+          for (int i = 0; i < 100; ++i) ult::yield();  // lets all three suspend
           std::raise(SIGTRAP);
           message.set();
         },

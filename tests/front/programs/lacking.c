@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls functions that the library may lack; prints "absent", "error" or "success" and continues.
- */
+/* Calls a function that the library may lack; prints "absent", "error" or "success". */
 #include <stdio.h>
 
 extern int MPI_Isendrecv() __attribute__((weak));

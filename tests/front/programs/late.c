@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Is no MPI program and loads one privately: late PLUGIN calls the plugin's run(). */
+/* A program without MPI that loads an MPI plugin privately: `late PLUGIN` calls run() of PLUGIN. */
 #include <dlfcn.h>
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Each rank passes a number round the ring in several ways; prints "ring N" on rank 0. The calls
- * made are the ones CALLS in test_front.py lists. */
+/* Each rank passes a number round the ring in several ways; rank 0 prints "ring N". CALLS in
+ * test_front.py lists the calls. */
 #include <mpi.h>
 #include <stdio.h>
 

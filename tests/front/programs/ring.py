@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""ring.c with mpi4py: the MPI library is loaded late and privately."""
+"""The program of ring.c with mpi4py: the MPI library is loaded late and privately."""
 
 from array import array
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A profiling tool of the usual kind: defines MPI_X, counts, calls PMPI_X. MH_TEST_TOOL=prefix:
- * writes "MPI_X count" lines to prefix.<pid> in MPI_Finalize. MPI_Pcontrol checks the arguments
- * after the level that pcontrol.c passes. */
+/* A profiling tool of the usual kind: defines MPI_X, counts, calls PMPI_X. With
+ * MH_TEST_TOOL=prefix, MPI_Finalize writes lines "MPI_X count" to prefix.<pid>. MPI_Pcontrol
+ * checks the arguments that pcontrol.c passes after the level. */
 #include <mpi.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -46,7 +46,7 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
   return PMPI_Waitall(count, requests, statuses);
 }
 
-/* Composed of other calls, as some tools do. */
+/* Calls other MPI functions, as some tools do. */
 int MPI_Sendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                  void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
                  MPI_Comm comm, MPI_Status* status) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* An unknown MPI library: its version string is TOY_VERSION. Enough for toy_program.c. */
+/* An unknown MPI library with the version string TOY_VERSION and the calls of toy_program.c. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* First calls: a variadic one that fills every argument register and the stack, then many threads
- * at once. */
+/* The first call is variadic and fills every argument register and the stack. Then many threads
+ * make their first calls at once. */
 #include <pthread.h>
 #include <stdio.h>
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which calls of MPI 4 does the program believe to have? As a plugin of late.c, and as a program.
- */
+/* Prints which calls of MPI 4 the program finds. Built as a plugin of late.c, and as a program. */
 #include <stdio.h>
 
 #define WEAK(name) extern int name() __attribute__((weak))
