@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocks of numbers that are distributed over the ranks: an MPI window with the blocks of all, as
-// Global Arrays would have them. Any rank gets a block or adds to it at any time.
+// Blocks of numbers that are distributed over the ranks: an MPI window with the blocks of all
+// ranks, like an array of Global Arrays. Any rank gets a block or adds to it at any time.
 //
-// Block b is on rank b % ranks. The constructor and the destructor are collective, and so is
-// sync(). Between two calls of sync() a block is either read or added to, on all ranks. Threads:
-// one of the rank. Failures end the job, as MPI's default is.
+// Block b is on rank b % ranks. The constructor, the destructor and sync() are collective. Between
+// two calls of sync() a block is either read or added to, on all ranks. One thread of a rank may
+// call. Failures end the job, as MPI's default is.
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +18,7 @@ namespace distributed {
 
 class Blocks {
  public:
-  // `sizes`: the numbers of each block. All blocks begin with zeros.
+  // `sizes` has the count of numbers in each block. All blocks begin with zeros.
   Blocks(MPI_Comm comm, const std::vector<std::size_t>& sizes) : comm_(comm), sizes_(sizes) {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &ranks_);
@@ -34,7 +34,7 @@ class Blocks {
     } else {
       memory_.resize(static_cast<std::size_t>(own));
       own_ = memory_.data();
-      // With MPI_Win_allocate() plain MPICH 4.0.2 gives a wrong contraction (3 windows, 5 tiles).
+      // Not MPI_Win_allocate(): plain MPICH 4.0.2 then contracts wrongly (3 windows, 5 tiles).
       MPI_Win_create(own_, own * kUnit, kUnit, MPI_INFO_NULL, comm, &window_);
     }
     std::fill_n(own_, own, 0.0);
@@ -51,7 +51,7 @@ class Blocks {
   [[nodiscard]] std::size_t count() const { return sizes_.size(); }
   [[nodiscard]] std::size_t size(std::size_t block) const { return sizes_[block]; }
   [[nodiscard]] bool is_own(std::size_t block) const { return owner(block) == rank_; }
-  // The block of this rank, in place.
+  // Returns a block of this rank, in place.
   [[nodiscard]] std::span<double> own(std::size_t block) {
     return {own_ + offsets_[block], sizes_[block]};
   }
@@ -74,7 +74,7 @@ class Blocks {
                    MPI_SUM, window_);
     MPI_Win_flush(owner(block), window_);
   }
-  // All ranks see all blocks as they are now.
+  // After sync(), all ranks see the present contents of all blocks.
   void sync() {
     MPI_Win_flush_all(window_);
     MPI_Win_sync(window_);
@@ -93,7 +93,7 @@ class Blocks {
     MPI_Comm_free(&node);
     return ranks == ranks_;
   }
-  // Ranks of one node load each other's blocks.
+  // Makes shared memory, so that ranks of one node load each other's blocks.
   void share(MPI_Aint own) {
     MPI_Win_allocate_shared(own * kUnit, kUnit, MPI_INFO_NULL, comm_, &own_, &window_);
     for (int rank = 0; rank < ranks_; ++rank) {
@@ -115,7 +115,7 @@ class Blocks {
   int ranks_ = 1;
   std::vector<double> memory_;  // the blocks of this rank, if there are several nodes
   double* own_ = nullptr;
-  std::vector<double*> shared_;  // by rank, the blocks of all ranks of the only node
+  std::vector<double*> shared_;  // by rank: first number of its blocks, if there is one node
   MPI_Win window_ = MPI_WIN_NULL;
 };
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Records the seconds of each task, for the simulator (bench/tasks/validate.py).
 //
-// The word record=FILE among a program's words switches it on. Each rank writes FILE.RANK. A task
-// that it has run has a row there: the iteration and the task's number, both of 32 bits, and the
-// seconds as a 32-bit float. Negative seconds: the task has pruned itself. Threads: the rank's.
+// The word record=FILE among a program's words turns recording on. Each rank writes FILE.RANK, with
+// a row for each task that it has run: the iteration and the task's number, both of 32 bits, and
+// the seconds as a 32-bit float. Seconds are negative if the task has pruned itself. One thread of
+// a rank may call.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@ namespace recording {
 
 class Recording {
  public:
-  // Takes the word out of the program's words.
+  // Removes record=FILE from the program's words.
   Recording(int& count, char** words) {
     constexpr std::string_view kWord = "record=";
     int kept = 0;
@@ -45,7 +46,7 @@ class Recording {
     rows_.push_back({iteration_, task, kept ? taken.count() : -taken.count()});
   }
 
-  // False: the file cannot be written.
+  // Returns false if the file cannot be written.
   [[nodiscard]] bool write(int rank) const {
     if (path_.empty()) return true;
     std::FILE* file = std::fopen((path_ + "." + std::to_string(rank)).c_str(), "wb");

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# What the examples of task collections share, under any MPI:
+# Shared rules for the examples of task collections, under any MPI:
 #   make [MPICXX=/path/to/mpicxx] [MANYHANDS=prefix of make install] [OUT=folder]
-# Without MANYHANDS the library of this checkout is used (make build). A Makefile sets PROGRAM,
-# LIBRARIES (what it needs beside ours) and, if it wants, FLAGS.
+# Without MANYHANDS, the library of this checkout is used (make build). A Makefile sets PROGRAM,
+# LIBRARIES (further libraries) and, optionally, FLAGS.
 MPICXX ?= mpicxx
 CXXFLAGS ?= -O3
 OUT ?= .

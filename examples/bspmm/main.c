@@ -30,8 +30,7 @@ typedef struct {
   Times times;
 } Product;
 
-// ---- Work
-// ----------------------------------------------------------------------------------------
+// ---- Work ---------------------------------------------------------------------------------------
 
 static void multiply(int n, const double* a, const double* b, double* c) {
 #ifdef HAVE_CBLAS
@@ -77,7 +76,7 @@ static void add(const Matrix* to, int row, int column, const double* tile) {
   MPI_Win_flush(owner, to->win);
 }
 
-// All products of tile (i, k) of A.
+// Adds all products of tile (i, k) of A to C.
 static void do_unit(Product* p, int i, int k) {
   double since = MPI_Wtime();
   fetch(&p->a, i, k, p->tile_a);
@@ -111,8 +110,7 @@ static void work(Product* p) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// ---- The check
-// -----------------------------------------------------------------------------------
+// ---- The check ----------------------------------------------------------------------------------
 
 // Computes a row of C serially, from the known elements of A and B.
 static void serial_row(const Product* p, int row, int i, double* sums) {
@@ -132,7 +130,7 @@ static void serial_row(const Product* p, int row, int i, double* sums) {
   }
 }
 
-// The number of wrong elements of this rank.
+// Returns the number of wrong elements of this rank.
 static long wrong(const Product* p) {
   const int side = p->c.tiles * p->c.tile;
   double* sums = malloc((size_t)side * sizeof(double));
@@ -151,8 +149,7 @@ static long wrong(const Product* p) {
   return found;
 }
 
-// ---- Beginning and end
-// ---------------------------------------------------------------------------
+// ---- Beginning and end --------------------------------------------------------------------------
 
 static void stop_with_usage(void) {
   int rank;

@@ -13,24 +13,24 @@
 
 typedef struct {
   int number;      // 0 and 1 are factors; 2 is the product, which begins as zeros
-  int tiles;       // a side
-  int tile;        // elements a side of a tile
+  int tiles;       // tiles of a side
+  int tile;        // elements of a side of a tile
   double density;  // fraction of tiles that exist
   int rank, ranks;
   double* own;  // the rows of this rank
   MPI_Win win;
-  MPI_Datatype there;  // a tile within the rows of its rank
+  MPI_Datatype there;  // type of a tile within the rows of its rank
 } Matrix;
 
 Matrix matrix_new(int number, int tiles, int tile, double density);
 void matrix_free(Matrix* matrix);
 
 bool is_there(const Matrix* matrix, int row, int column);
-// The value at (i, j) of tile (row, column): a small whole number, 0 if there is no tile.
+// Returns the value at (i, j) of tile (row, column): a small integer, or 0 if there is no tile.
 double value_at(const Matrix* matrix, int row, int column, int i, int j);
 
 int owner_of(const Matrix* matrix, int row);
-// The displacement of a tile's first element in the window of its owner, in elements.
+// Returns the displacement of a tile's first element in the window of its owner, in elements.
 MPI_Aint displacement_of(const Matrix* matrix, int row, int column);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adds squares by a task collection without MPI: the network has a single rank, and messages never
-// travel. Programs over MPI include manyhands/tasks.hpp, which brings a network along.
+// Adds squares by a task collection without MPI. The network has a single rank, so no message
+// travels. Programs over MPI include manyhands/tasks.hpp, which has a network.
 #include <cstdio>
 #include <manyhands/tasks/collection.hpp>
 #include <memory>
@@ -20,7 +20,7 @@ class OneRank final : public tasks::Network {
     return reinterpret_cast<std::byte*>(blocks_.back().data());
   }
   mh::Result<Ticket> send(std::uint32_t, tasks::Tag, std::span<const std::byte>, bool) override {
-    return mh::Status{mh::Code::misuse};  // there is nobody to send to
+    return mh::Status{mh::Code::misuse};  // a single rank has no peer
   }
   mh::Result<Ticket> barrier() override { return Ticket{0}; }
   mh::Result<bool> done(Ticket) override { return true; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Adds the numbers below 1000 by ten light tasks, from C. */
+/* Adds the numbers below 1000 by ten light tasks, in C. */
 #include <manyhands/ult.h>
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Graphs: compressed sparse rows, generators, and reading of common files.
 //
-// Every rank has the whole edge list for a moment and keeps the rows of its own vertices, so a
+// Every rank temporarily has the whole edge list and then keeps the rows of its own vertices, so a
 // graph must fit into the memory of a rank once. Vertices are 32-bit numbers.
 #pragma once
 
@@ -43,7 +43,7 @@ inline Graph from_edges(Vertex vertices, std::vector<Edge> edges) {
   return graph;
 }
 
-// Random numbers that are the same on every machine.
+// A generator whose random numbers are the same on every machine.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : state_(seed) {}
@@ -60,8 +60,8 @@ class Random {
   std::uint64_t state_;
 };
 
-// Recursive matrix (RMAT): each bit of an edge falls into a quarter with these probabilities. The
-// fourth probability is the rest to 1. Graph500's Kronecker graphs have 0.57, 0.19, 0.19.
+// The probabilities of a recursive matrix (RMAT): each bit of an edge selects a quarter. The fourth
+// probability is the rest to 1. Graph500's Kronecker graphs have 0.57, 0.19, 0.19.
 struct Quarters {
   double a, b, c;
 };
@@ -71,7 +71,7 @@ inline constexpr Quarters kKronecker{0.57, 0.19, 0.19};
 inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_t seed) {
   const Vertex vertices = Vertex{1} << scale;
   Random random(seed);
-  // Renames the vertices, so that vertices of high degree are spread over all ranks.
+  // Renames the vertices, which spreads vertices of high degree over all ranks.
   std::vector<Vertex> name(vertices);
   for (Vertex v = 0; v < vertices; ++v) name[v] = v;
   for (Vertex v = vertices; v > 1; --v) std::swap(name[v - 1], name[random.next() % v]);

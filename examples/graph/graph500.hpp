@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The search of Graph500, from a root, level by level, to a tree of parents; and the five checks of
-// its specification, which need no reference search.
+// The search of Graph500, which makes a tree of parents from a root, level by level; and the five
+// checks of its specification, which need no reference search.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ inline constexpr Vertex kNobody = ~Vertex{0};
 
 struct Tree {
   Vertex root;
-  std::vector<Vertex> parent;        // kNobody: not reached; the root is its own
+  std::vector<Vertex> parent;        // kNobody: not reached; the root is its own parent
   std::vector<std::uint32_t> level;  // kFar: not reached
 };
 
@@ -67,7 +67,7 @@ class TreeSearch {
         reach(graph.neighbours[i], u, level);
       }
     }
-    // A mirror proposes a parent once. After that its master has this or another parent.
+    // A mirror proposes a parent once. Afterwards the vertex has a parent at its master.
     std::vector<Buffer> out(static_cast<std::size_t>(partition_.ranks()));
     for (const Vertex v : proposed_) {
       append(out[static_cast<std::size_t>(partition_.blocks().owner(v))],
@@ -112,7 +112,7 @@ inline bool has_edge(const Graph& graph, Vertex u, Vertex v) {
   return std::binary_search(begin, end, v);
 }
 
-// For each vertex, true if its chain of parents ends at the root. Visits each vertex once.
+// Returns for each vertex whether its parents lead to the root. Visits each vertex once.
 inline std::vector<bool> lead_to_root(const Tree& tree) {
   enum class State : std::uint8_t { unknown, walked, good, bad };
   std::vector<State> state(tree.parent.size(), State::unknown);
@@ -161,11 +161,11 @@ inline Violations violations(const Graph& graph, const Tree& tree, Vertex low, V
   return found;
 }
 
-// --- all of it ----------------------------------------------------------------------------------
+// --- the complete tree --------------------------------------------------------------------------
 
-// Collective: completes the tree for all vertices, by sending all masters to all ranks.
+// Collective. Completes the tree for all vertices: each rank sends its masters to all ranks.
 inline void complete(const Partition& partition, Exchange& exchange, Tree& tree) {
-  using Item = Update<std::uint64_t>;  // parent and level
+  using Item = Update<std::uint64_t>;  // value: parent and level
   const std::size_t bytes = (partition.high() - partition.low()) * sizeof(Item);
   exchange.prepare(std::vector<std::size_t>(static_cast<std::size_t>(exchange.size()), bytes));
   Buffer mine;

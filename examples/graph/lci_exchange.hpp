@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rounds over the queue interface of LCI: a rank enqueues to all peers and dequeues from all peers
-// in the order of arrival. Buffers travel in pieces, which are scattered while the next pieces are
+// in the order of arrival. Buffers travel in pieces. A piece is scattered while the next pieces are
 // in flight. A receiver holds a few pieces at a time, so its memory does not grow with the graph.
 //
 // Odd and even rounds have their own queues. A round ends after a message from every rank, so no
-// rank is more than a round ahead. A message of the next round waits in the other queue, counts
+// rank is more than one round ahead. A message of the next round waits in the other queue, counts
 // against that queue's limit, and does not block this round.
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace graph {
 
-// The error handling of this example: prints the error and ends the process.
+// Handles errors of this example: prints the error and ends the process.
 template <class T>
 T must(mh::Result<T> result, const char* what) {
   if (result) return std::move(*result);
@@ -56,18 +56,18 @@ class LciExchange final : public Exchange {
   std::vector<std::string> all(const std::string& mine) override {
     return must(job_.allgather(mine, [this] { device_.progress(); }), "a rank has died");
   }
-  // Includes the packets of the device.
+  // Returns the bytes of the queues and of the device's packets.
   [[nodiscard]] std::size_t memory() const override {
     return device_.packet_memory() + queues_[0].most_memory() + queues_[1].most_memory();
   }
 
  private:
   // The memory of a queue for the pieces of all peers. Each peer has a buffer for a piece, and
-  // sends the next piece after that buffer has been scattered. A piece costs some 30 us over TCP
-  // beside its bytes, so a peer has one buffer, not two halves (docs/decisions/lci).
+  // sends the next piece after that buffer has been scattered. Over TCP, a piece costs some 30 us
+  // in addition to its bytes, so a peer has one buffer, not two halves (docs/decisions/lci).
   static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
-  // Few packets: all but short pieces go straight into their buffers, at most four at a time.
+  // Few packets are enough: only short pieces use packets. At most four long pieces are under way.
   static mh::lci::DeviceConfig config(int ranks) {
     return {.provider = {},
             .packet_bytes = 4096,
@@ -102,7 +102,7 @@ class LciExchange final : public Exchange {
         if (piece < pieces_of(data)) send(queue, to, data, piece, scatter);
       }
     }
-    // acquire: partner is receive_dequeue(). The caller owns the buffers again.
+    // acquire: pairs with the count of a completed send. Then the caller may reuse the buffers.
     while (missing_ != 0 || sent_.load(std::memory_order_acquire) != posted_) {
       move_on(queue, scatter);
     }
@@ -127,7 +127,7 @@ class LciExchange final : public Exchange {
     while (const auto message = queue.receive_dequeue()) {
       check(message->status().ok());
       scatter(message->rank(), message->bytes());
-      // The tag of a piece is the number of pieces.
+      // The tag of a piece is the number of pieces of its buffer.
       if (++come_[static_cast<std::size_t>(message->rank())] == message->tag()) --missing_;
     }
   }

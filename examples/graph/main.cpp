@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Distributed graph programs, over LCI or (built with MH_GRAPH_MPI) over MPI.
+// Distributed graph programs over LCI. A build with MH_GRAPH_MPI also runs over MPI, a build with
+// MH_GRAPH_TCP over TCP.
 //
 //   graph PROGRAM [--scale N] [--degree N] [--kronecker] [--file PATH] [--cut edges|vertices]
 //         [--source V] [--rounds N] [--roots N] [--trials N] [--together]
-//         [--backend lci|probe|rma[,...]] [--output PREFIX]
+//         [--backend lci|probe|rma|tcp[,...]] [--output PREFIX]
 //
-// PROGRAM: bfs, cc, sssp, pagerank: every rank checks its own vertices against a serial run.
-// graph500: searches from --roots roots and checks the trees by the rules of Graph500.
-// Rank 0 prints the configuration, the result of the check, and the time in rounds. The time of a
-// round is that of the slowest rank, the median of --trials. With --together all ranks begin each
-// round together, so no rank waits in a round for others to compute. The last lines have the bytes
-// of communication buffers for each host. Several back ends take turns, trial after trial, so that
-// their times compare on a machine whose speed changes. With --output each rank writes "VERTEX
-// VALUE" of its vertices to PREFIX.RANK.
+// PROGRAM is bfs, cc, sssp, pagerank or graph500. In bfs, cc, sssp and pagerank, every rank checks
+// its own vertices against a serial run. graph500 searches from --roots roots and checks the trees
+// by the rules of Graph500. Rank 0 prints the configuration, the result of the check, and the time
+// in rounds. The time of a round is the time of the slowest rank, the median of --trials. With
+// --together all ranks begin each round together, so no rank waits in a round for others to
+// compute. The last lines have the bytes of communication buffers for each host. Several back ends
+// take turns, trial by trial, so that their times compare on a machine whose speed changes. With
+// --output each rank writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
 #include <unistd.h>
 
 #include <algorithm>
@@ -63,7 +64,7 @@ struct Options {
   int trials = 1;
 };
 
-// Parses a number. False: the text is not a number from `least` to `most`.
+// Parses a number. Returns false if the text is not a number from `least` to `most`.
 template <class Number>
 bool read(const char* text, Number& number, Number least, Number most) {
   const char* end = text + std::strlen(text);
@@ -124,9 +125,9 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
 // The totals of this rank over all trials.
 struct Account {
   std::int64_t wrong = 0;
-  std::vector<double> seconds;  // of each round, over all trials
+  std::vector<double> seconds;  // seconds of each round, over all trials
   std::size_t memory = 0;
-  std::size_t bytes = 0;  // sent
+  std::size_t bytes = 0;  // bytes sent
 };
 
 // A back end and its results.
@@ -136,7 +137,7 @@ struct Way {
   graph::Partition partition;
   Account account;
 
-  // Stores the totals; to be called after the measured rounds.
+  // Stores the totals; called after the measured rounds.
   void note_rounds() {
     account.seconds = exchange->seconds();
     account.memory = exchange->memory();
@@ -149,7 +150,7 @@ using Program = std::function<std::int64_t(Way&)>;
 
 // --- programs that are checked against a serial run --------------------------------------------
 
-// The number of vertices of this rank whose value differs from the serial value.
+// Returns the number of vertices of this rank whose value differs from the serial value.
 template <class Value, class Same>
 std::int64_t finish(const Way& way, const std::string& output, const std::vector<Value>& mine,
                     const std::vector<Value>& all, Same same) {
@@ -179,7 +180,7 @@ Program pagerank(const Options& options, const Graph& g) {
   return [&options, &g, rounds, all = graph::serial_pagerank(g, rounds)](Way& way) {
     const auto mine = graph::run_pagerank(g, way.partition, rounds, *way.exchange);
     way.note_rounds();
-    // A tolerance, since the serial run adds in another order.
+    // The serial run adds in another order, so a small difference is allowed.
     const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-12 + 1e-9 * b; };
     return finish(way, options.output, mine, all, same);
   };
@@ -187,7 +188,7 @@ Program pagerank(const Options& options, const Graph& g) {
 
 // --- Graph500 -----------------------------------------------------------------------------------
 
-// The number of edges in the component of the tree's root; each edge counts once.
+// Returns the number of edges in the component of the tree's root; each edge counts once.
 std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
   std::uint64_t ends = 0;
   for (graph::Vertex v = 0; v < g.vertices; ++v) {
@@ -196,7 +197,7 @@ std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
   return ends / 2;
 }
 
-// Draws vertices with edges, the same at all ranks.
+// Returns random vertices with edges, the same on all ranks.
 std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
   std::vector<graph::Vertex> roots;
   graph::Random random(500);
@@ -208,7 +209,7 @@ std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
   return roots;
 }
 
-// Prints a line for each check that does not hold.
+// Prints a line for each check that fails.
 std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
   graph::complete(way.partition, *way.exchange, tree);
   const auto found = graph::violations(g, tree, way.partition.low(), way.partition.high());
@@ -279,8 +280,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Collective: the sum over rounds of the seconds of the slowest rank in the median trial. All
-// trials have the same number of rounds.
+// Collective. Returns the sum over rounds of the seconds of the slowest rank in the median trial.
+// All trials have the same number of rounds.
 double seconds_in_rounds(const Way& way, std::size_t trials) {
   const std::vector<double>& all_seconds = way.account.seconds;
   const std::size_t rounds = all_seconds.size() / trials;
@@ -302,7 +303,7 @@ struct Host {
   std::size_t memory = 0;
 };
 
-// Collective: the buffers of all ranks, by host.
+// Collective. Returns the buffers of all ranks, by host.
 std::map<std::string, Host> hosts_of(const Way& way) {
   char name[128] = "";
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
@@ -340,7 +341,7 @@ bool report(const Options& options, const Graph& g, const Way& way) {
   return right;
 }
 
-// Opens the back ends. Empty: this build of the program lacks a back end.
+// Opens the back ends. Returns none if this build of the program lacks one of the back ends.
 std::vector<Way> open_ways(const Options& options, const Graph& g) {
   std::vector<Way> ways;
   for (const std::string& name : options.backends) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rounds over MPI, in the two ways of the graph frameworks (dissertation, section 3.2): probes for
-// messages of unknown size, and puts into windows with room for the largest messages.
+// messages of unknown size, and puts into windows with space for the largest messages.
 #pragma once
 
 #include <mpi.h>
@@ -85,7 +85,7 @@ class ProbeExchange final : public MpiExchange {
   int round_ = 0;
 };
 
-// A window with a place for each rank, for the size of the data and the data itself.
+// A window with space for each rank: the size of the data and the data itself.
 class RmaExchange final : public MpiExchange {
  public:
   ~RmaExchange() override { free_window(); }
@@ -99,7 +99,7 @@ class RmaExchange final : public MpiExchange {
     for (const std::uint64_t bytes : most) {
       places_.push_back(places_.back() + sizeof(std::uint64_t) + (bytes + 7) / 8 * 8);
     }
-    // Not MPI_Win_allocate(): with three ranks MPICH 4.0.2 puts data at wrong places of a window.
+    // Not MPI_Win_allocate(): its windows get data at wrong places with three ranks of MPICH 4.0.2.
     base_.resize(places_.back());
     memory_ = std::max(memory_, base_.size());
     MPI_Win_create(base_.data(), static_cast<MPI_Aint>(base_.size()), 1, MPI_INFO_NULL,
@@ -152,7 +152,7 @@ class RmaExchange final : public MpiExchange {
   std::vector<std::uint64_t> places_;  // offsets of each rank's data in this window
   std::vector<std::uint64_t> there_;   // offset of this rank's data in each rank's window
   std::vector<Buffer> staged_;         // size and data, the origin buffers of the puts
-  Buffer base_;                        // the window
+  Buffer base_;                        // memory of the window
   MPI_Win window_ = MPI_WIN_NULL;
   MPI_Group others_ = MPI_GROUP_NULL;
 };

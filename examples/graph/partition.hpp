@@ -39,7 +39,7 @@ class Partition {
  public:
   Partition(const Graph& graph, Cut cut, int rank, int ranks)
       : blocks_{graph.vertices, ranks}, cut_(cut), rank_(rank) {
-    // Chooses the most square grid.
+    // Chooses the grid that is closest to a square.
     for (int rows = 1; rows * rows <= ranks; ++rows) {
       if (ranks % rows == 0) columns_ = ranks / rows;
     }
@@ -53,14 +53,15 @@ class Partition {
   [[nodiscard]] bool is_mine(Vertex v) const { return v >= low() && v < high(); }
   [[nodiscard]] int ranks() const { return blocks_.ranks; }
   [[nodiscard]] bool broadcasts() const { return cut_ == Cut::vertices; }
-  // The edges of this rank, with all vertices of the graph.
+  // Returns the edges of this rank, with all vertices of the graph.
   [[nodiscard]] const Graph& edges() const { return mine_; }
-  // True if `rank` has edges out of this rank's `master`.
+  // Returns whether `rank` has edges out of this rank's `master`.
   [[nodiscard]] bool reads(int rank, Vertex master) const {
     return readers_[static_cast<std::size_t>(rank)][master - low()];
   }
 
-  // The most bytes that this rank can send to each rank in a phase, for updates of `bytes` bytes.
+  // Returns the most bytes that this rank can send to each rank in a phase, for updates of `bytes`
+  // bytes.
   [[nodiscard]] std::vector<std::size_t> most_to(std::size_t bytes) const {
     std::vector<std::size_t> reduced(static_cast<std::size_t>(ranks()), 0);
     std::vector<bool> seen(mine_.vertices, false);
@@ -78,7 +79,7 @@ class Partition {
   }
 
  private:
-  // The rank that has the edge.
+  // Returns the rank that has the edge.
   [[nodiscard]] int place(Vertex u, Vertex v) const {
     const int from = blocks_.owner(u);
     if (cut_ == Cut::edges) return from;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Breadth-first search, connected components, shortest paths, page rank: as vertex programs on a
+// Breadth-first search, connected components, shortest paths and page rank, as vertex programs on a
 // partitioned graph (partition.hpp), and serially for the check.
 //
-// In each iteration of a vertex cut, the changed masters are gathered, sent to the ranks that have
-// edges out of them, and scattered into mirrors. Then changes along edges are gathered, sent, and
-// reduced into masters.
+// In each iteration of a vertex cut, changed masters are gathered, sent to the ranks that have
+// edges out of these masters, and scattered into mirrors. Then changes along edges are gathered,
+// sent, and reduced into masters.
 #pragma once
 
 #include <cmath>
@@ -47,7 +47,7 @@ void for_each_update(std::span<const std::byte> data, Use use) {
 
 inline constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 
-// The weight of an edge, 1 to 64, the same in both directions.
+// Returns the weight of an edge, 1 to 64, the same in both directions.
 inline std::uint32_t weight(Vertex u, Vertex v) {
   return static_cast<std::uint32_t>(
       Random(std::uint64_t{std::min(u, v)} << 32U | std::max(u, v)).next() % 64 + 1);
@@ -159,7 +159,7 @@ class Minimum {
   std::vector<Vertex> changed_;        // mirrors that have changed
 };
 
-// The same minimum by a serial algorithm with a priority queue (Dijkstra's).
+// Computes the same minimum by a serial algorithm with a priority queue (Dijkstra's).
 template <class Program>
 std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
   using Item = std::pair<std::uint32_t, Vertex>;
@@ -201,7 +201,7 @@ inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector
 inline std::vector<double> run_pagerank(const Graph& graph, const Partition& partition, int rounds,
                                         Exchange& exchange) {
   exchange.prepare(partition.most_to(sizeof(Update<double>)));
-  (void)exchange.sum(0);  // all ranks have made the graph before the first round
+  (void)exchange.sum(0);  // waits until all ranks have made the graph
   std::vector<double> ranks(graph.vertices, 1.0 / graph.vertices);
   std::vector<Vertex> masters;
   for (Vertex v = partition.low(); v < partition.high(); ++v) masters.push_back(v);

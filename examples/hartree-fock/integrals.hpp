@@ -22,11 +22,11 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 enum class OneElectron : std::uint8_t { overlap, kinetic, attraction };
 Matrix one_electron(OneElectron kind, const Molecule& molecule, const Shells& shells);
-// The bounds of all pairs of shells: sqrt |(ij|ij)|. Schwarz: |(ij|kl)| <= bound(i, j) * bound(k,
-// l).
+// Returns the bounds of all pairs of shells, sqrt |(ij|ij)|. Schwarz: |(ij|kl)| <= bound(i, j) *
+// bound(k, l).
 Matrix schwarz_bounds(const Shells& shells);
 
-// Some rows of a matrix, the first of them with this number.
+// Consecutive rows of a matrix; `first` is the number of the first row.
 struct Rows {
   long first = 0;
   Matrix values;
@@ -35,7 +35,7 @@ struct Rows {
   }
   double& operator()(long row, long column) { return values(row - first, column); }
 };
-// Rows of the density, and what has been added to the same rows of the Fock matrix.
+// Rows of the density, and the additions to the same rows of the Fock matrix.
 struct Panel {
   Rows density;
   Rows fock;
@@ -52,7 +52,7 @@ class TwoElectron {
   explicit TwoElectron(const Shells& shells);  // `shells` must outlive this object
   ~TwoElectron();
 
-  // True if no integral with this pair of shells can reach the threshold.
+  // Returns whether all integrals with this pair of shells are below the threshold.
   [[nodiscard]] bool is_null(std::size_t i, std::size_t j) const;
   // Adds the contributions of the quartets (ij|kl) with (k, l) not after (i, j) to the panels. The
   // sum over all pairs and all k, made symmetric, is the two-electron part.

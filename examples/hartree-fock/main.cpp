@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Restricted Hartree-Fock, STO-3G. The two-electron part is a task collection: a task is a pair of
+// Restricted Hartree-Fock, STO-3G. The two-electron part is a task collection. A task is a pair of
 // blocks of shells, and computes all integrals whose first two shells are in these blocks. The
 // density and the Fock matrix are distributed over the ranks, in windows of MPI. A task gets the
 // rows of the density that it needs and adds to the rows of the Fock matrix, a block at a time.
-// Only rank 0 has whole matrices: it diagonalises.
+// Only rank 0 has whole matrices, which it diagonalises.
 //
 //   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK] [record=FILE]
 //
@@ -55,7 +55,7 @@ struct Local {
   }
 };
 
-// The pairs of shells that have integrals of some size.
+// Finds the pairs of shells whose integrals reach the threshold.
 void find_pairs(Local& local, const Pair& pair) {
   local.pairs.clear();
   for (std::size_t i = pair.first * local.block; i < local.end(pair.first); ++i) {
@@ -66,7 +66,7 @@ void find_pairs(Local& local, const Pair& pair) {
   }
 }
 
-// False: all integrals of the pair are too small.
+// Returns false if all integrals of the pair are too small.
 bool compute_pair(Local& local, const Pair& pair) {
   find_pairs(local, pair);
   if (local.pairs.empty()) return false;
@@ -102,7 +102,7 @@ struct Job {
   int ranks = 1;
 };
 
-// Adds this rank's share of all pairs; shares are equal.
+// Adds this rank's share of all pairs. All shares are equal.
 bool seed(tasks::Collection& collection, tasks::Function<Pair> function, std::size_t blocks,
           const Job& job) {
   const std::size_t all = blocks * (blocks + 1) / 2;
@@ -130,7 +130,7 @@ void report(int iteration, double energy, const tasks::Statistics& own, const Jo
               iteration, energy, sums[1], sums[2], longest, 100 * sums[0] / (longest * job.ranks));
 }
 
-// Collective: computes the two-electron part for the current density.
+// Collective. Computes the two-electron part for the current density.
 bool build(tasks::Collection& collection, Local& local, const std::optional<hf::Scf>& scf) {
   local.density->scatter(scf ? &scf->density() : nullptr);
   local.fock->clear();
@@ -144,7 +144,7 @@ struct Step {
   double energy = 0;
   bool ended = false;
 };
-// Collective: rank 0 makes the next density.
+// Collective. Rank 0 makes the next density.
 Step step(Local& local, std::optional<hf::Scf>& scf) {
   Step step;
   if (scf) {
@@ -156,7 +156,7 @@ Step step(Local& local, std::optional<hf::Scf>& scf) {
   return step;
 }
 
-// Only rank 0 has `scf`.
+// Iterates until the energy has converged. Only rank 0 has `scf`.
 int iterate(tasks::Collection& collection, Local& local, std::optional<hf::Scf>& scf,
             const Job& job) {
   constexpr int kMost = 60;
@@ -174,7 +174,7 @@ int iterate(tasks::Collection& collection, Local& local, std::optional<hf::Scf>&
   return 1;
 }
 
-// The rows of each block of shells.
+// Returns the first row of each block of shells, and the number of rows at the end.
 hf::Blocking blocking_of(const hf::Shells& shells, std::size_t block) {
   const std::vector<long> first = hf::first_functions(shells);
   hf::Blocking blocking;

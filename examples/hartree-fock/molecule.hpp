@@ -17,13 +17,14 @@ struct Atom {
 using Molecule = std::vector<Atom>;
 using Shells = std::vector<libint2::Shell>;
 
-// Reads an .xyz file, in angstroms. Empty: no such file, or an element without a basis.
+// Reads an .xyz file, in angstroms. Returns no atoms if the file is missing or an element has no
+// basis.
 Molecule read_molecule(const std::string& path);
 Shells shells_of(const Molecule& molecule);
-// The first basis function of each shell, and their count at the end.
+// Returns the first basis function of each shell, and the number of functions at the end.
 std::vector<long> first_functions(const Shells& shells);
 int electrons(const Molecule& molecule);
-// The repulsion of the nuclei, in hartree.
+// Returns the repulsion of the nuclei, in hartree.
 double nuclear_repulsion(const Molecule& molecule);
 
 }  // namespace hf

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A square matrix that is distributed over the ranks in blocks of rows: the rows of each block of
-// shells. Any rank gets a block, or adds to it, at any time (../distributed.hpp).
+// A square matrix, distributed over the ranks in blocks of rows: the rows of each block of shells.
+// Any rank gets a block, or adds to it, at any time (../distributed.hpp).
 //
-// clear(), scatter() and sync() are collective. Between two of them a matrix is either read or
-// added to. Threads: one of the rank.
+// clear(), scatter() and sync() are collective. Between two of these calls a matrix is either read
+// or added to. One thread of a rank may call.
 #pragma once
 
 #include <cstddef>
@@ -31,20 +31,21 @@ class RowBlocks {
   void add(std::size_t block, const Rows& rows) {
     blocks_.add(block, {rows.values.data(), static_cast<std::size_t>(rows.values.size())});
   }
-  // Makes `rows` a block of zeros, to be added later.
+  // Sets `rows` to zeros in the form of the block, for a later add().
   void zero(std::size_t block, Rows& rows) const {
     shape(block, rows);
     rows.values.setZero();
   }
 
-  // All elements become zero.
+  // Sets all elements to zero.
   void clear() {
     for (std::size_t block = 0; block < count(); ++block) {
       if (blocks_.is_own(block)) std::ranges::fill(blocks_.own(block), 0.0);
     }
     sync();
   }
-  // All elements become those of `matrix` on the one rank that has it; others pass nullptr.
+  // Sets all elements to those of `matrix` on the one rank that has a matrix. Other ranks pass
+  // nullptr.
   void scatter(const Matrix* matrix) {
     clear();
     for (std::size_t block = 0; matrix != nullptr && block < count(); ++block) {
@@ -55,7 +56,7 @@ class RowBlocks {
     }
     sync();
   }
-  // Returns the whole matrix. For the rank that diagonalises.
+  // Returns the whole matrix, for the rank that diagonalises.
   Matrix whole() {
     Matrix matrix(blocking_.back(), blocking_.back());
     Rows rows;

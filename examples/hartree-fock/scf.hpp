@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The self-consistent field of a closed shell: from a Fock matrix to the next density, with DIIS
+// The self-consistent field of a closed shell makes the next density from a Fock matrix, with DIIS
 // (Pulay, 1980). integrals.hpp has the two-electron part of the Fock matrix.
 #pragma once
 
@@ -13,11 +13,12 @@ class Scf {
  public:
   Scf(const Molecule& molecule, const Shells& shells);
 
-  // The density of the occupied orbitals: D = C C^T.
+  // Returns the density of the occupied orbitals: D = C C^T.
   [[nodiscard]] const Matrix& density() const { return density_; }
-  // Makes the next density; `two_electron` belongs to the current one. True: the energy converged.
+  // Makes the next density from the `two_electron` part of the current density. Returns whether the
+  // energy has converged.
   bool step(const Matrix& two_electron);
-  // The energy in hartree, nuclei included.
+  // Returns the energy in hartree, nuclei included.
   [[nodiscard]] double energy() const { return energy_; }
 
  private:

@@ -14,7 +14,7 @@ struct BasisShell {
   std::array<double, 3> coefficients;
 };
 
-// The shells of an element. Empty: the element is not in the table.
+// Returns the shells of an element, or none if the element is not in the table.
 inline std::vector<BasisShell> sto_3g(int atomic_number) {
   switch (atomic_number) {
     case 1:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Division of the grid over ranks, its memory, and the 7-point stencil itself.
 //
-// On any rank, a cell is computed from the same seven values in the same order. The result thus
+// Every rank computes a cell from the same seven values in the same order. Therefore the result
 // does not depend on the number of ranks, to the last bit. The build needs -ffp-contract=off: a
 // fused multiply-add in a vector loop but not in its remainder would change bits.
 #include "grid.h"
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The axis that dimension `dim` of the process grid divides, or the dimension that divides an axis.
+// Maps a dimension of the process grid to the axis that it divides, and an axis to its dimension.
 static int opposite(int dim) { return AXES - 1 - dim; }
 
 static void divide(const struct options* options, struct box* box) {

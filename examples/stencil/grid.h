@@ -40,18 +40,18 @@ struct grid {
   double* next;         // values at the next step
 };
 
-// Collective over MPI_COMM_WORLD. False if an axis has more processes than cells; rank 0 then
-// prints an error.
+// Collective over MPI_COMM_WORLD. Returns false if an axis has more processes than cells; rank 0
+// then prints an error.
 bool box_create(const struct options* options, struct box* box);
 void box_free(struct box* box);
 
-// Makes a grid of zeros. False when memory is short; the grid is then empty.
+// Makes a grid of zeros. Returns false when memory is short; the grid is then empty.
 bool grid_create(const struct box* box, int vars, struct grid* grid);
 void grid_free(struct grid* grid);
 size_t grid_bytes(const struct box* box, int vars);
 
-// Doubles from grid->now to a cell; indices count from 0 at the first cell that is not a ghost, so
-// -1 is the low ghost and cells[axis] the high one.
+// Returns the doubles from grid->now to a cell. Indices count from 0 at the first cell that is not
+// a ghost, so -1 is the low ghost and cells[axis] the high one.
 static inline size_t grid_at(const struct grid* g, int var, int x, int y, int z) {
   return (size_t)var * g->var_stride + (size_t)(z + 1) * g->stride[AXIS_Z] +
          (size_t)(y + 1) * g->stride[AXIS_Y] + (size_t)(x + 1);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The exchange itself. See halo.h for the shape of a message.
 //
-// Tags: the tag of a message has the axis and the side of its *sender*. It distinguishes the two
-// messages between ranks that are neighbours on both sides (periodic, one or two processes).
+// Tags: the tag of a message has the axis and the side of its *sender*. The tag distinguishes the
+// two messages between ranks that are neighbours on both sides (periodic, one or two processes).
 #include "halo.h"
 
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static bool has_neighbour(const struct halo* halo, int axis, int side) {
 
 // --- the place of a plane
 
-// The two axes within a plane, the one that runs faster in memory first.
+// Return the two axes within a plane. The inner axis runs faster in memory.
 static int inner_axis(int axis) { return axis == AXIS_X ? AXIS_Y : AXIS_X; }
 static int outer_axis(int axis) { return axis == AXIS_Z ? AXIS_Y : AXIS_Z; }
 
@@ -91,8 +91,9 @@ static void unpack_timed(struct halo* halo, struct grid* grid, int axis, int sid
 
 // --- types: MPI copies
 
-// A plane of all variables, perpendicular to `axis`, as vectors of vectors: cells of a row, rows
-// of the plane, planes of the variables. The type starts at the plane's first cell.
+// Returns the type of a plane of all variables, perpendicular to `axis`, as vectors of vectors:
+// cells of a row, rows of the plane, planes of the variables. The type starts at the plane's first
+// cell.
 static MPI_Datatype plane_type(const struct grid* g, int axis) {
   const int inner = inner_axis(axis), outer = outer_axis(axis);
   const MPI_Aint cell = (MPI_Aint)sizeof(double);
@@ -114,7 +115,7 @@ struct message {
   MPI_Datatype type;
 };
 
-// The message over a border: no values, with MPI_PROC_NULL as partner.
+// Returns the message over a border: no values, with MPI_PROC_NULL as partner.
 static struct message nothing(void) { return (struct message){NULL, 0, MPI_DOUBLE}; }
 
 static struct message outgoing(const struct halo* h, struct grid* g, int axis, int side) {
@@ -180,7 +181,7 @@ static void exchange_waitall(struct halo* halo, struct grid* grid) {
 }
 
 // Sends over `side` and receives over the opposite side: a shift of the whole process grid.
-// MPI_Sendrecv keeps it free of deadlock.
+// MPI_Sendrecv prevents a deadlock.
 static void shift(struct halo* halo, struct grid* grid, int axis, int side) {
   const int* neighbour = halo->box->neighbour[axis];
   pack_timed(halo, grid, axis, side);

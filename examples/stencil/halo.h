@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Halo exchange: bulk synchronous, with message aggregation over all variables.
 //
-// Shape of a message: the plane of variable 0, then of variable 1, and so on; within a plane x runs
-// fastest, then y, then z. A rank sends a message to each neighbour in a step. Its size is 8 bytes
+// A message has the plane of variable 0, then of variable 1, and so on; within a plane x runs
+// fastest, then y, then z. A rank sends a message to each neighbour in a step. The size is 8 bytes
 // * variables * cells of the plane: megabytes with tens of variables.
 // There are two ways to make a message. With *packed*, the program copies the planes into and out
 // of a buffer. With *types*, an MPI datatype describes the planes in place and MPI copies.
@@ -27,7 +27,7 @@ struct halo {
   double pack_seconds, mpi_seconds;  // since halo_clear_times()
 };
 
-// False: memory is short; `halo` is then empty.
+// Returns false when memory is short; `halo` is then empty.
 bool halo_create(const struct options* options, const struct box* box, const struct grid* grid,
                  struct halo* halo);
 void halo_free(struct halo* halo);
@@ -37,7 +37,7 @@ void halo_exchange(struct halo* halo, struct grid* grid);
 
 void halo_clear_times(struct halo* halo);
 
-// The bytes that this rank sends in an exchange, and the bytes of its largest message.
+// Return the bytes that this rank sends in an exchange, and the bytes of its largest message.
 size_t halo_bytes_sent(const struct halo* halo);
 size_t halo_largest_message(const struct halo* halo);
 

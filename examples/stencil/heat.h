@@ -21,7 +21,7 @@ struct heat {
   double mpi_seconds;  // inside MPI, since heat_clear_times()
 };
 
-// False: memory is short; `heat` is then empty.
+// Returns false when memory is short; `heat` is then empty.
 bool heat_create(int vars, uint64_t seed, struct heat* heat);
 void heat_free(struct heat* heat);
 
@@ -40,7 +40,7 @@ void heat_check(struct heat* heat, const struct box* box, const struct grid* gri
 
 void heat_clear_times(struct heat* heat);
 
-// The hash of all random values (the finaliser of SplitMix64): similar inputs give unlike outputs.
+// Hashes a value (the finaliser of SplitMix64): similar inputs give unlike outputs.
 uint64_t mix64(uint64_t value);
 
 #endif

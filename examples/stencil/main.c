@@ -2,7 +2,7 @@
 // A 3-D 7-point stencil with halo exchange of many variables, the communication pattern of
 // miniGhost's BSPMA mode: bulk synchronous, one aggregated message for each neighbour and step.
 //
-// An ordinary MPI program, which does not use Manyhands and calls MPI-3 only. This file owns the
+// An ordinary MPI program, which does not use Manyhands and needs MPI-3 only. This file has the
 // time loop; grid, halo, heat, times and output have their own files. Exit status: 0 done, 1 the
 // result is wrong or could not be written, 2 the command line is wrong.
 #include <limits.h>
@@ -18,7 +18,7 @@
 #include "output.h"
 #include "times.h"
 
-// Rounding errors of a sum are far below this tolerance; the error of a lost plane is far above.
+// Rounding errors of a sum are far below this tolerance. The error of a lost plane is far above.
 static const double kHeatTolerance = 1e-8;
 
 struct run {

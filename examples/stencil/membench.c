@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The rate of memcpy of buffers as large as a message, the median of several repetitions. The other
-// ranks wait in a barrier.
+// Measures the rate of memcpy for buffers as large as a message, the median of several repetitions.
+// The other ranks wait in a barrier.
 #include "membench.h"
 
 #include <stdlib.h>
@@ -22,8 +22,8 @@ static double copy_seconds(char* to, const char* from, size_t bytes) {
   return (MPI_Wtime() - start) / kCopies;
 }
 
-// Gigabytes a second, the median over the repetitions. With `together` all ranks copy at the same
-// time and the slowest rank counts; otherwise rank 0 alone copies.
+// Returns gigabytes a second, the median over the repetitions. With `together` all ranks copy at
+// the same time and the slowest rank counts; otherwise rank 0 alone copies.
 static double bandwidth(MPI_Comm comm, bool together, char* to, const char* from, size_t bytes) {
   int rank, ranks;
   double seconds[kRepetitions];

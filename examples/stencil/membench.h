@@ -12,7 +12,7 @@ struct membench {
   double together_gb_per_s;  // sum over all ranks, which copy at the same time
 };
 
-// Collective. False on every rank when a rank is short of memory. Results on rank 0.
+// Collective. Returns false on every rank if any rank is short of memory. Rank 0 gets the results.
 bool membench_run(MPI_Comm comm, int mib, struct membench* result);
 
 #endif

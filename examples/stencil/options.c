@@ -101,7 +101,7 @@ static const char* option_name(int id) {
   return "?";
 }
 
-// A value to parse, its option, and a flag: this rank prints errors.
+// A value to parse, its option, and whether this rank prints errors.
 struct value {
   int id;
   const char* text;
@@ -143,7 +143,7 @@ static bool read_seed(struct value value, uint64_t* out) {
   return true;
 }
 
-// Sets `out` to the index of the word in `words`, which end with NULL.
+// Sets `out` to the index of the word in `words`. NULL ends the list.
 static bool read_word(struct value value, const char* const* words, int* out) {
   for (int i = 0; words[i] != NULL; ++i) {
     if (strcmp(value.text, words[i]) == 0) {
@@ -193,7 +193,7 @@ static bool apply_word(struct value value, struct options* o) {
 }
 
 static bool apply(struct value value, struct options* o) {
-  const int kMaxCells = 1 << 16;  // an axis; the cells of a plane fit an int
+  const int kMaxCells = 1 << 16;  // of an axis; the cells of a plane fit an int
   switch (value.id) {
     case OPT_NX:
       return read_int(value, 1, kMaxCells, &o->cells[AXIS_X]);

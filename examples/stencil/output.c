@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writing results. Rank 0 asks the other ranks in turn, so it never holds more than a rank's share.
+// Writes the results. Rank 0 asks the other ranks in turn, so it never holds more than a rank's
+// share.
 #include "output.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #include "heat.h"
 
-enum { TAG_HASH = 100, TAG_PLACE, TAG_ROW, TAG_TIMES };  // apart from the halo's tags
+enum { TAG_HASH = 100, TAG_PLACE, TAG_ROW, TAG_TIMES };  // tags that differ from the halo's tags
 
 // --- files
 
@@ -60,8 +61,9 @@ bool output_close(const struct box* box, struct output* output) {
 
 // --- checksum
 
-// The sum over cells of a hash of (value bit for bit, place in the whole grid). The sum does not
-// depend on the order of its parts, so it does not depend on the division of cells over ranks.
+// Returns the sum over cells of a hash of (value bit for bit, place in the whole grid). The sum
+// does not depend on the order of its parts, so it does not depend on the division of cells over
+// ranks.
 static uint64_t hash_of_variable(const struct box* box, const struct grid* grid, int var) {
   uint64_t sum = 0;
   for (int z = 0; z < grid->cells[AXIS_Z]; ++z) {

@@ -17,15 +17,16 @@
 #include "times.h"
 
 struct output {
-  FILE* checksum;  // each is NULL if not wanted, and on all ranks but 0
+  FILE* checksum;  // each file is NULL if not wanted, and on all ranks but 0
   FILE* dump;
   FILE* json;
 };
 
-// Collective. False on every rank when rank 0 cannot open a file; rank 0 prints its name.
+// Collective. Returns false on every rank if rank 0 cannot open a file; rank 0 prints the name.
 bool output_open(const struct options* options, const struct box* box, struct output* output);
 
-// Collective. False on every rank when rank 0 could not write everything; rank 0 prints an error.
+// Collective. Returns false on every rank if rank 0 could not write everything; rank 0 prints an
+// error.
 bool output_close(const struct box* box, struct output* output);
 
 struct results {
@@ -39,8 +40,8 @@ struct results {
 };
 
 // Collective. Writes a 64-bit hash of every variable on every rank, and of every variable over all
-// ranks. The latter are sums over cells and so the same for any number of ranks. Returns the hash
-// of everything, on rank 0.
+// ranks. The hashes over all ranks are sums over cells, so they are the same for any number of
+// ranks. Rank 0 gets the hash of everything.
 uint64_t output_checksum(const struct output* output, const struct results* results);
 
 // Collective. Writes doubles in the machine's byte order, by variable, z, y, x of the whole grid.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// C[ijkl] += A[ijab] B[abkl] in uneven tiles. The tensors are distributed over the ranks, in
-// windows of MPI. A task is a tile of C: it gets the tiles of A and B that it needs, multiplies
-// them with BLAS, and adds its tile to C.
+// C[ijkl] += A[ijab] B[abkl] in tiles of different sizes. The tensors are distributed over the
+// ranks, in windows of MPI. A task is a tile of C: it gets the tiles of A and B that it needs,
+// multiplies the tiles with BLAS, and adds to C.
 //
 //   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]
 //
@@ -34,7 +34,7 @@ struct Tile {
 };
 struct Local {
   Tensor &a, &b, &c;
-  std::vector<double> left = {}, right = {}, sum = {};  // the tiles at hand
+  std::vector<double> left = {}, right = {}, sum = {};  // tiles of A, B and C for the running task
   recording::Recording* recording = nullptr;
 };
 struct Job {
@@ -68,7 +68,7 @@ void multiply(tasks::Context& context, const Tile& tile) noexcept {
   });
 }
 
-// Returns the largest difference of C v and factor A (B v).
+// Returns the largest difference between C v and factor A (B v).
 double error(Local& local, int factor) {
   Tensor::Vector vector(local.b.pairs());
   for (std::size_t pair = 0; pair < vector.size(); ++pair) {

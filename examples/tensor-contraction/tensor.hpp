@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tensors of four indices in tiles, distributed over the ranks. Each tile is stored separately,
-// with its indices in order. Tiles of a dimension differ in size, like tiles of orbitals by
-// symmetry.
+// with its indices in order. Tiles of a dimension differ in size, as tiles of orbitals do if
+// symmetry divides them.
 #pragma once
 
 #include <cstddef>
@@ -22,15 +22,15 @@ inline Tiling uneven(int tiles, int mean) {
   return sizes;
 }
 
-// A tensor T[pq][rs] as a matrix of tiles by pairs of indices; the number of a pair is p * tiles +
-// q. Collective to make and to destroy.
+// A tensor T[pq][rs] as a matrix of tiles by pairs of indices. The number of a pair is p * tiles +
+// q. The constructor and the destructor are collective.
 class Tensor {
  public:
   Tensor(MPI_Comm comm, const Tiling& tiling)
       : comm_(comm), tiling_(tiling), tiles_(comm, sizes_of(tiling)) {}
 
   [[nodiscard]] std::size_t pairs() const { return tiling_.size() * tiling_.size(); }
-  // The number of elements of a pair of indices.
+  // Returns the number of elements of a pair of indices.
   [[nodiscard]] std::size_t size(std::size_t pair) const { return size_of(tiling_, pair); }
   void get(std::size_t left, std::size_t right, std::vector<double>& tile) {
     tiles_.get(number(left, right), tile);
@@ -53,7 +53,7 @@ class Tensor {
     }
     sync();
   }
-  // The sum of all elements, and of their squares. Collective, after sync().
+  // The sum of all elements, and the sum of their squares. Collective, after sync().
   struct Sums {
     double elements = 0;
     double squares = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The graphs of the data traffic, after the DT benchmark of the NAS suite, and their serial run.
+// The graphs of the data traffic, after the DT benchmark of the NAS suite, and a serial run of
+// them.
 //
 // black-hole: WIDTH sources (a power of two) to a single sink, by a tree of degree four.
 // white-hole: from a single source, in the other direction. shuffle: WIDTH sources to WIDTH sinks
@@ -20,7 +21,7 @@ namespace traffic {
 using Array = std::vector<std::uint64_t>;
 
 struct Edge {
-  std::size_t node;  // at the other end
+  std::size_t node;  // number of the node at the other end
   std::uint32_t tag;
 };
 
@@ -57,7 +58,7 @@ class Traffic {
     return sum;
   }
 
-  // The sum over all sinks.
+  // Returns the sum over all sinks, computed serially.
   [[nodiscard]] std::uint64_t serial() const {
     std::vector<Array> data(nodes_.size());
     std::uint64_t sum = 0;
@@ -129,10 +130,10 @@ inline int owner(std::size_t node, int ranks) {
 struct Options {
   std::string pattern;
   std::size_t width = 16;
-  std::size_t numbers = 4096;  // of each array
+  std::size_t numbers = 4096;  // length of each array
 };
 
-// Prints the usage to standard error if the words are wrong.
+// Reads the options. Prints the usage to standard error if the words are wrong.
 inline std::optional<Options> options_of(int count, char** words) {
   Options read;
   if (count > 1) read.pattern = words[1];
@@ -145,7 +146,7 @@ inline std::optional<Options> options_of(int count, char** words) {
   return std::nullopt;
 }
 
-// Prints whether the sum of the sinks is that of the serial run. Returns the exit code.
+// Prints whether the sum of the sinks equals the sum of the serial run. Returns the exit code.
 inline int report(const Options& of, const Traffic& traffic, int ranks, std::uint64_t sum,
                   double seconds, bool prints) {
   const bool right = sum == traffic.serial();

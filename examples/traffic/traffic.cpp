@@ -5,8 +5,8 @@
 //
 //   mpiexec -n 2 ./traffic black-hole|white-hole|shuffle [WIDTH [NUMBERS]]
 //
-// Rank 0 compares the sum of the sinks with a serial run and prints the result. traffic_mpi.cpp has
-// the same over MPI.
+// Rank 0 compares the sum of the sinks with a serial run and prints the result. traffic_mpi.cpp is
+// the same program over MPI.
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -28,7 +28,7 @@ using traffic::Edge;
 using traffic::owner;
 using traffic::Traffic;
 
-// Runs a node. False: a rank has died.
+// Runs a node. Returns false if a rank has died.
 bool live(const Traffic& graph, std::size_t number, lci::Communicator& all,
           std::atomic<std::uint64_t>& sum) {
   const traffic::Node& node = graph.nodes()[number];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data traffic over MPI, to compare traffic.cpp with: each rank takes its nodes in the order of the
-// graph, receives by MPI_Recv and sends by MPI_Isend.
+// Data traffic over MPI, for comparison with traffic.cpp: each rank runs its nodes in the order of
+// the graph, receives by MPI_Recv and sends by MPI_Isend.
 //
 //   mpiexec -n 2 ./traffic-mpi black-hole|white-hole|shuffle [WIDTH [NUMBERS]]
 //
-// The nodes of a rank run one after the other, as no rank needs an array of a later node.
+// The nodes of a rank run one after the other, because no node needs an array of a later node.
 #include <mpi.h>
 
 #include <chrono>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The trees of the Unbalanced Tree Search benchmark (Olivier et al., LCPC 2006). A node is 20 bytes
-// of SHA-1, which determine its number of children and each child. No tree is stored.
+// The trees of the Unbalanced Tree Search benchmark (Olivier et al., LCPC 2006). The 20 bytes of
+// SHA-1 of a node determine its number of children and each child. No tree is stored.
 //
 // A node of a geometric tree has b(depth) children in the mean, with a geometric distribution. A
-// node of a binomial tree has m children with probability q, else none; the root has b0. The random
-// numbers are those of the published generator, so the trees are the published trees.
+// node of a binomial tree has m children with probability q, otherwise none; the root has b0. The
+// random numbers are those of the published generator, so the trees are the published trees.
 #pragma once
 
 #include <openssl/sha.h>
@@ -73,14 +73,14 @@ inline Node child_of(const Node& parent, std::uint32_t number) {
   return child;
 }
 
-// A number in [0, 1) from 31 bits of the state.
+// Returns a number in [0, 1) from 31 bits of the state.
 inline double uniform(const Node& node) {
   std::uint32_t bits = 0;
   for (unsigned i = 16; i < 20; ++i) bits = bits << 8U | node.state[i];
   return (bits & 0x7FFFFFFFU) / 2147483648.0;
 }
 
-// The mean number of children of a geometric tree's node.
+// Returns the mean number of children of a geometric tree's node.
 inline double mean_children(const Tree& tree, std::uint32_t depth) {
   if (depth == 0) return tree.root_children;
   const double at = static_cast<double>(depth) / tree.depth;

@@ -3,9 +3,9 @@
 //
 //   mpiexec -n 2 ./uts TREE BALANCER
 //
-// Prints nodes, leaves and depth, compared with the published numbers; time and efficiency: the
-// time in tasks over the number of ranks times the time. Balancers that use the last iteration have
-// no data: a search is a single iteration, and all tasks but the root are new.
+// Prints nodes, leaves and depth, compared with the published numbers, then time and efficiency.
+// Efficiency is the time in tasks over the number of ranks times the time. Balancers that use the
+// last iteration have no data: a search is a single iteration, and all tasks but the root are new.
 #include <mpi.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void visit(tasks::Context& context, const uts::Node& node) noexcept {
   if (children == 0) ++search.leaves;
   for (std::uint32_t i = 0; i < children; ++i) {
     const uts::Node child = uts::child_of(node, i);
-    // If the collection is full, visits the child at once.
+    // If the collection is full, the task visits the child at once.
     if (!search.collection->add(search.function, child)) visit(context, child);
   }
 }

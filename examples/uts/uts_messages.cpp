@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unbalanced Tree Search over messages of LCI, without MPI. A rank without work asks a random rank,
-// which sends the older half of its work. A token detects termination.
+// Unbalanced Tree Search over messages of LCI, without MPI. A rank without work sends a request to
+// a random rank, which returns the older half of its work. A token detects termination.
 //
 //   mpiexec -n 2 ./uts-messages TREE
 //
@@ -39,8 +39,7 @@ constexpr std::size_t kMostGiven = 128;  // most nodes in a message
 constexpr int kBetweenLooks = 32;        // nodes between two polls for messages
 
 // The token of Safra's termination detection, which visits the idle ranks in turn. Ranks count
-// messages with work. A rank that has received such a message since the token's last visit is
-// black.
+// messages with work. A rank is black if it has received work since the token's last visit.
 struct Token {
   std::int64_t messages;
   std::uint64_t black;
@@ -53,7 +52,7 @@ class Search {
     if (device.rank() != 0) return;
     left_.push_back(uts::root_of(tree));
     has_token_ = true;
-    token_ = {0, 1};  // a black token, as after a round without a result
+    token_ = {0, 1};  // black, so the first round gives no result
   }
 
   void run() {
@@ -117,7 +116,7 @@ class Search {
     send(next, token, std::as_bytes(std::span(&token_, 1)));
   }
 
-  // The only place that handles messages. send() only queues messages that arrive meanwhile.
+  // Handles all messages. While send() waits, messages are only queued.
   void look() {
     take_in();
     while (!come_.empty()) {
@@ -145,7 +144,7 @@ class Search {
     }
   }
 
-  // Sends work to a rank; an empty message if there is no work to send.
+  // Sends work to a rank, or an empty message if there is no work to send.
   void give(int to) {
     const std::size_t count = std::min(left_.size() / 2, kMostGiven);
     const auto last = left_.begin() + static_cast<std::ptrdiff_t>(count);

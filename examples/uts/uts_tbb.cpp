@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unbalanced Tree Search with oneTBB, on the threads of a process, for comparison.
+// Unbalanced Tree Search with oneTBB, on the threads of one process, for comparison.
 //
 //   ./uts-tbb TREE THREADS
 #include <oneapi/tbb/combinable.h>

@@ -13,11 +13,11 @@
 static const double kGamma = 1.4;
 static const double kDensity = 1.0;
 static const double kQuietEnergy = 1e-2, kBlastEnergy = 4.0, kBlastRadius = 0.3;
-static const double kQuadratic = 2.0, kLinear = 0.3;  // of the viscosity
+static const double kQuadratic = 2.0, kLinear = 0.3;  // factors of the viscosity
 
 // --- places
 
-// Corner `c` of an element among the nodes of the slab.
+// Returns the index of corner `c` of an element among the nodes of the slab.
 static int corner_node(const struct mesh* mesh, int element, int c) {
   const int nx = mesh->elements[X], ny = mesh->elements[Y];
   const int x = element % nx + (c & 1), y = element / nx % ny + ((c >> 1) & 1);
@@ -29,8 +29,8 @@ static void take_corners(const struct mesh* mesh, int element, const struct vect
   for (int c = 0; c < HEX_CORNERS; ++c) corners[c] = of_nodes[corner_node(mesh, element, c)];
 }
 
-// The number of times that the work on an element is done: a share of all elements is dearer,
-// evenly spread.
+// Returns how often the work on an element is done. The elements with repeated work are evenly
+// spread.
 static int turns_of(const struct blast* blast, int element) {
   const long long dearer = blast->dearer;
   return (int)(1 + (element + 1) * dearer / 100 - element * dearer / 100);
@@ -44,7 +44,7 @@ double blast_work(const struct blast* blast) {
 
 // --- forces
 
-// Not inlined: a compiler that sees the same work twice may do it once.
+// Not inlined: a compiler that sees the same work twice may do it only once.
 __attribute__((noinline)) static void push_corners(const struct blast* blast, int element) {
   struct vector corners[HEX_CORNERS], areas[HEX_CORNERS];
   struct vector* force = blast->force + (size_t)element * HEX_CORNERS;
@@ -60,14 +60,15 @@ static void push_all(const struct blast* blast) {
   }
 }
 
-// The sum of the forces of a layer of elements on a node of its lower (0) or upper (1) plane.
+// Returns the sum of the forces of a layer of elements on a node of its lower (0) or upper (1)
+// plane.
 static struct vector force_of_layer(const struct blast* blast, int layer, int plane, int in_plane) {
   const struct mesh* mesh = blast->mesh;
   const int nx = mesh->elements[X], ny = mesh->elements[Y];
   const int x = in_plane % mesh->nodes[X], y = in_plane / mesh->nodes[X];
   struct vector sum = {0.0, 0.0, 0.0};
   for (int c = 0; c < HEX_CORNERS / 2; ++c) {
-    const int ex = x - (c & 1), ey = y - (c >> 1);  // of the element whose corner c is the node
+    const int ex = x - (c & 1), ey = y - (c >> 1);  // the element whose corner c is the node
     if (ex < 0 || ex >= nx || ey < 0 || ey >= ny) continue;
     const size_t element = ((size_t)layer * (size_t)ny + (size_t)ey) * (size_t)nx + (size_t)ex;
     sum = plus(sum, blast->force[element * HEX_CORNERS + (size_t)(c + 4 * plane)]);
@@ -84,7 +85,7 @@ static void sum_edges(const struct blast* blast) {
   }
 }
 
-// Sends the sums at the edges to the neighbours, and receives theirs.
+// Sends the sums at the edges to the neighbours, and receives their sums.
 static void exchange(const struct blast* blast) {
   const int count = 3 * blast->mesh->plane_rows;
   const struct edge* edges[] = {&blast->low, &blast->high};
@@ -113,7 +114,7 @@ static bool at_wall(const struct mesh* mesh, struct node node, int axis) {
   return node.at[axis] == 0 || node.at[axis] == mesh->elements[axis];
 }
 
-// The gas slides along walls.
+// Returns the force without its parts across walls: the gas slides along walls.
 static struct vector along_walls(const struct mesh* mesh, int node, struct vector force) {
   const struct node at = mesh_node(mesh, node);
   return (struct vector){at_wall(mesh, at, X) ? 0.0 : force.x, at_wall(mesh, at, Y) ? 0.0 : force.y,
@@ -134,7 +135,7 @@ static void move_nodes(const struct blast* blast, double time_step) {
 
 // --- material
 
-// The energy that an element's forces on its corners took from it, per time.
+// Returns the energy per time that an element gives to its corners by its forces.
 static double power_of(const struct blast* blast, int element, const struct vector* velocities) {
   const struct vector* force = blast->force + (size_t)element * HEX_CORNERS;
   double power = 0.0;
@@ -142,7 +143,7 @@ static double power_of(const struct blast* blast, int element, const struct vect
   return power;
 }
 
-// Pressure and viscosity of an element whose volume grows at the rate `growth`, per volume.
+// Sets pressure and viscosity of an element whose volume grows at the rate `growth`, per volume.
 static void set_push(const struct blast* blast, int element, double volume, double growth) {
   const double density = blast->element_mass / volume, size = cbrt(volume);
   const double pressure = (kGamma - 1.0) * density * blast->next_energy[element];
@@ -153,7 +154,8 @@ static void set_push(const struct blast* blast, int element, double volume, doub
   blast->size[element] = size;
 }
 
-// Not inlined, as above. Reads nothing that it writes.
+// Not inlined: a compiler that sees the same work twice may do it only once. Reads nothing that it
+// writes.
 __attribute__((noinline)) static void update(const struct blast* blast, int element,
                                              double time_step) {
   struct vector corners[HEX_CORNERS], areas[HEX_CORNERS], velocities[HEX_CORNERS];
@@ -191,7 +193,7 @@ void blast_advance(struct blast* blast, double time_step) {
   blast->loops_s += now_s() - start;
 }
 
-// A minimum is the same in any order.
+// The minimum of the elements does not depend on their order.
 double blast_time_step(struct blast* blast, double courant) {
   const double start = now_s();
   double shortest = INFINITY;
@@ -238,7 +240,7 @@ static bool create_elements(struct blast* blast) {
          blast->push != NULL && blast->signal != NULL && blast->size != NULL;
 }
 
-// An eighth of each element around the node.
+// Returns the mass of a node: an eighth of each element around the node.
 static double mass_of_node(const struct blast* blast, struct node node) {
   double mass = blast->element_mass;
   for (int axis = 0; axis < AXES; ++axis) {
@@ -300,7 +302,8 @@ void blast_free(struct blast* blast) {
   *blast = (struct blast){0};
 }
 
-// The nodes that are counted here: those between two ranks belong to the upper one.
+// Returns the number of nodes that this rank counts. Nodes between two ranks belong to the upper
+// rank.
 static int own_nodes(const struct blast* blast) { return blast->mesh->rows; }
 
 double blast_energy(const struct blast* blast) {

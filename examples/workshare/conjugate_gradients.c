@@ -3,11 +3,11 @@
 // adjustable imbalance.
 //
 // A row of the matrix has 27 for its own point and -1 for each neighbour in the box around the
-// point, and all unknowns are 1 in the solution. Ranks hold slabs; --imbalance makes the slab of
-// the last rank thicker than the mean. The shared loops have no schedule clause: they are static. A
-// sum over points adds lines of points in their order, so the solution and its hash are bitwise the
-// same for any number of ranks and threads, and any imbalance. Limit: all ranks on one node
-// (trials.h).
+// point. In the solution all unknowns are 1. Ranks hold slabs; --imbalance makes the slab of the
+// last rank thicker than the mean. The shared loops have no schedule clause, so they are static. A
+// sum over points adds lines of points in their order. Therefore the solution and its hash are
+// bitwise the same for any number of ranks and threads, and any imbalance. Limit: all ranks on one
+// node (trials.h).
 #include <math.h>
 #include <mpi.h>
 
@@ -36,8 +36,8 @@ static const char kUsage[] =
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// An error of the solution over the tolerance of the residual: the condition of the matrix is far
-// below this.
+// The largest allowed error of the solution, over the tolerance of the residual. The condition of
+// the matrix is far below this factor.
 static const double kErrorFactor = 1e4;
 
 static struct trials trials = {.imbalances = {1, {0}}, .elements = {40, 40, 48}, .repeat = 1};

@@ -22,7 +22,7 @@ static double problem_source(const double position[DIMENSIONS]) {
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// The function along an axis: 1 - t at the low end, t at the high end.
+// Returns the function along an axis: 1 - t at the low end, t at the high end.
 static double hat(int high, double t) { return high ? t : 1.0 - t; }
 static double hat_slope(int high) { return high ? 1.0 : -1.0; }
 

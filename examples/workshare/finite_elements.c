@@ -41,7 +41,7 @@ static const char kUsage[] =
     "  --help                this text\n";
 
 // The largest allowed error over h^2 for elements of edge h. The measured factor of this problem is
-// less than a third of this.
+// less than a third of this limit.
 static const double kErrorFactor = 1.5;
 
 static struct {
@@ -74,10 +74,10 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {"finite_elements", kUsage, kOptions};
 
-// The measurements of a rank; only doubles, because rank 0 gathers them.
+// The measurements of a rank. All are doubles, because rank 0 gathers them.
 struct rank_times {
-  double assembly_s, multiply_s, vector_s;  // in loops
-  double solve_s;                           // with messages and waiting
+  double assembly_s, multiply_s, vector_s;  // seconds in loops
+  double solve_s;                           // seconds with messages and waiting
 };
 
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
@@ -90,7 +90,7 @@ struct run {
   struct rank_times times;
   struct rank_times* all;      // on rank 0, by rank
   double assembly_s, solve_s;  // from the first rank's start to the last rank's end
-  double error;                // largest of all nodes
+  double error;                // largest error of all nodes
   uint64_t hash;
 };
 
@@ -102,7 +102,7 @@ static bool all_agree(bool ok) {
 
 // --- the two phases
 
-// Collective: the time from the earliest start to the latest end.
+// Collective. Returns the time from the earliest start to the latest end.
 static double wall_s(double start, double end) {
   double bounds[2] = {-start, end};
   MPI_Allreduce(MPI_IN_PLACE, bounds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -137,13 +137,13 @@ static double largest_error(const struct run* run) {
     double position[AXES];
     mesh_position(&run->mesh, mesh_node(&run->mesh, row), position);
     const double error = fabs(run->solver.solution[row] - problem_solution(position));
-    if (!(error <= largest)) largest = error;  // also for a NaN
+    if (!(error <= largest)) largest = error;  // true also for a NaN
   }
   return largest;
 }
 
-// A sum over nodes of a hash of (value bit for bit, place in the whole mesh). The sum does not
-// depend on the division of nodes over ranks.
+// Returns the sum over nodes of a hash of (value bit for bit, place in the whole mesh). The sum
+// does not depend on the division of nodes over ranks.
 static uint64_t hash_of_solution(const struct run* run) {
   const uint64_t first = (uint64_t)run->mesh.first * (uint64_t)run->mesh.plane_rows;
   uint64_t sum = 0;
@@ -189,7 +189,7 @@ static bool solution_is_right(const struct run* run) {
 
 // --- results
 
-// The excess of the last rank's share over the mean, after rounding to layers.
+// Returns the excess of the last rank's share over the mean, after rounding to layers.
 static double reached_imbalance(const struct run* run) {
   const struct mesh* mesh = &run->mesh;
   const double mean = (double)mesh->elements[Z] / mesh->ranks;
@@ -200,7 +200,7 @@ static double loops_of(const struct rank_times* times) {
   return times->multiply_s + times->vector_s;
 }
 
-// The mean time of the ranks in the loops.
+// Returns the mean time of the ranks in the loops.
 static double mean_of_loops(const struct run* run) {
   double sum = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {
@@ -209,8 +209,8 @@ static double mean_of_loops(const struct run* run) {
   return sum / run->mesh.ranks;
 }
 
-// The wall time without the time for which the longest rank is in loops beyond the mean: the ideal
-// time, without help only, because helped ranks run iterations of other ranks.
+// Returns the ideal time: the wall time without the time for which the longest rank is in loops
+// beyond the mean. Valid only without help, because helped ranks run iterations of other ranks.
 static double ideal_s(const struct run* run) {
   double longest = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {
@@ -330,7 +330,7 @@ static int run_with(int imbalance, struct json* json) {
   return make_mesh(imbalance, &run.mesh) ? run_on_mesh(&run, json) : 2;
 }
 
-// Runs all imbalances in turn, so that all meet the same state of the machine. Ends at the first
+// Runs all imbalances in turn, so that all run in the same state of the machine. Ends at the first
 // failure.
 static int run_several(struct json* json) {
   int status = 0;

@@ -19,9 +19,9 @@ void edges_free(struct edge_list* list) {
 
 // --- generating
 
-// In each of `scale` levels an edge falls into a quarter of the remaining part of the adjacency
-// matrix, with probabilities A, B, C and 1 - A - B - C. The random number depends on edge and level
-// alone.
+// Returns a random edge. In each of `scale` levels an edge falls into a quarter of the remaining
+// part of the adjacency matrix, with probabilities A, B, C and 1 - A - B - C. The random number
+// depends only on edge and level.
 static struct edge kronecker_edge(int scale, uint64_t key) {
   const double a = 0.57, b = 0.19, c = 0.19;
   struct edge edge = {0, 0};
@@ -129,7 +129,7 @@ static bool all_agree(bool ok) {
 }
 
 static void broadcast_edges(struct edge_list* list) {
-  const size_t most = INT_MAX / 2;  // edges of two ints in one message
+  const size_t most = INT_MAX / 2;  // most edges, two ints each, in one message
   for (size_t done = 0; done < list->count; done += most) {
     const size_t count = list->count - done < most ? list->count - done : most;
     MPI_Bcast(list->edges + done, (int)(2 * count), MPI_INT32_T, 0, MPI_COMM_WORLD);
@@ -213,7 +213,7 @@ static void number_by_degree(const struct edge_list* list, int32_t* number, size
     ++degree[list->edges[i].high];
     ++degree[list->edges[i].low];
   }
-  // place[d]: the number of vertices with a higher degree than d; degrees are below n.
+  // place[d] is the number of vertices with a higher degree than d. Degrees are below n.
   memset(place, 0, ((size_t)n + 1) * sizeof *place);
   for (int v = 0; v < n; ++v) ++place[degree[v]];
   size_t higher = 0;
@@ -268,7 +268,7 @@ void graph_free(struct graph* graph) {
 
 // --- counting
 
-// The number of common values of two ascending lists.
+// Returns the number of common values of two ascending lists.
 static uint64_t common_values(const int32_t* a, const int32_t* a_end, const int32_t* b,
                               const int32_t* b_end) {
   uint64_t count = 0;

@@ -2,10 +2,10 @@
 // Graphs for counting triangles: making and reading edge lists, and the graph that is counted.
 //
 // An *edge list* is raw: it may have an edge twice, in both directions, or from a vertex to itself.
-// A *graph* is simple and undirected. Its vertices are numbered anew, high degrees first, and each
-// edge is stored at its higher vertex alone. Thus the count finds every triangle u > v > w exactly
-// once, at u, and the lists to compare are short. Limits: fewer than 2^27 vertices; every rank
-// holds the whole graph.
+// A *graph* is simple and undirected. Its vertices are renumbered by falling degree, and each edge
+// is stored only at its higher vertex. Thus the count finds every triangle u > v > w exactly once,
+// at u, and the lists to compare are short. Limits: fewer than 2^27 vertices; every rank holds the
+// whole graph.
 #ifndef WORKSHARE_GRAPH_H
 #define WORKSHARE_GRAPH_H
 
@@ -33,24 +33,24 @@ struct graph {
 };
 
 // Makes a Kronecker graph of 2^scale vertices and `degree` edges for each, with the probabilities
-// of the Graph500 benchmark. The graph is the same on every rank and with every compiler. False
-// when memory is short.
+// of the Graph500 benchmark. The graph is the same on every rank and with every compiler. Returns
+// false when memory is short.
 bool edges_generate(int scale, int degree, uint64_t seed, struct edge_list* list);
 
 // Reads two vertex numbers a line; skips empty lines and lines that start with # or %. Collective
-// over MPI_COMM_WORLD: rank 0 reads. False on failure; rank 0 prints the reason.
+// over MPI_COMM_WORLD: rank 0 reads. Returns false on failure; rank 0 prints the reason.
 bool edges_read(const char* file, struct edge_list* list);
 void edges_free(struct edge_list* list);
 
-// Makes the graph; also orders and simplifies the list. False when memory is short.
+// Makes the graph; also orders and simplifies the list. Returns false when memory is short.
 bool graph_build(struct edge_list* list, struct graph* graph);
 void graph_free(struct graph* graph);
 
-// The number of triangles whose highest vertex is u.
+// Returns the number of triangles whose highest vertex is u.
 uint64_t graph_triangles_at(const struct graph* graph, int u);
 
 // Counts all triangles of a raw list by another method, with rows of the adjacency matrix as bits.
-// False when memory is short. Limit: MAX_CHECKED_VERTICES.
+// Returns false when memory is short. Limit: MAX_CHECKED_VERTICES.
 bool edges_count_triangles(const struct edge_list* list, uint64_t* triangles);
 
 #endif

@@ -4,7 +4,7 @@
 
 enum { FACES = 6, FACE_CORNERS = 4 };
 
-// In the order in which the product of the diagonals points outwards.
+// The corners of each face, in the order in which the product of the diagonals points outwards.
 static const int kFaces[FACES][FACE_CORNERS] = {{0, 4, 6, 2}, {1, 3, 7, 5}, {0, 1, 5, 4},
                                                 {2, 6, 7, 3}, {0, 2, 3, 1}, {4, 5, 7, 6}};
 

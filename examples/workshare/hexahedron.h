@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The faces and the volume of a hexahedron, by the positions of its eight corners.
+// The faces and the volume of a hexahedron, from the positions of its eight corners.
 //
 // Corner c lies at the high end of x, y, z if bit 0, 1, 2 of c is set. Faces may be warped: the
 // area of a face is half of the vector product of its diagonals.

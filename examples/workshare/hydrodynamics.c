@@ -2,11 +2,12 @@
 // A blast wave in a box by explicit Lagrangian hydrodynamics on hexahedral elements, in the manner
 // of the LULESH mini-application, with adjustable imbalance.
 //
-// Ranks hold slabs of as many elements. --imbalance makes the elements of the last rank dearer, as
-// regions are in LULESH: the work on some of them is repeated, with the same result. The shared
-// loops have no schedule clause: they are static. Sums at nodes add elements in one order, so the
-// result and its hash are bitwise the same for any number of ranks and threads, and any imbalance.
-// Energy is conserved but for rounding, which is checked. Limit: all ranks on one node (trials.h).
+// Ranks hold slabs with equal numbers of elements. With --imbalance, the elements of the last rank
+// take more work, as regions of LULESH do: some elements are computed repeatedly, with the same
+// result. The shared loops have no schedule clause, so they are static. Sums at nodes add elements
+// in one order, so the result and its hash are bitwise the same for any number of ranks and
+// threads, and any imbalance. The program checks that energy is conserved but for rounding. Limit:
+// all ranks on one node (trials.h).
 #include <math.h>
 #include <mpi.h>
 
@@ -33,7 +34,7 @@ static const char kUsage[] =
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// The change of the energy by rounding is far below this.
+// Rounding changes the energy by far less.
 static const double kAllowedError = 1e-11;
 
 static struct trials trials = {.imbalances = {1, {0}}, .elements = {24, 24, 48}, .repeat = 1};
@@ -57,7 +58,7 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {kName, kUsage, kOptions};
 
-// The order of these sums depends on the number of ranks, so they are for the check alone.
+// The order of these sums depends on the number of ranks, so only the check uses them.
 static double energy_of_all(const struct blast* blast) {
   double energy = blast_energy(blast);
   MPI_Allreduce(MPI_IN_PLACE, &energy, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);

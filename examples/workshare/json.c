@@ -48,7 +48,7 @@ bool json_close(struct json* json, const char* program) {
 
 bool json_is_stdout(const struct json* json) { return json->file == stdout; }
 
-// Writes the comma and the key; false without a file.
+// Writes the comma and the key. Returns false if there is no file.
 static bool key_written(struct json* json, const char* key) {
   if (json->file == NULL) return false;
   fprintf(json->file, "%s\n  ", json->follow ? "," : "");

@@ -15,8 +15,8 @@ struct json {
   bool follow;  // a member has been written at this level
 };
 
-// Collective over MPI_COMM_WORLD; `name` NULL: no file, "-": standard output. False when the file
-// cannot be written; rank 0 then prints an error with the name `program`.
+// Collective over MPI_COMM_WORLD. A `name` of NULL means no file, "-" standard output. Returns
+// false if the file cannot be written; rank 0 then prints an error with the name `program`.
 bool json_open(struct json* json, const char* program, const char* name);
 bool json_close(struct json* json, const char* program);
 bool json_is_stdout(const struct json* json);

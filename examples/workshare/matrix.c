@@ -9,7 +9,7 @@
 
 // --- structure
 
-// The number of inner nodes among this node and its neighbours on an axis: 1 to 3.
+// Returns the number of inner nodes among this node and its neighbours on an axis: 1 to 3.
 static int inner_neighbours(const struct mesh* mesh, int axis, int at) {
   const int last_inner = mesh->elements[axis] - 1;
   const int low = at - 1 < 1 ? 1 : at - 1;
@@ -51,11 +51,11 @@ void matrix_free(struct matrix* matrix) {
 
 // --- assembly
 
-enum { NEIGHBOURS = 27 };  // a node and all around the node: z, y, x from -1 to 1, x fastest
+enum { NEIGHBOURS = 27 };  // a node and its surrounding nodes: z, y, x from -1 to 1, x fastest
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// The index of the neighbour at corner `c` of the element whose corner `own` is the node.
+// Returns the index of the neighbour at corner `c` of the element whose corner `own` is the node.
 static int neighbour_of_corner(int own, int c) {
   int place = 0;
   for (int axis = AXES - 1; axis >= 0; --axis) {

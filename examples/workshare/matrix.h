@@ -2,9 +2,9 @@
 // The system of equations of one rank: a sparse matrix by rows, and the right side.
 //
 // A row is assembled as a whole from the up to eight elements around its node. An iteration writes
-// to its own row alone, so the loop over rows needs no atomics and its result does not depend on
-// the order. Nodes on the border have the row "1 * u = given value". Their contributions to other
-// rows are moved to the right side, which keeps the matrix symmetric.
+// only to its own row. Therefore the loop over rows needs no atomics, and its result does not
+// depend on the order. Nodes on the border have the row "1 * u = given value". Their contributions
+// to other rows are moved to the right side, which keeps the matrix symmetric.
 #ifndef WORKSHARE_MATRIX_H
 #define WORKSHARE_MATRIX_H
 
@@ -14,8 +14,8 @@
 
 #include "mesh.h"
 
-// The rows of a chunk of the loops: assembling a row takes hundreds of times as long as multiplying
-// by the row.
+// The rows in a chunk of each loop. Assembling a row takes hundreds of times as long as multiplying
+// by a row.
 struct chunks {
   int assembly, multiply;
 };
@@ -23,14 +23,14 @@ struct chunks {
 struct matrix {
   int rows;
   struct chunks chunks;
-  size_t* start;    // of row i in column and value; the row ends at start[i + 1]
+  size_t* start;    // index of row i in column and value; the row ends at start[i + 1]
   int32_t* column;  // places in a ghosted vector, ascending
   double* value;
   double* right;  // by row
 };
 
-// Allocates the matrix and fills the places of all entries, but no values. False when memory is
-// short.
+// Allocates the matrix and fills the places of all entries, but no values. Returns false when
+// memory is short.
 bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix* matrix);
 void matrix_free(struct matrix* matrix);
 

@@ -6,12 +6,12 @@
 #include <math.h>
 #include <stdio.h>
 
-// The first layer of part `part` of `parts` equal parts.
+// Returns the first layer of part `part` of `parts` equal parts.
 static int even_split(int layers, int parts, int part) {
   return (int)((long)layers * part / parts);
 }
 
-// The number of layers of the last rank.
+// Returns the number of layers of the last rank.
 static int heavy_layers(int layers, int imbalance, int ranks) {
   const double wanted = (double)layers / ranks * (1.0 + imbalance / 100.0);
   const int most = layers - (ranks - 1);
@@ -30,7 +30,7 @@ int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank) {
          first_layer(layers, imbalance, mesh->ranks, rank);
 }
 
-// True if an int can index the ghosted vectors of all ranks.
+// Returns whether an int can index the ghosted vectors of all ranks.
 static bool is_countable(const struct mesh* mesh, int imbalance) {
   const double plane = (double)mesh->nodes[X] * mesh->nodes[Y];
   for (int rank = 0; rank < mesh->ranks; ++rank) {

@@ -16,7 +16,7 @@ enum { X, Y, Z, AXES };
 struct mesh {
   int rank, ranks;
   int elements[AXES], nodes[AXES];
-  int first, layers, planes;  // first layer and first plane are the same number
+  int first, layers, planes;  // the first layer and the first plane have the same number
   int plane_rows, rows;
 };
 
@@ -24,13 +24,13 @@ struct node {
   int at[AXES];  // in the whole mesh
 };
 
-// The last rank gets `imbalance` percent more layers than the mean, but every other rank keeps at
-// least one layer. False when there are fewer layers than ranks or more rows than an int can count;
-// rank 0 then prints an error with the name `program`.
+// Gives the last rank `imbalance` percent more layers than the mean, but every other rank keeps at
+// least one layer. Returns false when there are fewer layers than ranks or more rows than an int
+// can count; rank 0 then prints an error with the name `program`.
 bool mesh_create(const char* program, const int* elements, int imbalance, int rank, int ranks,
                  struct mesh* mesh);
 
-// The number of layers of `rank`.
+// Returns the number of layers of `rank`.
 int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank);
 
 static inline struct node mesh_node(const struct mesh* mesh, int row) {
@@ -52,7 +52,7 @@ static inline void mesh_position(const struct mesh* mesh, struct node node, doub
   }
 }
 
-// The place of a node of this rank or its neighbours in a ghosted vector.
+// Returns the place of a node of this rank or its neighbours in a ghosted vector.
 static inline int mesh_ghosted(const struct mesh* mesh, struct node node) {
   const int plane = node.at[Z] - mesh->first + 1;
   return plane * mesh->plane_rows + node.at[Y] * mesh->nodes[X] + node.at[X];

@@ -12,7 +12,7 @@
 
 enum { FIRST_ID = 256, HELP_ID = FIRST_ID + MAX_OPTIONS };  // distinct from getopt's ':' and '?'
 
-// A value to parse, its option, and a flag: this rank prints errors.
+// A value to parse, its option, and whether this rank prints errors.
 struct value {
   const struct program* program;
   const struct option_row* option;
@@ -35,8 +35,8 @@ static bool refuse_number(struct value value, const char* kind) {
   return refuse(value, accepted);
 }
 
-// Parses the number at `text`, which ends with the text or with a character of `ends`. False: not a
-// number in the option's range.
+// Parses the number at `text`, which ends with the text or with a character of `ends`. Returns
+// false if there is no number in the option's range.
 static bool parse_whole(const struct option_row* option, const char* text, const char* ends,
                         char** end, int* number) {
   errno = 0;

@@ -16,9 +16,10 @@ static const double kNeighbour = -1.0;
 
 // --- the matrix
 
-enum { NEIGHBOURS = 27 };  // a point and all around the point
+enum { NEIGHBOURS = 27 };  // a point and its surrounding points
 
-// The neighbour `place` of a point, z, y, x from -1 to 1, x fastest. False outside of the mesh.
+// Finds the neighbour `place` of a point, z, y, x from -1 to 1, x fastest. Returns false outside of
+// the mesh.
 static bool neighbour(const struct mesh* mesh, struct node node, int place, struct node* other) {
   for (int axis = 0; axis < AXES; ++axis, place /= 3) {
     other->at[axis] = node.at[axis] + place % 3 - 1;
@@ -127,8 +128,8 @@ static void sum_planes(struct points* points) {
   }
 }
 
-// For each plane the reduction adds a value of a single rank and zeros of all others, so MPI rounds
-// nothing.
+// For each plane, one rank contributes a value and all other ranks contribute zeros, so the
+// reduction rounds nothing.
 double points_dot(struct points* points, const double* a, const double* b) {
   const int planes = points->mesh->nodes[Z];
   double sum = 0.0;
@@ -159,7 +160,7 @@ void points_multiply(struct points* points) {
 
 static double right_side(const struct points* points, int row) {
   const size_t entries = points->start[row + 1] - points->start[row];
-  return kDiagonal + kNeighbour * (double)(entries - 1);  // of a solution of ones
+  return kDiagonal + kNeighbour * (double)(entries - 1);  // the product with a solution of ones
 }
 
 double points_start(struct points* points) {
@@ -188,7 +189,7 @@ double points_error(const struct points* points) {
   double largest = 0.0;
   for (int row = 0; row < points->mesh->rows; ++row) {
     const double error = fabs(points->solution[row] - 1.0);
-    if (!(error <= largest)) largest = error;  // also for a NaN
+    if (!(error <= largest)) largest = error;  // true also for a NaN
   }
   return largest;
 }

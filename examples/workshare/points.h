@@ -3,8 +3,8 @@
 //
 // Points are the nodes of a mesh (mesh.h), and their rows of the matrix have the same numbers. The
 // direction is a ghosted vector, the other vectors are not. A *line* has the points of one y and z.
-// A sum over points adds the points of a line, then lines, then planes, each in order and whoever
-// has them: it rounds alike for any division. The build needs -ffp-contract=off.
+// A sum adds the points of a line, then lines, then planes, each in order. Therefore the sum rounds
+// alike for any division over ranks. The build needs -ffp-contract=off.
 #ifndef WORKSHARE_POINTS_H
 #define WORKSHARE_POINTS_H
 
@@ -16,25 +16,25 @@
 
 struct points {
   const struct mesh* mesh;
-  size_t* start;    // of row i in column and value; the row ends at start[i + 1]
+  size_t* start;    // index of row i in column and value; the row ends at start[i + 1]
   int32_t* column;  // places in a ghosted vector, ascending
   double* value;
   double *solution, *residual, *product;  // by row
   double* direction;                      // ghosted
   double* line_sums;                      // by line
   double* plane_sums;                     // by plane of the whole mesh
-  double loops_s;                         // in loops that can be shared
+  double loops_s;                         // seconds in loops that can be shared
 };
 
-// Allocates everything and fills the matrix. False when memory is short; points_free() is due then,
-// too.
+// Allocates everything and fills the matrix. Returns false when memory is short. Then, too, the
+// caller must call points_free().
 bool points_create(const struct mesh* mesh, struct points* points);
 void points_free(struct points* points);
 
 // Sets the solution to 0 and the residual to the right side. Returns the square of the residual.
 double points_start(struct points* points);
 
-// Shared loops. out = a + factor * b; out may be a or b.
+// Shared loops. points_waxpby() sets out = a + factor * b; out may be a or b.
 void points_waxpby(struct points* points, const double* a, double factor, const double* b,
                    double* out);
 double points_dot(struct points* points, const double* a, const double* b);  // collective
@@ -43,11 +43,11 @@ void points_multiply(struct points* points);  // product = matrix * direction
 // Collective: sends the outermost planes of the direction to the neighbours' ghosts.
 void points_exchange(struct points* points);
 
-// This rank's largest error of the solution, and part of the hash.
+// Return this rank's largest error of the solution, and its part of the hash.
 double points_error(const struct points* points);
 uint64_t points_hash(const struct points* points);
 
-// The direction without its ghosts.
+// Returns the direction without its ghosts.
 static inline double* points_own_direction(const struct points* points) {
   return points->direction + points->mesh->plane_rows;
 }

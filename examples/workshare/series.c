@@ -8,7 +8,7 @@
 
 enum { DOUBLES_OF_STAMP = 3 };
 
-// The time in seconds. Not MPI_Wtime, whose clock may differ between ranks of a node.
+// Returns the time in seconds. MPI_Wtime is not used: its clock may differ between ranks of a node.
 double now_s(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -137,7 +137,7 @@ static double mean_loop_of(const struct series* series, int i) {
   return sum / series->ranks;
 }
 
-// Computes all medians. `walls` serves as scratch until the end fills it.
+// Computes all medians. `walls` serves as scratch until the end of the function fills it.
 static void medians_fill(struct medians* medians, const struct series* series) {
   double* scratch = medians->walls;
   for (int rank = 0; rank < series->ranks; ++rank) {

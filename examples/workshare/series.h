@@ -3,8 +3,8 @@
 //
 // Words: a *series* is a number of repetitions of a loop. The *loop* time of a rank is the time of
 // the loop alone. The *wall* time of a repetition lasts from the first rank's start to the moment
-// the last rank leaves the barrier. The *reference* is a series of the same loop without a
-// directive. The mean over ranks of its loop times is the *ideal*, the time with evenly shared
+// when the last rank leaves the barrier. The *reference* is a series of the same loop without a
+// directive. The *ideal* is the mean over ranks of the loop times: the time with evenly shared
 // work. Limit: all ranks must run on one node, since times of different ranks are compared.
 #ifndef WORKSHARE_SERIES_H
 #define WORKSHARE_SERIES_H
@@ -32,16 +32,16 @@ struct timing_options {
 };
 
 struct timing {
-  struct series reference;  // count 0: not requested
+  struct series reference;  // count is 0 if not requested
   struct series measured;
-  uint64_t result;  // of this rank's loop
-  bool steady;      // all repetitions of both series gave this result on this rank
+  uint64_t result;  // the result of this rank's loop
+  bool steady;      // all repetitions of both series gave `result` on this rank
 };
 
 double now_s(void);
 double median(double* values, int count);  // sorts `values`; count > 0
 
-// Collective over MPI_COMM_WORLD. False when memory is short.
+// Collective over MPI_COMM_WORLD. Returns false when memory is short.
 bool timing_run(const struct timing_options* options, loop_function plain, loop_function loop,
                 const void* work, struct timing* timing);
 void timing_free(struct timing* timing);

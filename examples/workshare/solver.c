@@ -37,7 +37,7 @@ static size_t plane_at(const struct solver* solver, int plane) {
   return (size_t)plane * (size_t)solver->mesh->plane_rows;
 }
 
-// The direction without its ghosts.
+// Returns the direction without its ghosts.
 static double* own_direction(const struct solver* solver) {
   return solver->direction + solver->mesh->plane_rows;
 }
@@ -52,8 +52,8 @@ static void add_multiple(double* out, double factor, const double* in, int count
   for (int i = 0; i < count; ++i) out[i] += factor * in[i];
 }
 
-// Adds the sums of all planes. For each plane the reduction adds a value of a single rank and zeros
-// of all others, so MPI rounds nothing.
+// Returns the sum over all planes. For each plane, one rank contributes a value and all other ranks
+// contribute zeros, so the reduction rounds nothing.
 static double sum_of_planes(struct solver* solver) {
   const int planes = solver->mesh->nodes[Z];
   double sum = 0.0;
@@ -140,8 +140,8 @@ static void exchange_ghosts(struct solver* solver) {
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// The first guess is the given value on the border and zero at inner nodes. The residual of an
-// inner node is then the right side, since rows of inner nodes have no entries for the border.
+// Starts with the given value on the border and zero at inner nodes. The residual of an inner node
+// is then the right side, since rows of inner nodes have no entries for the border.
 static void start_row(struct solver* solver, int row) {
   const bool border = mesh_on_border(solver->mesh, mesh_node(solver->mesh, row));
   const double right = solver->matrix->right[row];

@@ -21,13 +21,13 @@ struct solver {
   double* direction;   // ghosted
   double* product;     // by row: matrix * direction
   double* plane_sums;  // by plane of the whole mesh
-  int iterations;      // done
+  int iterations;      // iterations done
   double reduction;    // norm of the residual over the norm of the first residual
-  double multiply_s;   // in the loops of matrix * vector
-  double vector_s;     // in all other loops
+  double multiply_s;   // seconds in the loops of matrix * vector
+  double vector_s;     // seconds in all other loops
 };
 
-// False when memory is short.
+// Allocates the vectors. Returns false when memory is short.
 bool solver_create(const struct mesh* mesh, const struct matrix* matrix, struct solver* solver);
 void solver_free(struct solver* solver);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Running trials and writing what they say. See trials.h.
+// Runs trials and writes their results. See trials.h.
 #include "trials.h"
 
 #include <mpi.h>
@@ -12,14 +12,14 @@
 #include "mix.h"
 #include "series.h"
 
-// The measurements of a rank; only doubles, because rank 0 gathers them.
+// The measurements of a rank. All are doubles, because rank 0 gathers them.
 struct rank_times {
   double work, loops_s;
 };
 
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
 
-// A trial with the times of all ranks, on rank 0.
+// A trial. On rank 0, also the times of all ranks.
 struct outcome {
   const char* program;
   const struct trials* trials;
@@ -66,7 +66,7 @@ static double ideal_s(const struct outcome* outcome) {
   return outcome->total_s - (sums.loops_longest - sums.loops_mean);
 }
 
-// The excess of the largest work over the mean.
+// Returns the excess of the largest work over the mean.
 static double reached_imbalance(const struct outcome* outcome) {
   const struct overview sums = overview_of(outcome);
   return 100.0 * (sums.work_most / sums.work_mean - 1.0);
@@ -168,7 +168,7 @@ static int run_with(struct outcome outcome, int imbalance, trial_function run, s
   return status;
 }
 
-// Ends at the first failure.
+// Runs all imbalances in turn. Ends at the first failure.
 static int run_several(struct outcome outcome, trial_function run, struct json* json) {
   const struct wholes* imbalances = &outcome.trials->imbalances;
   int status = 0;

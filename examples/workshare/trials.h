@@ -3,9 +3,9 @@
 //
 // Words: a *trial* is a run with one imbalance. The *loops* time of a rank is its time in loops
 // that can be shared. The *ideal* of a trial is its wall time without the time for which the
-// longest rank is in loops beyond the mean of the ranks. It holds in builds and runs without help
-// alone, because helped ranks run iterations of other ranks. Limit: all ranks run on one node,
-// since times of different ranks are compared.
+// longest rank is in loops beyond the mean of the ranks. The ideal is valid only in builds and runs
+// without help, because helped ranks run iterations of other ranks. Limit: all ranks run on one
+// node, since times of different ranks are compared.
 #ifndef WORKSHARE_TRIALS_H
 #define WORKSHARE_TRIALS_H
 
@@ -17,16 +17,16 @@
 
 struct trial {
   int imbalance;      // as requested, percent
-  double work;        // of this rank; the unit is the program's
-  double start, end;  // of this rank, by now_s()
-  double loops_s;     // of this rank
-  int steps;          // done; from here on equal on all ranks
-  double error;       // of the result, against what is known of it
+  double work;        // work of this rank; the unit is the program's
+  double start, end;  // start and end of this rank, by now_s()
+  double loops_s;     // seconds of this rank in loops that can be shared
+  int steps;          // steps done; this and all later members are equal on all ranks
+  double error;       // error of the result, against its known properties
   double bound;       // the largest `error` of a right result
   uint64_t hash;      // of the result, bit for bit
 };
 
-// The options that say which trials to run.
+// The options that select the trials.
 struct trials {
   struct wholes imbalances;
   int elements[AXES], repeat;
@@ -36,19 +36,19 @@ struct trials {
 // Collective. Returns false on all ranks if memory is short on any.
 typedef bool (*trial_function)(struct trial* trial);
 
-// The body of a program: all imbalances in turn, `repeat` times, so that all meet the same state of
-// the machine. Returns the exit status: 0, 1 for a wrong result, 2 for what cannot be run.
+// The body of a program: all imbalances in turn, `repeat` times, so that all run in the same state
+// of the machine. Returns the exit status: 0, 1 for a wrong result, 2 if a trial cannot run.
 int trials_run(const char* program, const struct trials* trials, trial_function run);
 
-// The division of the elements over ranks (mesh.h); with an error message, false where there is
-// none.
+// Divides the elements over ranks (mesh.h). Returns false, with an error message, if no division
+// exists.
 bool trials_mesh(const char* program, const struct trials* trials, int imbalance,
                  struct mesh* mesh);
 
-// Collective: true if all ranks say so.
+// Collective. Returns whether `ok` is true on all ranks.
 bool all_agree(bool ok);
 
-// The part of a hash for a value at a place; the hash of a result is the sum of its parts.
+// Returns the part of a hash for a value at a place. The hash of a result is the sum of its parts.
 uint64_t hash_of(double value, uint64_t place);
 
 #endif

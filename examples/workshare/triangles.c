@@ -74,7 +74,7 @@ static uint64_t count_triangles(const void* work) {
   return count;
 }
 
-// count_triangles() without a directive.
+// Counts as count_triangles() does, without a directive.
 static uint64_t plain_count_triangles(const void* work) {
   const struct part* part = work;
   uint64_t count = 0;
@@ -98,7 +98,7 @@ static bool all_agree(bool ok) {
   return word != 0;
 }
 
-// Collective. False on every rank if a rank is short of memory.
+// Collective. Returns false on every rank if a rank is short of memory.
 static bool memory_suffices(bool ok, int rank) {
   if (all_agree(ok)) return true;
   if (rank == 0) {
@@ -126,7 +126,7 @@ static bool obtain_edges(struct edge_list* list, int rank) {
   return memory_suffices(ok, rank);
 }
 
-// Collective. The count of rank 0 by another method, before the list is simplified.
+// Collective. Rank 0 counts by another method, before the list is simplified.
 static bool count_again(const struct edge_list* list, int rank, uint64_t* triangles) {
   if (!options.check) return true;
   if (list->vertices > MAX_CHECKED_VERTICES) {

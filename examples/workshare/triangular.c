@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A triangular loop nest divided over ranks: the smallest program with unbalanced ranks.
 //
-// Row i of N takes i + 1 steps of work. Every rank has N/P consecutive rows of the outer loop, so
-// rank r has less work than rank r + 1, and all wait for the last rank in a barrier. The outer loop
-// is shared. A step multiplies modulo a prime and needs the step before, so that no compiler can
-// shorten a row. The check computes the end of a row by a power of the factor. All numbers are
-// integers, so the result is the same for any number of ranks and threads and any schedule.
+// Row i of N takes i + 1 steps of work. Every rank has N/P consecutive rows of the outer loop.
+// Therefore rank r has less work than rank r + 1, and all wait for the last rank in a barrier. The
+// outer loop is shared. A step multiplies modulo a prime and needs the result of the step before,
+// so that no compiler can shorten a row. The check computes the end of a row by a power of the
+// factor. All numbers are integers, so the result is the same for any number of ranks and threads
+// and any schedule.
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -73,7 +74,8 @@ static uint64_t walk(uint64_t state, int steps) {
   return state % kPrime;
 }
 
-// The result of walk() by a formula: state * kFactor^steps mod kPrime, by repeated squaring.
+// Returns the result of walk() by a formula: state * kFactor^steps mod kPrime, by repeated
+// squaring.
 static uint64_t jump(uint64_t state, int steps) {
   uint64_t factor = kFactor;
   for (int left = steps; left > 0; left >>= 1) {
@@ -107,7 +109,7 @@ static uint64_t sum_of_rows(const void* work) {
   return sum;
 }
 
-// sum_of_rows() without a directive.
+// Sums as sum_of_rows() does, without a directive.
 static uint64_t plain_sum_of_rows(const void* work) {
   const struct part* part = work;
   uint64_t sum = 0;
@@ -133,8 +135,8 @@ static double walk_s(int steps) {
   return now_s() - start;
 }
 
-// Collective: the time of a step on the slowest rank while all compute. All ranks get the same
-// time, and so the same number of rows.
+// Collective. Returns the time of a step on the slowest rank while all compute. All ranks get the
+// same time, and so the same number of rows.
 static double seconds_of_step(void) {
   const int tries = 7;
   int steps = 1 << 16;
@@ -147,14 +149,14 @@ static double seconds_of_step(void) {
   return step;
 }
 
-// The rows N for a number of steps of the last rank. The last of P ranks takes N^2 (2P - 1) / (2
-// P^2) steps; balanced, each takes N^2 / (2P).
+// Returns the rows N for a number of steps of the last rank. The last of P ranks takes N^2 (2P - 1)
+// / (2 P^2) steps; balanced, each rank takes N^2 / (2P) steps.
 static double rows_for_steps(double steps, int ranks) {
   const double p = ranks;
   return sqrt(steps * 2.0 * p * p / (options.balanced ? p : 2.0 * p - 1.0));
 }
 
-// The rows for --time-us; 0: too many.
+// Returns the rows for --time-us, or 0 if they are too many.
 static int rows_for_time(int ranks) {
   const double rows = rows_for_steps(1e-6 * options.time_us / seconds_of_step(), ranks);
   const double in_each = fmax(1.0, round(rows / ranks));

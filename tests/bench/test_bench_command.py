@@ -143,7 +143,7 @@ def test_bars_of_the_heap_say_met_missed_and_which_of_it_is_chance(tmp_path: Pat
     assert shown.exit_code == 0, shown.output
     (row,) = [line for line in shown.output.splitlines() if "busy-exchange 64 KB" in line]
     assert row.split()[3:] == "2.50 4.00 (9/9) 2.00 (2/9) ~ 2.00 (1/9) -".split()
-    assert "busy-exchange 8 KB" not in shown.output  # the report holds no such case
+    assert "busy-exchange 8 KB" not in shown.output  # 8 KB has no bar
     planes = [line for line in shown.output.splitlines() if "planes-heap" in line]
     assert [line.split()[4:] for line in planes] == [
         ["Z=8", "1.00", "1.10", "(9/9)"],
@@ -187,7 +187,7 @@ def test_bars_without_cma_have_rows_of_their_own(tmp_path: Path):
 
 
 def planes_report() -> dict:
-    """Returns planes 4 times as fast under MPICH 4 and Open MPI 4, and a bundle without a gain."""
+    """Returns a report: planes 4 times as fast under both MPIs, and a bundle without a gain."""
     report = made_up_report()
     ways = {"planes": ("pack", ["plain", "helped"]), "bundle": ("bundle", ["separate", "bundle"])}
 
@@ -543,7 +543,7 @@ def is_pingpong(pid: int) -> bool:
 
 
 def wait_for_ranks_of(bench: subprocess.Popen[bytes]) -> list[int]:
-    """Waits for two ranks of each of the four arms, and returns the ranks and their launchers."""
+    """Waits for 8 processes, two for each of the four arms; the launchers count, too."""
     for _ in range(600):
         found = [pid for pid in descendants(bench.pid) if is_pingpong(pid)]
         if len(found) >= 8 or bench.poll() is not None:

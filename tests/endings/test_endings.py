@@ -38,9 +38,7 @@ def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
 
 
 class PlainCodes:
-    """The exit codes of plain runs. A look-up runs until it finds the code, at most PLAIN_RUNS
-    times.
-    """
+    """The exit codes of plain runs. A look-up makes at most PLAIN_RUNS runs to find a code."""
 
     def __init__(self, mpi: MpiBuild, how: str, meddle: object) -> None:
         self._run = lambda: end(mpi, PLAIN, how, meddle).code

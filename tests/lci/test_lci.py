@@ -192,7 +192,7 @@ def test_each_of_graph500s_checks_finds_its_fault(tmp_path: Path) -> None:
 
 
 def random_graph() -> networkx.Graph:
-    """Returns two dense parts, a long path at the first part, and an isolated vertex."""
+    """Returns a graph: two dense parts, a long path at the first part, an isolated vertex."""
     both = networkx.gnm_random_graph(60, 150, seed=5)
     both.add_edges_from(
         (u + 60, v + 60) for u, v in networkx.gnm_random_graph(40, 70, seed=6).edges

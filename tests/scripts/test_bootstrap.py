@@ -43,9 +43,7 @@ class Apt:
 
 @pytest.fixture
 def machine(bootstrap: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Apt:
-    """Returns apt-get of a Debian machine that lacks the packages `alpha` (build) and `beta`
-    (test).
-    """
+    """Returns apt-get of a machine without the packages `alpha` (build) and `beta` (test)."""
     apt = Apt()
     needs = [
         bootstrap.Need("build", "here", lambda: True, "present"),

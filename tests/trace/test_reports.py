@@ -24,9 +24,7 @@ BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Returns a trace of two ranks and ten seconds: rank 0 waits 4 s for rank 1 and helps it for 1
-    s.
-    """
+    """Returns a trace of ten seconds: rank 0 waits 4 s for rank 1, and helps rank 1 for 1 s."""
     first = [
         event("helped", 3.5, 1.0, bytes=1_000_000, peer=1),
         call(3.0, 1.0, 4.0, peer=1, bytes=500),
