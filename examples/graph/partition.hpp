@@ -5,7 +5,7 @@
 // Edge cut: a rank has all edges out of its masters. Mirrors are only written, and their values go
 // to the masters (*reduce*). Vertex cut (Cartesian): the ranks form a grid; the edge from u to v is
 // in the row of u's master and in the column of v's master. A vertex's edges are then spread over a
-// row, and the master first sends its value to the ranks that have some of them (*broadcast*).
+// row, and the master first sends its value to the ranks that have such edges (*broadcast*).
 #pragma once
 
 #include <algorithm>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time of a rank, step by step.
 //
-// Words: *mpi* is the time inside MPI calls. *pack* is the time of the program's copies of planes
-// into and out of messages. *compute* is the rest. *wait* is a lower bound of waiting: the excess
-// of a rank's *mpi* over the least *mpi* of all ranks, step by step. All ranks have the same
-// communication, so the excess is waiting.
+// Words: *mpi* is the time inside MPI calls. The time *pack* is that of the program's copies of
+// planes into and out of messages. The time *compute* is the rest. The time *wait* is a lower bound
+// of waiting: the excess of a rank's *mpi* over the least *mpi* of all ranks, step by step. All
+// ranks have the same communication, so the excess is waiting.
 #ifndef STENCIL_TIMES_H
 #define STENCIL_TIMES_H
 

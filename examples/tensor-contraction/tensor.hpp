@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tensors of four indices in tiles, distributed over the ranks. Each tile is stored separately,
-// with its indices in order. Tiles of a dimension differ in size, as tiles of orbitals do if
-// symmetry divides them.
+// with its indices in order. Tiles of a dimension differ in size, as tiles of orbitals of one
+// symmetry do.
 #pragma once
 
 #include <cstddef>

@@ -69,8 +69,7 @@ int main(int argc, char** argv) {
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Returns our environment without MH_* and LD_PRELOAD. Open MPI may run as root on few cores.
-    """
+    """Returns our environment without MH_* and LD_PRELOAD, for Open MPI as root on few cores."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
     allowed = {
         "OMPI_ALLOW_RUN_AS_ROOT": "1",

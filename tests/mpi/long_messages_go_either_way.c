@@ -16,7 +16,7 @@ static unsigned char *in[MANY], *out[MANY];
 
 static int key_of(int round, int i, int from) { return 17 * round + 5 * i + 3 * from; }
 
-// One byte of each page identifies message and page; in every eighth round, all bytes do.
+// Returns the distance between checked bytes: a page, or one byte in every eighth round.
 static size_t step_of(int round) { return round % 8 == 0 ? 1 : 4096; }
 
 static void refill(int round, int i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Memory in use does not grow while thousands of communicators and persistent requests are made and
-// freed, also beside an idle persistent receive.
+// freed, also during an idle persistent receive.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

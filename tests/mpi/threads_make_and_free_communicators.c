@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Threads of two ranks, with MPI_THREAD_MULTIPLE, repeatedly make and free their own communicators
-// by every constructor. They use them concurrently: messages of all lengths with one tag,
-// collectives, both or neither. Some communicators are freed while a message is under way, some by
-// one rank long before the other enters the last collective. Freed handles are reused. Each message
-// arrives on its own communicator.
+// by every constructor. The threads use the communicators concurrently: messages of all lengths
+// with one tag, collectives, both or neither. Some communicators are freed while a message is under
+// way, some by one rank long before the other enters the last collective. Freed handles are reused.
+// Each message arrives on its own communicator.
 //
 // run: ranks 2 THREADS=1
 // run: ranks 2 THREADS=2

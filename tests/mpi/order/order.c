@@ -2,7 +2,8 @@
 //
 // Rank 0 sends long messages to rank 1, on a communicator that has the hint post_comm_access=$HINT.
 // For each message, rank 1 finds out which end of its buffer changes first, and prints how often it
-// was the low end and how often the high end. Messages whose copy nobody saw count for neither.
+// was the low end and how often the high end. A message whose copy rank 1 did not see counts for
+// neither end.
 //
 // MADE selects the call that gives the communicator its hint, HOW the process that moves the data.
 // With `job`, the receiver moves the data while the sender sleeps outside MPI. With `cells`, both
