@@ -70,8 +70,9 @@ class Nested {
   Stopwatch stopwatch_;
 };
 
-// Begins a loop of the calling thread's region. `unspecified`: the iterations cannot be handed out
-// in any order. Returns true if this is the region's shared loop, which is open then.
+// Begins a loop of the calling thread's region. An unspecified rule `own` means a static loop,
+// which is shared only in a marked region. Returns true if this is the region's shared loop, which
+// is open then.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
 // Add our entry points for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num()

@@ -8,8 +8,8 @@
 //
 //   I1  A claim is one compare-and-swap: no iteration is given twice or left out.
 //   I2  A helper joins by one compare-and-swap, and only while helpers are admitted and
-//       iterations are left. After that, with no helper inside, no helper can join until the
-//       owner opens or admits again. An owner that sees this needs no fence: a loop without
+//       iterations are left. Otherwise, with no helper inside, none can join until the owner
+//       opens or admits again. An owner that sees that state needs no fence: a loop without
 //       helpers costs its claims only.
 //   I3  open() may overwrite the word by a plain store: by I2 no other thread changes it then.
 //
@@ -38,7 +38,8 @@ class Iterations {
  public:
   static constexpr std::uint64_t kMostHelpers = 255;
 
-  // Claims the first up to `most` iterations for the caller at once.
+  // Opens a loop of `count` iterations, and claims up to `most` of the first for the caller at
+  // once.
   IterationRange open(std::uint64_t count, std::uint64_t most, bool admitting) {
     std::uint64_t grain = 1;
     std::uint64_t units = count;

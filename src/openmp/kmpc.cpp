@@ -320,8 +320,8 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 
 // ---- Other calls of a region --------------------------------------------------------------------
 //
-// Reductions are permitted; the other calls keep a region from being shared. calls.hpp has the
-// calls without a function here.
+// Reductions without a barrier and critical sections are permitted; the other calls keep a region
+// from being shared. calls.hpp has the calls without a function here.
 
 // A reduction of the run time knows its own team only, not the helpers. In a shared region every
 // thread therefore combines under this lock: the call returns 1, which tells the thread to combine

@@ -17,8 +17,8 @@ namespace {
 // relaxed: set before the program's threads can call MPI.
 std::atomic<bool> g_teams_permitted{false};
 
-// The chunk rule of a marked loop. Chunks of a static schedule are also handed out in order, in
-// sizes that suit the loop.
+// The chunk rule of a marked loop. Chunks of a static schedule are also handed out one by one, in
+// the user's size or, without a size, by the time that iterations take.
 LoopChunkRule chunk_rule_of_mark(int schedule, long chunk) {
   const bool is_fixed = schedule < kDynamic || schedule > kRunTime;
   return chunk_rule_of(is_fixed && chunk > 0 ? kDynamic : schedule, chunk);

@@ -38,8 +38,8 @@ std::string symbol_at(const mh_object& object, const void* address) {
 
 // ---- References to a function -------------------------------------------------------------------
 
-// True if the x86-64 instruction at `code` takes that address: lea DISTANCE(%rip),REGISTER in
-// position-independent code, mov $ADDRESS,REGISTER elsewhere.
+// True if the x86-64 instruction at `code` loads `address` into a register: lea
+// DISTANCE(%rip),REGISTER in position-independent code, mov $ADDRESS,REGISTER elsewhere.
 bool takes_address(const std::uint8_t* code, std::uintptr_t address) {
   std::int32_t value = 0;
   if (code[0] == 0x8d && (code[1] & 0xc7U) == 0x05) {
@@ -153,12 +153,12 @@ bool is_loaded(const void* address) { return mh_object_at(address).dynamic != nu
 }  // namespace
 
 std::string_view function_of(std::string_view outlined) {
-  // In turn the marks of GCC, Clang, flang, and Intel's compilers.
+  // The marks of GCC, Clang, flang, and Intel's compilers, in this order.
   for (const std::string_view mark : {"._omp_fn.", ".omp_outlined", "..omp_par", ".DIR.OMP."}) {
     const std::size_t at = outlined.find(mark);
     if (at != std::string_view::npos) return outlined.substr(0, at);
   }
-  return outlined.substr(0, outlined.find('.'));  // f.constprop.0
+  return outlined.substr(0, outlined.find('.'));  // for example f.constprop.0
 }
 
 std::string short_name(std::string_view demangled) {

@@ -2,10 +2,10 @@
 // The name of a parallel region for users: the function that contains it.
 //
 // Compilers outline a region into its own function. GCC names it after the containing function
-// (main._omp_fn.0). Clang up to 16 does not (.omp_outlined..3): the region then gets the name
-// of the function that passes the outlined code's address to the run time. A stripped file has no
-// names of local functions; only the address is known. Reads the object's file: not for hot paths.
-// Thread-safe.
+// (main._omp_fn.0). Clang up to 16 does not (.omp_outlined..3): the region then gets the name of
+// the function that passes the outlined code's address to the run time. A stripped file has no
+// names of local functions; only the address is known. name_of() reads the object's file, too slow
+// for hot paths. Thread-safe.
 #pragma once
 
 #include <string>
@@ -29,7 +29,8 @@ RegionName name_of(const void* code, const char* source);
 
 // "void solver::S::step<double>(double*, int)" -> "solver::S::step".
 std::string short_name(std::string_view demangled);
-// The function from which a compiler has outlined this code; empty if the name does not contain it.
+// The function from which a compiler has outlined the function `outlined`; empty if the name
+// `outlined` does not say.
 std::string_view function_of(std::string_view outlined);
 
 }  // namespace mh::openmp

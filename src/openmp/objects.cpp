@@ -62,7 +62,8 @@ int note_object(dl_phdr_info* info, std::size_t /*bytes*/, void* all) {
   return 0;
 }
 
-// The objects at the last look. Never destroyed: exit handlers of the program may have regions.
+// The objects that were loaded at the last look. Never destroyed: exit handlers of the program may
+// have regions.
 struct Looked {
   std::mutex looking;
   std::vector<LoadedObject> objects;
@@ -73,7 +74,8 @@ Looked& g_looked = *new Looked;
 std::atomic<std::uint64_t> g_loads{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
-// Lists the loaded objects anew if one was loaded since the last look. The caller has the lock.
+// Lists the loaded objects anew if an object was loaded since the last look. The caller holds the
+// lock.
 void look_again() {
   const std::uint64_t loads = rebind::loads_so_far();
   if (g_loads.load(std::memory_order_relaxed) == loads) return;

@@ -24,17 +24,17 @@ Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitte
 // True if the object has thread-local data.
 bool has_thread_data(const mh_object& object);
 // A summary of the run-time functions that any loaded object imports. A region inside of a region
-// has a team of one, so it is no obstacle.
+// has a team of one, so nesting is no obstacle.
 struct alignas(4) CallsOfAll {
   bool needs_teams;  // virtual threads cannot make all of these calls
   bool meets;
   bool is_numbered;
-  // True if virtual threads may make all these calls; `with_barriers`: and wait at barriers.
+  // True if virtual threads may make all these calls; `with_barriers`: and meet at barriers.
   [[nodiscard]] bool permit(bool with_barriers) const {
     return !needs_teams && (with_barriers ? !is_numbered : !meets);
   }
 };
-// Cheap while no object is loaded.
+// The summary of now. Cheap if no object was loaded since the last call.
 CallsOfAll calls_of_all();
 
 }  // namespace mh::openmp

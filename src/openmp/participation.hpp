@@ -53,7 +53,7 @@ inline void report_obstacle(Obstacle what) {
 
 // Reports a call that needs a team of threads, such as a loop, but that a virtual thread
 // (virtual_threads.hpp) can make as well. Like report_obstacle(), but `needs_team` stays as it was.
-// Nothing happens in a region that has a team.
+// Has no effect on a virtual thread.
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;

@@ -20,9 +20,9 @@ namespace mh::openmp {
 // permitted.
 Obstacle obstacle_within_reach(const void* code);
 
-// Whether a region may run by virtual threads (virtual_threads.hpp). An obstacle is also: code of
-// another object that has calls of the run time, data that each thread has for itself (unless they
-// are `permitted`), and calls of MPI.
+// Whether a region may run by virtual threads (virtual_threads.hpp). Further obstacles are code of
+// another object that has calls of the run time, calls of MPI, and data that each thread has for
+// itself (unless `thread_data_permitted`).
 struct VirtualReach {
   Obstacle obstacle = Obstacle::none;
   VirtualUse use{};  // if there is no obstacle

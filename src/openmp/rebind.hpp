@@ -30,7 +30,7 @@ bool is_of_run_time(const char* name);
 
 // True if the object is the process's run time.
 bool is_run_time(const mh_object& object);
-// Changes whenever an object is loaded.
+// A number that changes whenever an object is loaded.
 unsigned long long loads_so_far();
 
 // Sets each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than one, is

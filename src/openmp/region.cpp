@@ -13,9 +13,9 @@ namespace mh::openmp {
 namespace {
 
 constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // a shorter loop never pays
-constexpr std::uint64_t kShareOfRest = 8;  // a helper takes at most this fraction of what is left
-constexpr float kMostReviews = 16;         // of a loop, by its owner
-// A shorter open loop is over before a second look.
+constexpr std::uint64_t kShareOfRest = 8;  // a chunk is 1 / kShareOfRest of the iterations left
+constexpr float kMostReviews = 16;         // of a loop in one execution
+// A shorter open loop ends before its second review.
 constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
 // Converts by way of a signed number: signed 64-bit numbers take one instruction, unsigned ones
@@ -41,7 +41,7 @@ constinit thread_local Participant* part = nullptr;
 SharedRegion::SharedRegion(lend::Pool& pool, lend::Workers* spare)
     : pool_(pool), spare_(spare), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
 
-// Returns the ticks that the iterations take the owner's team.
+// Returns the ticks that the owner's team needs for the iterations without helpers.
 float SharedRegion::alone(float rate, std::uint64_t iterations) const {
   const float together = rate * as_float(iterations);
   return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
@@ -266,8 +266,8 @@ std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) co
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-// A helper's chunk: a share of the iterations left, by the number of threads inside the loop, and
-// short enough for its unit on a lent core. At least `least`, the user's size.
+// The chunk of a guided schedule: a share of the iterations left, by the number of threads inside
+// the loop, and short enough for a unit on a lent core. At least `least`, the user's size.
 std::uint64_t SharedRegion::guided_chunk(std::uint64_t left, std::uint64_t least) const {
   const float now = rate();
   if (now == 0) return least;

@@ -63,7 +63,7 @@ struct Loop {
   std::uint64_t count = 0;
 };
 
-// Indices in a closed interval of length `distance`. Most loops avoid the division.
+// The number of indices in a closed interval of length `distance`. Most loops avoid the division.
 inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
   return (step == 1 ? distance : distance / step) + 1;
 }
@@ -79,7 +79,7 @@ struct Participant {
   bool marked = false;                 // the user has marked the loop as shared
   std::uint32_t number = 0;            // the thread's number in the team
   std::uint32_t loops = 0;             // begun by this thread; kStrayed: several, or another kind
-  Obstacle obstacle = Obstacle::none;  // first one met
+  Obstacle obstacle = Obstacle::none;  // the first one met
   // watched: the first call that only a team of the run time can answer, and the team's threads
   Obstacle needs_team = Obstacle::none;
   std::uint32_t threads = 0;
@@ -220,12 +220,13 @@ class SharedRegion final : public lend::LendableWork {
   IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
-  // The next phase of a region whose threads met at a barrier: all iterations once more.
-  // Precondition: none is left.
+  // Begins the next phase of a region whose threads met at a barrier: hands out all iterations once
+  // more. Precondition: no iteration is left.
   void reopen() { iterations_.reopen(); }
   // Called after a claim: makes visible what other threads did before reopen().
   void see_all() const { iterations_.see_all(); }
-  // Called by thread 0 of the team when a phase has begun: offers it to helpers at its next chunk.
+  // Called by thread 0 of the team when a phase has begun: thread 0 offers the phase to helpers at
+  // its next chunk.
   void offer_again(Participant& me) {
     offered_ = false;
     me.review_at = 0;
@@ -247,7 +248,8 @@ class SharedRegion final : public lend::LendableWork {
   void after_barrier(const Participant& me);
   // A helper waits for the team.
   void await_team();
-  // The value that one thread of the team gives to the others; null if there is none.
+  // Gives the helpers the data of a `single` construct. await_copy() returns the data, or null if
+  // the team gives none.
   void give_copy(void* data) {
     // release: pairs with the acquire in await_copy().
     copy_.store(data, std::memory_order_release);
@@ -265,8 +267,8 @@ class SharedRegion final : public lend::LendableWork {
   static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
   // True if this member of the team must review the loop at its first chunk: only thread 0 does. A
-  // thread without a team need not review a brief loop, which it has offered when it opened the
-  // loop. In a team, another thread may still be opening the loop.
+  // thread without a team need not: open() has offered a brief loop already. In a team, another
+  // thread may still be opening the loop.
   [[nodiscard]] bool must_review_first(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }
@@ -321,7 +323,7 @@ class SharedRegion final : public lend::LendableWork {
   void let_go_on();
   [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
   [[nodiscard]] std::uint64_t guided_chunk(std::uint64_t left, std::uint64_t least) const;
-  // Iterations that take this long, at least 1; `rate` in ticks, not 0.
+  // The number of iterations that take `ns`, at least 1; `rate` in ticks, not 0.
   [[nodiscard]] std::uint64_t iterations_in(float ns, float rate) const;
 
   lend::Pool& pool_;
@@ -359,14 +361,13 @@ class SharedRegion final : public lend::LendableWork {
   // description by joining (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
   // The number of helpers at a barrier. release: publishes their work, pairs with the acquire in
-  // before_barrier(). Then passed_, the number of releases of helpers. release: pairs with the
-  // acquire in await_team(). And copy_, the value that the team gives to its threads at the
-  // barrier.
+  // before_barrier().
   std::atomic<std::uint32_t> at_barrier_{0};
+  // Counts releases of helpers from a barrier. release: pairs with the acquire in await_team().
   std::atomic<std::uint32_t> passed_{0};
-  std::atomic<void*> copy_{nullptr};
+  std::atomic<void*> copy_{nullptr};  // data that the team gives to the helpers at a barrier
   std::atomic<bool> leaving_{false};  // relaxed: ends a wait for a copy that will not come
-  // Biased to one thread: in most programs only one ever enters a region.
+  // Biased to one thread: in most programs only one thread ever enters a region.
   BiasedFlag<> entered_;
   Iterations iterations_;
 };

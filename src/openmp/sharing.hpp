@@ -18,14 +18,14 @@ namespace mh::openmp {
 // rank's spare cores, or null. `unsupported` if the process has no OpenMP run time, or several;
 // nothing is changed then.
 Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops);
-// Lets regions with static loops run by virtual threads (virtual_threads.hpp). `cores`: those of
-// this rank. Call before start_sharing().
+// Lets regions with static loops run by virtual threads (virtual_threads.hpp). `cores`: the number
+// of this rank's cores. Call before start_sharing().
 void share_static_loops(std::uint32_t cores);
 // True if the program or one of its libraries has marked loops.
 bool has_marked_loops();
-// True if no region is in progress on the calling thread, so that its team is idle.
+// True if loops are shared and the calling thread is in no region, so that its team is idle.
 bool team_is_idle();
-// Looks for objects loaded since the last call (extension modules). Cheap if there are none.
+// Looks for objects loaded since the last call (extension modules). Cheap if no object was loaded.
 void look_for_new_objects();
 // Precondition: no loop is in progress.
 void stop_sharing();

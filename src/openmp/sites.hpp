@@ -22,7 +22,7 @@ enum class Obstacle : std::uint8_t {
   none,
   no_loop,        // no loop, or a static schedule, which hands out no chunks
   several_loops,  // a late thread could not tell which loop to join
-  thread_number,  // asks for its thread or team, as static schedules do
+  thread_number,  // asks for a thread's number or the team's size, as static schedules do
   barrier,        // or a loop that ends with a barrier
   single,         // single, sections, ordered, cancel
   tasks,
@@ -51,7 +51,8 @@ struct LoopEstimate {
 enum class SiteState : std::uint8_t { unseen, shared, excluded };
 
 // Whether a region runs by virtual threads, and whether these may meet at barriers. A region that
-// calls through pointers does so while no loaded object has calls that contradict.
+// calls through pointers runs by virtual threads only while no loaded object makes calls that
+// virtual threads cannot make.
 struct alignas(4) VirtualUse {
   bool on = false;
   bool meets = false;
@@ -65,7 +66,8 @@ struct alignas(kCacheLine) Site {
   std::atomic<SiteState> state{SiteState::unseen};
   // relaxed: the fields are independent, and an old value costs only time.
   std::atomic<Obstacle> obstacle{Obstacle::none};
-  // The user's lists were applied. release: publishes the result, pairs with an acquire load.
+  // True once the user's lists were applied. release: publishes the result, pairs with an acquire
+  // load.
   std::atomic<bool> looked_up{false};
   // relaxed: an old value costs only time.
   std::atomic<float> ticks_per_iteration{0};  // 0: not known
@@ -74,7 +76,7 @@ struct alignas(kCacheLine) Site {
   // For a region that is not shared: executions until the next timing, and the ticks spent.
   std::atomic<std::uint32_t> untimed{0};
   std::atomic<std::uint64_t> spent{0};
-  // Place in the source, in the program's own data; null if the compiler has not left it.
+  // The region's place in the source, a string of the program; null if the compiler has left none.
   std::atomic<const char*> source{nullptr};
   LoopEstimate estimate;
 };

@@ -16,8 +16,8 @@ inline constexpr std::size_t kStackWithoutLimit = 256U << 20U;
 // (OMP_STACKSIZE and the run times' own names).
 std::size_t stack_for_loops();
 
-// Parses a size like OMP_STACKSIZE: "512M", "20000" of `unit` bytes. Returns nothing if it is not a
-// size.
+// Parses a size like OMP_STACKSIZE: "512M", "20000" of `unit` bytes. Returns nothing if `text` is
+// not a size.
 std::optional<std::size_t> stack_size(std::string_view text, std::size_t unit);
 
 }  // namespace mh::openmp

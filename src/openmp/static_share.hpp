@@ -3,7 +3,7 @@
 // (__kmpc_for_static_init). Index arithmetic wraps at the width of the index, as LLVM's does.
 // Thread-safe.
 //
-// Limit: the run time's default of a schedule without chunks (KMP_SCHEDULE is not set).
+// Limit: without chunks only the run time's default division is known (KMP_SCHEDULE is not set).
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ struct StaticShare {
   bool last;  // has the last iteration
 };
 
-// The run time's numbers, without the modifiers in the high bits.
+// The numbers of schedules in LLVM's run time, without the modifiers in the high bits.
 inline constexpr std::int32_t kStaticChunked = 33;
 inline constexpr std::int32_t kStaticEven = 34;
 inline constexpr std::int32_t kStaticSimd = 45;  // chunks are powers of two

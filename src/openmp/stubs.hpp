@@ -11,7 +11,8 @@
 
 namespace mh::openmp::stubs {
 
-// Returns the stub of the run time's function `real`; null if no stub is left. One thread.
+// Returns the stub of the run time's function `real`; null if no stub is left. One thread at a
+// time.
 void* stub_for_call(std::string_view name, void* real);
 // True if a function had no stub. Its calls are not noticed, so a region with unknown calls must
 // not be shared.

@@ -18,7 +18,7 @@
 // word in memory that another thread writes: StuckWatch runs the other threads then.
 //
 // Limits: kMost threads in a team, TeamFibres::kMost with barriers. A team that is not larger than
-// the rank's number of cores is the run time's.
+// the rank's number of cores is left to the run time.
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,8 @@ class VirtualTeam {
   static constexpr std::uint32_t kMost = 1024;
 
   // `most`: the answer of omp_get_max_threads(). `own_threads`: the number of the rank's own
-  // threads that run the region. `fibres`: one a thread if they may meet at barriers, else null.
+  // threads that run the region. `fibres`: one for each thread if threads may meet at barriers,
+  // else null.
   VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
               TeamFibre* fibres)
       : body_(body),
