@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Bounds the price of a heap that nobody asked for.
+// Bounds the cost of a heap that the user did not ask for.
 //
 // The first touch of a shared page takes half a microsecond longer than that of a private page, in
 // a virtual machine; memory that is used again costs nothing more. MH_HEAP=auto therefore bounds
-// the *fresh* memory: kAtOnce, and kPerSecond for each second since the start. The price is 8 ms
-// and a quarter of a percent of the run. A block may take a quarter of what is left, so that one
-// large array does not exhaust the budget of many message buffers.
+// the *fresh* memory: kAtOnce, and kPerSecond for each second since the start. The cost is 8 ms and
+// a quarter of a percent of the run. A block may take a quarter of what is left, so that one large
+// array does not exhaust the budget of many message buffers.
 //
 // Not thread-safe: the heap's lock guards it.
 #pragma once

@@ -102,7 +102,7 @@ void Extents::add(Page pages) {
 }
 
 // The first page of an aligned extent of `pages` pages within the free extent at `first`; kNoPage
-// if it does not fit.
+// if the free extent is too short.
 Page Extents::place(Page first, Page pages, Page alignment, Page origin) const {
   const std::uint64_t mask = alignment - 1;
   const std::uint64_t start = ((std::uint64_t{first} + origin + mask) & ~mask) - origin;

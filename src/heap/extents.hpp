@@ -2,16 +2,17 @@
 // Tracks which pages of the heap are in use: runs of pages, their neighbours, and the free runs by
 // length.
 //
-// Owns numbers and their table (tag_table.hpp) only, and knows no address, so tests need no heap.
+// Extents has numbers of pages and their table (tag_table.hpp), but no address, so tests need no
+// heap.
 //
 //   page    the unit of allocation; pages are numbered from 0.
 //   extent  a run of pages that belong together. It is *used*, *kept* (free; its pages may hold
 //           memory and old contents), *empty* (free; its pages hold no memory and read as zero) or
-//           *leaving* (free, but its memory is just given back to the system).
+//           *leaving* (free, but its memory is being given back to the system).
 //
 // Invariants: extents cover pages [0, size()) without gap or overlap; no two neighbours are both
 // kept or both empty. Each kept or empty extent is in exactly one bin, each kept extent also in the
-// list by age. kept() is the sum of kept extents. check() verifies all of them.
+// list by age. kept() is the sum of kept extents. check() verifies all invariants.
 //
 // Boundary tags lie in a table beside the heap, so a write past the end of a block cannot damage
 // them. All operations but check() take constant time. Not thread-safe: the caller has a lock.

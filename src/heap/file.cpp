@@ -265,7 +265,7 @@ bool File::replace_all(Replace by, int fd) const {
   return all;
 }
 
-// If the copy fails, the span maps the file again.
+// If the copy fails, the span maps the file copy-on-write.
 bool File::copy_by_file(const Span& span, int protection, int fd) const {
   if (!map_over(span, kAnonymous, -1)) return false;
   if (read_data(span, fd) && (protection == kWritable || protect(span, protection))) return true;

@@ -18,8 +18,9 @@
 //   isolated  a span of a shared heap that is private nevertheless, because code other than the
 //             program writes there around fork(): the stack of a thread. Peers cannot reach it.
 //
-// Nothing here allocates or uses the C++ run time: it runs below malloc. Not thread-safe except
-// holds(); the caller has a lock.
+// No function here allocates or uses the C++ run time: all run below malloc. Any thread may call
+// holds(), reaches(), touches(), isolated(), reserve() and drop(); for all others the caller holds
+// a lock.
 #pragma once
 
 #include <sys/types.h>
@@ -134,7 +135,8 @@ class File {
   bool map_nothing(const Span& span, int protection, int fd) const;
   void isolate_part(const Span& span);
 
-  // Relaxed everywhere: written under the caller's lock or before a second thread exists.
+  // Relaxed, except static_count_: written under the caller's lock or before a second thread
+  // exists.
   std::atomic<std::uint64_t> base_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::uint32_t> static_count_{0};

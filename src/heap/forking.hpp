@@ -9,15 +9,15 @@
 //             reports the result through the pipe.
 //   parent    waits for the child's report.
 //
-// In between, both run in the same memory, and the thread that forks must not write there. Its
-// stack is replaced by a private one if it lies in the heap (away_from_heap()). Stacks of threads
-// are isolated when they are named (File::isolate). Our handlers are registered before all others
-// (preload.cpp), so other handlers run before our first step or after our last step. Threads of the
-// parent may change blocks while the child copies; what other handlers protect by a lock is
-// protected here, too.
+// In between, parent and child run in the same memory, and the thread that forks must not write
+// there. Its stack is replaced by a private one if it lies in the heap (away_from_heap()). Stacks
+// of threads are isolated when they are named (File::isolate). Our handlers are registered before
+// all others (preload.cpp), so other handlers run before our first step or after our last step.
+// Threads of the parent may change blocks while the child copies; what other handlers protect by a
+// lock is protected here, too.
 //
-// If no copy is possible (no memory for it, the descriptor was closed), the parent's heap is
-// retired: both sides continue copy-on-write, and peers no longer reach it.
+// If no copy is possible (no memory for it, no pipe), the parent's heap is retired: both sides
+// continue copy-on-write, and peers no longer reach it.
 //
 // vfork(), posix_spawn(), system() and popen() call no handlers and need none: they exec. Limit: a
 // child made by a raw clone() shares the heap until it execs.

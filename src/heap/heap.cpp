@@ -405,7 +405,7 @@ Stats Heap::stats() {
   return stats;
 }
 
-// Takes the lock only if something is isolated, which is rare.
+// Takes the lock only if a span is isolated, which is rare.
 bool Heap::reaches(std::uint64_t address, std::size_t bytes) {
   if (!file_.reaches(address, bytes)) return false;
   if (file_.isolated() == 0) [[likely]]

@@ -145,7 +145,7 @@ class Heap {
   Budget budget_;
   bool refused_ = false;  // no file; not tried again
   std::uint64_t looked_at_ms_ = 0;
-  // Head of the list of blocks that this thread freed while it held the lock. Relaxed: one thread.
+  // Head of the list of blocks that the thread with the lock has freed. Relaxed: one thread.
   std::atomic<Page> deferred_{kNoPage};
   std::atomic<std::uint64_t> bound_{0};        // of kept bytes, now; relaxed: a hint
   std::atomic<std::uint64_t> improved_ms_{0};  // relaxed: a hint

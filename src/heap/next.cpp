@@ -49,7 +49,7 @@ struct SymbolSearch {
   const char* next = nullptr;   // object behind this library that defines malloc
   bool checker = false;
   void* found[kFunctions] = {};   // behind this library
-  void* before[kFunctions] = {};  // before it: a library loaded late has no object behind it
+  void* before[kFunctions] = {};  // before this library; used if no object is behind it
 };
 
 bool is_checker(const char* file) {

@@ -2,8 +2,8 @@
 // Finds the functions behind this library: each function of the malloc family, and the others that
 // it exports, as the next object in the loader's order defines it (the meaning of RTLD_NEXT).
 //
-// Reads symbol tables in memory (base/elf.h). dlsym() may allocate, and the first allocation comes
-// before any other code has run.
+// find_next() reads symbol tables in memory (base/elf.h): dlsym() may allocate, and the first
+// allocation comes before any other code has run.
 #pragma once
 
 #include <pthread.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // libmanyhands-heap.so: the malloc family as the program sees it.
 //
-// Small blocks, and all that the heap does not serve, go to the next allocator: a comparison and a
-// jump. The address of a block tells which allocator owns it. With MH_HEAP=off `mh run` does not
-// preload this library. Before the constructor it only forwards; there is no destructor. No C++
-// run time: this library is mapped into every process of a job.
+// Small blocks, and all that the heap does not serve, go to the next allocator, at the cost of a
+// comparison and a jump. The address of a block tells which allocator owns it. With MH_HEAP=off `mh
+// run` does not preload this library. Before its constructor the library only forwards; it has no
+// destructor and no C++ run time: the library is mapped into every process of a job.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -104,7 +104,8 @@ constexpr std::size_t kMallocAlignment = alignof(std::max_align_t);
 
 bool is_power_of_two(std::size_t number) { return number != 0 && (number & (number - 1)) == 0; }
 
-// Asks the heap for a block; null if it refuses. The process's first large request starts it.
+// Asks the heap for a block; null if the heap refuses. The process's first large request starts the
+// heap.
 [[gnu::noinline]] void* serve(std::size_t bytes, std::size_t alignment, bool zero) {
   if (!heap.started()) [[unlikely]] {
     if (!start_heap()) return nullptr;
@@ -261,7 +262,8 @@ MH_EXPORT std::size_t malloc_usable_size(void* block) {
   return heap.owns(block) ? heap.usable(block) : forward().usable_size(block);
 }
 
-// C23. The C library has these from 2.43 on; its versions would not know this heap's blocks.
+// C23 functions. The C library has them from 2.43 on; its versions would not know this heap's
+// blocks.
 MH_EXPORT void free_sized(void* block, std::size_t) { ::free(block); }
 MH_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) { ::free(block); }
 
@@ -286,7 +288,7 @@ MH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
 
 MH_EXPORT pid_t fork() { return forking.away_from_heap(forward().fork); }
 
-// _Fork() calls no handlers, so this function does what ours do.
+// _Fork() calls no handlers, so this function calls our handlers itself.
 MH_EXPORT pid_t _Fork() {
   if (forward().fork_alone == nullptr) {
     errno = ENOSYS;
@@ -300,8 +302,8 @@ MH_EXPORT pid_t _Fork() {
   });
 }
 
-// The C library writes to stacks that the program gives to threads before any handler of fork()
-// runs.
+// Makes the stack private: in fork() the C library writes to the stacks of threads before any
+// handler runs.
 MH_EXPORT int pthread_attr_setstack(pthread_attr_t* attributes, void* stack, std::size_t bytes) {
   const int answer = forward().set_stack(attributes, stack, bytes);
   if (answer == 0) heap.isolate(stack, bytes);

@@ -2,11 +2,11 @@
 // Huge pages for memory that has been touched.
 //
 // Private memory gets huge pages at first touch if transparent_hugepage/enabled says so or the
-// program has asked for them; shared memory usually never does (shmem_enabled). Linux 6.1 and later
+// program has asked for them; shared memory usually gets none (shmem_enabled). Linux 6.1 and later
 // collapse existing pages on request. The heap therefore remembers ranges whose private counterpart
-// would have been huge, and an allocation or release collapses one now and then. A range of
-// which less than half has been touched is skipped for the present. Not thread-safe: next() and
-// add() under the caller's lock; collapse() and idle() without it.
+// would have been huge, and an allocation or release collapses a huge page of them now and then. A
+// huge page of which less than half has been touched is checked again later. Not thread-safe: the
+// caller holds a lock, except for collapse() and idle().
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ class Promotion {
  private:
   struct PageRange {
     std::uint64_t start, end, at;
-    bool again;  // some of it was not touched
+    bool again;  // a huge page of the range was not touched yet
   };
   static constexpr std::size_t kRanges = 64;
   PageRange ranges_[kRanges]{};

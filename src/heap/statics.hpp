@@ -2,9 +2,9 @@
 // Moves large static arrays of the program (.data and .bss; Fortran COMMON and module arrays) into
 // the heap's file.
 //
-// They keep their addresses: their contents are written into the file, which is then mapped in
-// their place. Only whole pages that stay writable, only of the program itself (not of its
-// libraries), only before main() and while there is one thread.
+// The arrays keep their addresses: their contents are written into the file, which is then mapped
+// in their place. Limits: whole pages that stay writable, of the program itself (not of its
+// libraries), before main(), in a process of one thread.
 #pragma once
 
 #include <link.h>
@@ -25,7 +25,7 @@ struct Movable {
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page);
 
 // Moves all large enough segments, up to `most` bytes together, and returns the bytes moved. Calls
-// `ready`, which makes the file, if there are any.
+// `ready`, which makes the file, if there are such segments.
 std::uint64_t move_statics(File& file, bool (*ready)(), std::uint64_t most);
 
 }  // namespace mh::heap

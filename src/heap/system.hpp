@@ -77,9 +77,9 @@ class NoSignals {
   sigset_t mask_;
 };
 
-// Addresses far from all that the kernel chooses: programs and brk lie below 86 TB, stacks and
-// mappings below 128 TB. This process's heap begins at a multiple of 1 GB; the views of peers lie
-// behind all that it may grow to.
+// Addresses far from all that the kernel chooses: programs and brk lie near 0 or from 85 TB on,
+// stacks and mappings below 128 TB. This process's heap begins at a multiple of 1 GB; the views of
+// peers lie behind all that the heap may grow to.
 struct AddressPlan {
   std::uint64_t first_base;
   std::uint64_t bases;  // in steps of 1 GB
@@ -93,7 +93,7 @@ struct AddressPlan {
 #define MH_HEAP_UNDER_TSAN
 #endif
 #endif
-#ifdef MH_HEAP_UNDER_TSAN  // which knows a few ranges only
+#ifdef MH_HEAP_UNDER_TSAN  // ThreadSanitizer knows a few ranges only
 inline constexpr AddressPlan kPlan{0x7e80'0000'0000, 64, 0x7ea0'0000'0000, 512ULL << 30U};
 #else
 inline constexpr AddressPlan kPlan{24ULL << 40U, 4096, 32ULL << 40U, 48ULL << 40U};

@@ -3,7 +3,7 @@
 // its own block while another thread makes room for more.
 //
 // Address space is taken chunk by chunk, because a program may have a limit on it. Not thread-safe:
-// the caller has a lock, except for operator[] as Extents says. The destructor frees nothing: the
+// the caller holds a lock, except for operator[] as Extents says. The destructor frees nothing: the
 // heap lives as long as its process.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Maps the heap of each other rank into that rank's slot of the address space (system.hpp). A slot
 // has 32 GB with 1024 ranks, and more with fewer. A view begins in the first quarter of its slot
-// and ends before the middle at the latest, so that views never overlap; what would not fit is not
+// and ends before the last quarter, so that views never overlap; a heap that would not fit is not
 // mapped. Static data are mapped in the first half of the last quarter.
 #include "heap/views.hpp"
 

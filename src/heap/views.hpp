@@ -31,8 +31,8 @@ class Views {
   Views& operator=(const Views&) = delete;
   ~Views() = default;  // the mappings stay
 
-  // Maps the heap behind `fd`, once for each rank and before any other call for it. `mismatch` if
-  // it is not a heap of this build.
+  // Maps the heap behind `fd`, once for each rank and before any other call for that rank.
+  // `mismatch` if the file is not a heap of this build.
   Status attach(std::uint32_t rank, Fd fd);
 
   // Returns the local address of the bytes [address, address + bytes) of that rank, or nullptr if

@@ -52,7 +52,7 @@ inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes
     const std::size_t piece = std::min(bytes - begin, kPieceAbreast);
     std::byte* target = to + begin;
     const std::byte* source = from + begin;
-    // From here on no store crosses a cache line.
+    // Behind these bytes no store crosses a cache line.
     std::size_t done = std::min(-reinterpret_cast<std::uintptr_t>(target) % kCacheLine, piece);
     std::memcpy(target, source, done);
     done += copy_lanes(target + done, source + done, piece - done);

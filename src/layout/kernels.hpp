@@ -100,7 +100,7 @@ void move_rows(Address at, const BlockRows& rows, std::byte* stream) {
   });
 }
 
-// Runs of a single length, known at compile time.
+// Moves runs of a single length, known at compile time.
 template <bool kPack, std::size_t kBytes>
 void move_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::byte* stream) {
   constexpr std::uint64_t kUnroll = 4;
@@ -247,8 +247,8 @@ class PackSink {
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
-  // True if the fast loops pay: lanes need wide registers and a long block; stores past the caches
-  // need neither.
+  // True if the fast loops pay: lanes need wide registers and a long block, stores past the caches
+  // only a block of two lines.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
     if (home_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;

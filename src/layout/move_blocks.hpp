@@ -33,7 +33,7 @@ inline void move_fixed(std::byte* memory, std::byte* stream) {
   }
 }
 
-// A block of more than 64 bytes.
+// Copies a block of more than 64 bytes.
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
 
 template <bool kPack>

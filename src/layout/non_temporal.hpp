@@ -79,7 +79,7 @@ inline bool write_rows(Address at, const BlockRows& rows, const std::byte* strea
 inline constexpr std::uint64_t kLanes = 4;
 // The distance of a lane's prefetches, in bytes of the stream.
 inline constexpr std::uint64_t kAhead = 2048;
-// The least row that pays: half of a lane's lines have been prefetched.
+// The shortest row that gains from lanes: half of a lane's lines have been prefetched.
 inline constexpr std::uint64_t kLeastRead = 2 * kLanes * kAhead;
 
 // The distance from a lane to the next.

@@ -99,7 +99,7 @@ std::uint64_t move_range(const Elements& elements, StreamRange range, std::byte*
   return range.end - range.begin;
 }
 
-// Returns the first byte of the stream if the stream lies in memory unchanged; else null.
+// Returns the address of the packed stream if the elements are one contiguous block; else null.
 const std::byte* stream_in_memory(const Elements& elements) {
   const Layout& layout = *elements.layout;
   const ShapeNode* node = layout.root().node.get();

@@ -53,7 +53,7 @@ Result<ShapePtr> make_repeat(std::uint64_t count, std::int64_t stride, const Sha
   return ShapePtr(std::move(made));
 }
 
-// Makes the repeated shape a single leaf, or returns false.
+// Adds the repetition to the node itself. Returns false if the repetition needs a node above.
 bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   switch (node.kind) {
     case ShapeKind::grid:
@@ -179,7 +179,7 @@ bool are_equal_parts(const SequencePart& a, const SequencePart& b) {
   return !a.node || a.node == b.node || are_equal(*a.node, *b.node);
 }
 
-// True if every group of `group` offsets is the first group plus a multiple of `gap`.
+// True if the offsets within each group of `group` offsets are `gap` apart.
 bool is_grouped(std::span<const std::int64_t> at, std::size_t group, std::int64_t gap) {
   for (std::size_t i = 1; i < at.size(); ++i) {
     if (i % group != 0 && Int128{at[i]} - at[i - 1] != gap) return false;
@@ -194,8 +194,8 @@ std::size_t first_group(std::span<const std::int64_t> at, std::int64_t gap) {
   return i;
 }
 
-// Folds equal shapes at offsets that are strides, or strides of strides, into a grid; empty if they
-// are not.
+// Folds equal shapes at strides, or at strides of strides, into a repeated shape; empty if shapes
+// or offsets are irregular.
 std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> pieces) {
   for (const SequencePart& piece : pieces) {
     if (!are_equal_parts(piece, pieces[0])) return {};
@@ -366,7 +366,7 @@ Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const Sh
   if (count == 0 || !node) return ShapePtr();
   if (count == 1) return node;
   std::shared_ptr<ShapeNode> made = copy_of(*node);
-  // The bounds come first: the products of counts and blocks are no larger than the size.
+  // The bounds are checked first: the products of counts and blocks are no larger than the size.
   if (!spread_bounds(*made, count, stride)) return too_large();
   if (!add_stride(*made, count, stride)) return make_repeat(count, stride, node);
   if (!is_block(*made)) made->blocks = product_of_blocks(count, node->blocks);

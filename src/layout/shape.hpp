@@ -11,8 +11,8 @@
 // A kernel call moves a whole leaf. Equal datatypes may get different trees, but common datatypes
 // get the same tree: adjacent blocks merge, and regular offsets become strides.
 //
-// Immutable, and shared by pointer between the shapes that contain it. Limits: kMaxDepth levels
-// above the leaves; every offset and size fits 63 bits. Larger shapes are refused.
+// A shape is immutable, and shared by pointer between the shapes that contain it. Limits: kMaxDepth
+// levels above the leaves; every offset and size fits 63 bits. Larger shapes are refused.
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// True if a stride continues where the inner dimension ends: both are then a longer dimension.
+// True if a stride continues where the inner dimension ends: both form one longer dimension.
 constexpr bool follows_on(const Dim& inner, std::int64_t stride) {
   return Int128{inner.stride} * inner.count == stride;
 }
@@ -117,7 +117,7 @@ struct ShapeNode {
   std::vector<std::uint8_t> length;
 };
 
-// A shape at an offset: its first byte is at `offset`. Without a node it has no bytes.
+// A shape at an offset: its first byte is at `offset`. Without a node the shape has no bytes.
 struct PlacedShape {
   std::int64_t offset = 0;
   ShapePtr node;

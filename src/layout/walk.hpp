@@ -2,9 +2,9 @@
 // Walks a range of the packed stream, and passes its blocks to a sink leaf by leaf.
 //
 // The start costs a division for each stride and a binary search for each list; from there on the
-// walk steps. Nothing is allocated and nothing is recursive. The *sink* uses the blocks. It gets
-// whole rectangles and lists if possible, so that its loops are the innermost ones. Threads: any. A
-// sink has
+// walk steps. Nothing is allocated and nothing is recursive. The *sink* uses the blocks. The sink
+// gets whole rectangles and lists if possible, so that its loops are the innermost ones. Threads:
+// any. A sink has
 //
 //   void block(Address, bytes)                       contiguous bytes
 //   void rows(Address, const BlockRows&)             two strides of whole blocks
@@ -50,8 +50,8 @@ namespace detail {
 inline std::byte* pointer_to(Address at) { return reinterpret_cast<std::byte*>(at); }
 
 // A row of equal blocks, in the form that the copy loops take: the distance from block to block in
-// memory and in the packed stream. In the stream this is the size of a block if the blocks are
-// adjacent there, and the size of a record if each block is a field of a record.
+// memory and in the packed stream. In the stream the distance is the size of a block if the blocks
+// are adjacent there, and the size of a record if each block is a field of a record.
 struct BlockRow {
   Address at;
   std::int64_t stride;
@@ -275,7 +275,7 @@ void walk_tree(const ShapeNode& element, std::uint64_t count, std::int64_t exten
   }
 }
 
-// Passes a whole row or rectangle to the sink, which needs no search.
+// Passes a whole row or rectangle to the sink, without a search.
 template <class Sink>
 void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   const Dim& row = grid.dim[0];

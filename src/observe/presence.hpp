@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// How long a rank has been inside MPI, readable by the other ranks of its node. A profile divides
-// the time of a call by the presence of its peers. Data is transferred while every rank that the
-// call may depend on is inside MPI. While such a rank is outside, the call waits for that rank.
+// The time that a rank has spent inside MPI, readable by the other ranks of its node. A profile
+// divides the time of a call by the presence of its peers. Data is transferred while every rank
+// that the call may depend on is inside MPI. While such a rank is outside, the call waits for that
+// rank.
 //
 // Threads: any thread of the rank enters and leaves; any rank reads.
 #pragma once

@@ -3,8 +3,8 @@
 //
 // The efficiencies are those of POP (parallel efficiency = load balance x communication efficiency)
 // over *useful* time, which is all time outside of waits. Time spent helping another rank is
-// neither useful nor waiting. Each efficiency is therefore given without and with this time. Plain
-// data, gathered by the caller.
+// neither useful nor waiting. Each efficiency is therefore given without and with the time of
+// helping. Plain data, gathered by the caller.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct RankCounts {
   std::uint64_t bytes_by_rendezvous;
   std::uint64_t resends;
   std::uint64_t messages_without_slot;
-  std::uint64_t messages_ended;  // comms::rendezvous_ended()
+  std::uint64_t messages_ended;  // left to the MPI library: rendezvous had ended on the node
   std::uint64_t own_chunks;      // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;

@@ -120,7 +120,7 @@ void TraceWriter::add(const TraceEvent& event) {
   sum(total.extent, event.extent);
   sum(total.transfer, event.transfer);
   sum(total.waiting, event.waiting);
-  // relaxed: the number makes the place this thread's alone, unless the ring goes round meanwhile.
+  // relaxed: the number reserves the slot for this thread, unless the ring wraps meanwhile.
   const std::uint64_t index = header().events.fetch_add(1, std::memory_order_relaxed);
   TraceSlot& here = slot(index);
   here.number.store(0, std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The trace of a rank: a ring of events in a file (MH_TRACE). docs/trace.md describes the format.
 //
-// The file is mapped shared, so what a killed rank has written can be read. The ring overwrites its
+// The file is mapped shared, so the events of a killed rank can be read. The ring overwrites its
 // oldest events. The totals in the header count all events, those overwritten included. All space
 // of the file is reserved at the start, because a full disk would end the program later.
 //
