@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The seam of emulated nodes: where the library says which work it does and which lines it touches.
+// The interface to emulated nodes: the library reports the work that it does and the cache lines
+// that it touches.
 //
-// The shipped library has nothing of it: every function here is empty and inline. A build with the
-// CMake option MH_EMULATE gets the functions of bench/emulate in their place. There a node of many
-// cores runs on few: the work is done, and its thread then sleeps until a model's time for it has
-// passed. All times of the model are stretched by a dilation, and so are the durations that the
-// library computes from nanoseconds (clock.hpp). Threads: any.
+// In the shipped library every function here is empty and inline. A build with the CMake option
+// MH_EMULATE gets the functions of bench/emulate in their place, and runs a node of many cores on
+// few. A thread does its work, and then sleeps until a model's time for the work has passed. All
+// times of the model are stretched by a dilation, and so are the durations that the library
+// computes from nanoseconds (clock.hpp). Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -50,9 +51,9 @@ class Leaf {
 void enter(std::uint32_t me, const std::byte* segment);
 // Accesses a line of the segment that other cores access, too.
 void touch(const void* line, Access access);
-// A message was matched: its header has travelled.
+// Reports that a message was matched: its header has travelled.
 void match();
-// A core was handed over to a thread of another process.
+// Reports that a core was handed over to a thread of another process.
 void hand_over();
 // The pause between two looks of a waiting rank. False: there is no emulation.
 bool pause();

@@ -6,8 +6,8 @@
  *   offer   a thread that waits in an MPI call runs tasks of its own meanwhile
  *
  * The functions stay valid until the process ends, even if libmanyhands.so is unloaded. Each acts
- * on the calling thread. Any thread may call them that may make MPI calls, because help() does. No
- * function throws, and those in `mh_offer` must not. */
+ * on the calling thread. Only threads that may make MPI calls may call them, because help() makes
+ * MPI calls. No function throws, and those in `mh_offer` must not. */
 #ifndef MH_BASE_IDLE_WORK_H
 #define MH_BASE_IDLE_WORK_H
 

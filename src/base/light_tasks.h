@@ -27,10 +27,10 @@ enum mh_look {
 /* Functions of libmanyhands.so, for the workers of light tasks. */
 struct mh_parked_waits {
   /* Tests the conditions of all parked tasks and wakes those whose waits are over. Never blocks.
-   * `idle_among`: the caller is on its own stack and has no ready task; so many workers of its
-   * scheduler are awake. A fruitless look then also does a step for other ranks, or backs off.
-   * After an answer other than MH_LOOK_ELSEWHERE, the idle worker stays the one that looks until it
-   * calls end_idle(). 0: the caller has other tasks to run, and the look may be skipped. */
+   * `idle_among`: the number of awake workers of the caller's scheduler, if the caller is on its
+   * own stack and has no ready task. A fruitless look then also does a step for other ranks, or
+   * backs off. After an answer other than MH_LOOK_ELSEWHERE, the idle worker stays the looker until
+   * it calls end_idle(). 0: the caller has other tasks to run, and the look may be skipped. */
   enum mh_look (*look)(unsigned idle_among);
   void (*end_idle)(void);
 };

@@ -154,7 +154,7 @@ std::optional<std::vector<ChunkRule>> read_rules(std::string_view text) {
     if (!rules.empty() && (is_single || *from <= rules.back().at_least)) return std::nullopt;
     rules.push_back({*from, static_cast<std::uint32_t>(*chunk)});
   }
-  rules.front().at_least = 0;  // messages below the first size have chunks of that size, too
+  rules.front().at_least = 0;  // the first rule also holds for shorter messages
   return rules;
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The blocks that a member of a board group has for each of its peers, and what it expects of them.
+// The blocks that a member of a board group has for each of its peers, and the lengths of the
+// blocks that the member expects of the peers.
 //
 // In a round with blocks of any length, only the two members of a pair know the length of their
 // block. Each member therefore stages a *block table*: one entry for each peer, and behind the
-// entries the data of the blocks that fit. A member reads the tables of those peers
-// only with which it exchanges data. In a call with a root, the root is the only peer of all other
-// members.
+// entries the data of the blocks that fit. A member reads only the tables of peers with which it
+// exchanges data. In a call with a root, the root is the only peer of all other members.
 //
-// Threads: as the board group. The owner writes its table before it publishes the round; `read` is
-// all that it changes afterwards. Limit: kMostMembers.
+// Threads: as the board group. The owner writes its table before it publishes the round; afterwards
+// it changes `read` only. Limit: kMostMembers.
 //
 // Source: the project's own; see docs/decisions/collective/blocks-of-any-length.md.
 #pragma once

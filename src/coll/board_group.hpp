@@ -50,7 +50,7 @@ enum class Route : std::uint8_t {
   mapped,   // the member's own buffers, which all peers map
 };
 
-// A stamp is a round's number times this, plus the route.
+// A stamp is a round's number times kRouteValues, plus the route.
 inline constexpr std::uint64_t kRouteValues = 4;
 
 // Addresses in the member's process. 0: not used in this collective.
@@ -128,7 +128,7 @@ class BoardGroup {
   [[nodiscard]] bool has_come(std::uint32_t member) const {
     return number_in(stamp_of(member, number_)) == number_;
   }
-  // All members have come: begin() needs no look for the next rounds.
+  // Records that all members have come: begin() looks at no member in the next rounds.
   void note_all_came() { seen_ = number_; }
   [[nodiscard]] Route route_of(std::uint32_t member) const {
     return static_cast<Route>(stamp_of(member, number_) & kRouteMask);
@@ -141,7 +141,8 @@ class BoardGroup {
     return staged_on(*boards_[member], bytes);
   }
 
-  // This rank has read and written all mapped data of this round in its peers' buffers.
+  // Publishes that this rank has read and written all mapped data of this round in its peers'
+  // buffers.
   void finish() { board().finished.store(number_, std::memory_order_release); }
   [[nodiscard]] bool has_finished(std::uint32_t member) const {
     return boards_[member]->finished.load(std::memory_order_acquire) >= number_;

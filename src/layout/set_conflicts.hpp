@@ -138,8 +138,8 @@ bool move_as_conflicting(Address at, const BlockRows& rows, std::byte* stream) {
 // An access across two lines is repeated until the first cache holds both. If all blocks use the
 // same two sets, lines evict each other meanwhile. Such blocks are therefore packed word by word:
 // 62 blocks of 40 bytes take 125 to 230 ns instead of 260 to 310, and from memory 0.65 of the time,
-// because their lines are prefetched. On Intel's processors packing and unpacking let a few words
-// through at a time; on others that takes up to 1.8 times as long.
+// because their lines are prefetched. On Intel's processors the loop unpacks word by word, too, and
+// lets a few blocks through at a time; on others unpacking by words takes up to 1.8 times as long.
 constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kMostWords = 8;
 constexpr std::uint64_t kWordsAsked = 24;  // the distance of a prefetch, in blocks

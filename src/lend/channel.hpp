@@ -13,12 +13,11 @@
 //   free ─lender─▶ held ─lender─▶ lent ─helper─▶ done ─lender─▶ free
 //                    └─lender─▶ free └─lender or helper─▶ evicted ─helper─▶ free
 //
-// held: the lender moves the sleeping helper to its core. evicted: the core is the lender's again
-// in the middle of a unit. Either the lender took it back and moved the helper to the owner's core,
-// or a helper that must wait gave it back, woke the lender and moved itself. The thread that
-// changes the word from lent does the move. A lender that no longer sees the word
-// it wrote as lent has no loan: an evicted channel is the helper's, and soon perhaps another
-// lender's.
+// held: the lender moves the sleeping helper to the lender's core. evicted: the core is the
+// lender's again in the middle of a unit. Either the lender took it back and moved the helper to
+// the owner's core, or a helper that must wait gave it back, woke the lender and moved itself. The
+// thread that changes the word from lent does the move. A lender that no longer sees the word it
+// wrote as lent has no loan: an evicted channel is the helper's, and soon perhaps another lender's.
 //
 // An owner begins with a few helpers. A lender that finds all helpers at work sets all_at_work,
 // and the owner's process makes further helpers, up to one for each core that others can lend.
@@ -47,7 +46,7 @@ constexpr std::uint32_t lender_id(std::uint32_t rank, std::uint32_t core) {
 constexpr std::uint32_t rank_of(std::uint32_t lender) { return lender % node::kMaxRanks; }
 inline constexpr std::uint32_t kMostCores = (1U << 24U) / node::kMaxRanks;
 
-// The word of a channel: the state, and the lender that brought it there.
+// The word of a channel: the state, and the lender of the last loan.
 constexpr std::uint32_t word_of(ChannelState state, std::uint32_t lender) {
   return static_cast<std::uint32_t>(state) | lender << 8U;
 }
@@ -82,10 +81,10 @@ inline constexpr std::size_t kKinds = 3;
 constexpr std::uint32_t bit_of(WorkKind kind) { return 1U << static_cast<unsigned>(kind); }
 
 struct alignas(kCacheLine) WorkOffer {
-  // The time (ticks) at which the owner's process would finish the exposed work alone; 0: nothing
-  // is exposed. May be a BriefOffer. An offer therefore shrinks by itself. Written by the owner and
-  // its helpers. The offer of pipelines is also written by the other end of a message, which knows
-  // of the message first. relaxed: a hint; the owner's process decides what work there is.
+  // The time (ticks) at which the owner's process would finish the exposed work alone, so an offer
+  // shrinks by itself; 0: nothing is exposed. May be a BriefOffer. Written by the owner and its
+  // helpers. The offer of pipelines is also written by the other end of a message, which knows of
+  // the message first. relaxed: a hint; the owner's process decides what work there is.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
   // relaxed: a hint for ranks that know of work for the owner before the owner does.

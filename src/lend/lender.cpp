@@ -98,7 +98,7 @@ Channel* Lender::hold(std::uint32_t owner) const {
     // acquire: pairs with the helper's release; the helper waits at the channel.
     if (channel.thread.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
-    // The look before the exchange leaves the line of a busy helper where it is.
+    // The load before the exchange leaves the cache line of a busy helper where it is.
     if (channel.word.load(std::memory_order_relaxed) == kFree &&
         channel.word.compare_exchange_strong(expected, word(ChannelState::held),
                                              std::memory_order_acquire,
@@ -212,7 +212,8 @@ LendResult Lender::wait_for_helper() {
   return now == lent ? LendResult::nothing : LendResult::lent;
 }
 
-// Moves a helper in the middle of a unit to its owner's core. Returns false if there is none.
+// Moves a helper in the middle of a unit to its owner's core. Returns false if no helper has this
+// core.
 bool Lender::evict() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   if (out == 0) return false;

@@ -119,8 +119,8 @@ Status Pool::hire() {
   return {};
 }
 
-// Called by a helper at the end of its unit, on the core that it was lent: the owner does not wait
-// for the new threads. They inherit the helper's blocked signals.
+// Called by a helper at the end of its unit, on the lent core: the owner does not wait for the new
+// threads. The new threads inherit the helper's blocked signals.
 void Pool::hire_more() {
   const std::unique_lock<std::mutex> hold(growing_, std::try_to_lock);
   if (!hold.owns_lock() || ending_.load(std::memory_order_relaxed)) return;

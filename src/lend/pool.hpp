@@ -47,9 +47,9 @@ void give_core_back();
 
 class Pool {
  public:
-  // `mine`: this rank's part of the segment. `lenders`: the most cores that can be lent to it at
-  // a time. `stack`: bytes of stack that helpers need for the program's own code (loops); 0: no
-  // such code. Makes no thread yet.
+  // `mine`: this rank's part of the segment. `lenders`: the most cores that can be lent to this
+  // process at a time. `stack`: bytes of stack that helpers need for the program's own code
+  // (loops); 0: no such code. Makes no thread yet.
   Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::size_t stack = 0);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -57,8 +57,8 @@ class Pool {
   ~Pool();
 
   // Lets lenders send helpers to `work` from now on. `ends`: the time (ticks) at which this process
-  // would finish the work alone. The first call makes the helpers. Returns `system` if none could
-  // be made, `unsupported` if no rank would lend a core; the work is then not shared. Work
+  // would finish the work alone. The first call makes the helpers. Returns `system` if no helper
+  // could be made, `unsupported` if no rank would lend a core; the work is then not shared. Work
   // that comes and goes may stay exposed: another call offers it again, which takes two stores.
   Status expose(WorkKind kind, LendableWork& work, std::uint64_t ends) {
     const Status open = open_to_helpers(kind, work);
@@ -83,8 +83,8 @@ class Pool {
     offered.store(ends, std::memory_order_relaxed);
   }
   // Corrects the end of the work that stays exposed in `owner`'s process; 0: there is nothing to
-  // start. No effect if the offer ends within `slack` of `ends`, since lenders watch it, or if that
-  // process exposes no such work. Thread-safe.
+  // start. No effect if the offer ends within `slack` of `ends`, since lenders read its line, or if
+  // that process exposes no such work. Thread-safe.
   void suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends, std::uint64_t slack);
   // Ends the offer: nothing is left to start, so no lender should send a helper.
   void nothing_left(WorkKind kind) { offer(kind).store(0, std::memory_order_relaxed); }
@@ -112,7 +112,7 @@ class Pool {
   [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
   // True once helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
-  // The number of exposures of `kind`. For the exposing thread, or after it has ended.
+  // The number of exposures of `kind`. For the exposing thread, or after that thread has ended.
   [[nodiscard]] std::uint64_t exposures(WorkKind kind) const { return slot(kind).exposures; }
   // Units of `kind` run by helpers on cores of other ranks so far.
   [[nodiscard]] std::uint64_t units(WorkKind kind) const {

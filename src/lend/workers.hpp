@@ -3,9 +3,9 @@
 // cores to late ranks, a rank with a long loop lends them to its loop as well.
 //
 // A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
-// workers of MPI Workshare, which give their whole team to others). It sleeps except between
-// start() and stop(). It runs with the idle scheduling policy, so that it never competes with a
-// thread of the program, and does nothing while its core is busy.
+// workers of MPI Workshare, which give their whole team to others). A worker sleeps except between
+// start() and stop(). A worker runs with the idle scheduling policy, so that it never competes with
+// a thread of the program, and does nothing while its core is busy.
 //
 // Threads are made on the first start(). Limit: kMost workers in a rank.
 #pragma once
@@ -26,7 +26,7 @@ namespace mh::lend {
 
 class Workers {
  public:
-  // the rank itself lends the core on which it waits, or works on it
+  // The core left over is the rank's own, which the waiting thread itself lends.
   static constexpr std::size_t kMost = kHelpers - 1;
 
   // Makes a worker for each of `cpus`. The other arguments are those of the lenders.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Locks that all threads of all ranks of a node share, by name (`ws critical`, `ws atomic`).
 //
-// They lie in the header of the segment. A name is a number (a hash). A lock gets its name when it
-// is first asked for, and keeps the name. The kernel watches the holder: if the thread or its
-// process ends, the lock passes to the next thread (a robust mutex). What the dead holder has left
-// half done in the program's memory is the program's affair.
+// The locks lie in the header of the segment. A name is a number (a hash). A lock gets its name
+// when it is first asked for, and keeps the name. The kernel watches the holder: if the thread or
+// its process ends, the lock passes to the next thread (a robust mutex). Data that the dead holder
+// has left half written are the program's affair.
 //
 // A lock excludes like a mutex: not recursive, and to be released by its holder. Thread-safe.
 // Limit: kMost names; further ones have no lock.

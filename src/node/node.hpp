@@ -61,7 +61,7 @@ class Node {
   [[nodiscard]] bool is_alive(std::uint32_t rank) const;
 
   // Takes the NUMA node of the calling thread's core as this rank's. Costs a branch on a machine of
-  // one NUMA node, and a read of the CPU's number else.
+  // one NUMA node, and a read of the CPU's number otherwise.
   void follow_core();
   [[nodiscard]] std::uint16_t numa_of(std::uint32_t rank) const {
     return record(rank).numa.load(std::memory_order_relaxed);

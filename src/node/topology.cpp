@@ -71,7 +71,7 @@ std::size_t last_cache(hwloc_topology_t machine) {
 }
 
 // The topology of a machine with one NUMA node, by two files of the kernel. hwloc takes 4 to 15 ms,
-// most of them for plugins. Nothing if the files do not tell.
+// most of them for plugins. Returns nothing if the files do not tell.
 std::optional<Topology> one_numa_node() {
   if (::getenv("HWLOC_SYNTHETIC") != nullptr || ::getenv("HWLOC_FSROOT") != nullptr)
     return std::nullopt;

@@ -45,7 +45,8 @@ struct Interval {
 std::optional<Interval> watch(const SegmentView& view, const Place& place,
                               std::chrono::milliseconds length);
 
-// True while the job runs: its first rank has the descriptor, and one of its processes lives.
+// True while the job runs: the process of `place` has the descriptor, and the node's first rank
+// lives.
 bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
 
 }  // namespace mh::top

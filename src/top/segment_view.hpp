@@ -6,8 +6,8 @@
 // writes nothing, takes no lock, and leaves nothing in the job. The job's memory stays allocated
 // until the last view is gone.
 //
-// A segment of another layout is refused. Only `magic` and `layout` are read before this is known;
-// they are the first members of the header in every version.
+// A segment of another layout is refused. Only `magic` and `layout` are read before the layout is
+// known; they are the first members of the header in every version.
 //
 // Not thread-safe.
 #pragma once

@@ -120,9 +120,9 @@ inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = Offer
 
 // Does the same as until(), for a call of the program. Another thread of this rank may call done()
 // while the caller sleeps. done() must therefore not depend on the thread, must not wait, and must
-// not need a lock that the caller holds. After done() has returned true, nobody calls it again.
-// Offered tasks may run. If the caller is a light task, its worker runs other tasks meanwhile, and
-// the caller may continue on another thread.
+// not need a lock that the caller holds. After done() has returned true, no thread calls done()
+// again. Offered tasks may run. If the caller is a light task, its worker runs other tasks
+// meanwhile, and the caller may continue on another thread.
 template <class Done>
 inline void until_shared(Done&& done, int polls = kFewPolls) {
   if (parking::is_in_task()) [[unlikely]]
