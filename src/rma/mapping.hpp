@@ -2,10 +2,10 @@
 // Finds the address at which this process maps memory that another process maps, too.
 //
 // An MPI library that allocates a window maps the memory of all ranks of a node into each rank, and
-// does not publish the addresses. The kernel does: two shared mappings of the same bytes of a file
-// (device and inode) show the same memory. Owns the reading of /proc/self/maps. Each object belongs
-// to one thread. Limits: the library must keep the pages mapped as long as the window lives;
-// private and anonymous memory has no file, and is never found.
+// does not publish the addresses. The kernel lists the mappings: two shared mappings of the same
+// bytes of a file (device and inode) show the same memory. Each object belongs to one thread.
+// Limits: the library must keep the pages mapped as long as the window lives; private and anonymous
+// memory has no file, and is never found.
 #pragma once
 
 #include <cstddef>

@@ -161,7 +161,7 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
 
 namespace {
 
-constexpr std::uint8_t kGoStraight = 32;  // operations without a message after a refused one
+constexpr std::uint8_t kGoStraight = 32;  // operations that send no message after a refused message
 constexpr std::uint32_t kTurnsBeforeDoubt = 4096;
 constexpr int kPatience = 80;  // polls: some microseconds, about a system call
 
@@ -171,8 +171,8 @@ RmaBuffer buffer_of_bytes(std::byte* bytes) {
   return buffer;
 }
 
-// Returns the final state of message `posted`: kFree if the target did not take it and it was
-// withdrawn.
+// Returns the final state of message `posted`: kFree if the target did not take the message, which
+// was then withdrawn.
 ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t posted,
                                           const RmaContext& context, std::uint32_t target) {
   for (int look = 0; look < kPatience; ++look) {

@@ -97,8 +97,8 @@ class Window {
   [[nodiscard]] const Exposed& exposed(std::uint32_t rank) const { return exposed_[rank]; }
   [[nodiscard]] Epochs& epochs() { return epochs_; }
 
-  // Returns the target buffer at `address` of a rank, or nothing if it is not all inside the
-  // window.
+  // Returns the target buffer at `address` of a rank, or nothing if the buffer is not all inside
+  // the window.
   [[nodiscard]] std::optional<RmaBuffer> target_buffer(std::uint32_t rank, std::uint64_t address,
                                                        const layout::Layout* layout,
                                                        std::uint64_t count, std::uint64_t bytes,
@@ -124,8 +124,8 @@ class Window {
   void serve(RmaContext& context);
 
   // Carries out one chunk of an operation of another rank: of a random rank of this NUMA node, else
-  // of a random rank elsewhere on the node. Only ranks count for which may_help(rank on the node)
-  // is true. Returns false if no chunk was found. One thread at a time.
+  // of a random rank elsewhere on the node. Only a rank for which may_help(rank on the node) is
+  // true gets help. Returns false if no chunk was found. One thread at a time.
   bool help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedChunk& helped);
 
  private:

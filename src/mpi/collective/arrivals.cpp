@@ -58,8 +58,8 @@ void count_out(Comm& comm) {
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// `if_it_pays`: the wait ends early if is_crowded(). `in_any_case`: never, because a late member
-// may need a message that only this rank can move.
+// `if_it_pays`: the wait ends early if is_crowded(). `in_any_case`: the wait never ends early,
+// because a late member may need a message that only this rank can move.
 enum class Wait : std::uint8_t { if_it_pays, in_any_case };
 
 void drain_rendezvous();

@@ -2,7 +2,7 @@
 // A collective that the ranks carry out themselves (coll/board_group.hpp): publishes the record of
 // this rank, waits for the records of its peers, and reads and writes their buffers.
 //
-// Threads: one thread at a time in the collectives of a communicator, as MPI has it. Limit: the
+// Threads: one thread at a time in the collectives of a communicator, as MPI requires. Limit: the
 // wait for a peer has no time limit. If a rank dies in a collective, the launcher ends the job.
 #pragma once
 
@@ -99,7 +99,7 @@ class Round {
   [[nodiscard]] std::uint64_t source_address(int rank) const {
     return boards_.record_of(index(rank)).buffers.source;
   }
-  // Copies mapped bytes at an address of a rank's process.
+  // Copies mapped bytes, at an address of a rank's process, to `to`.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
   // The address of mapped bytes in this process, or of a copy in `scratch`. Null if this process
   // cannot read the bytes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The target's side of operations from other nodes: carries them out in this rank's memory, grants
-// its lock, and stores the results of this rank's own requests.
+// The target's side of operations from other nodes: carries out the operations in this rank's
+// memory, grants the rank's lock, and stores the results of this rank's own requests.
 //
 // The *server* is the thread that handles messages from other nodes, one thread at a time: a thread
 // in the wait loop or in a polling call. While the rank computes, or is in a call of the library
