@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The type of a setting's field decides how its value is read: read_value() has an overload for
-// each type, which also says what it accepts.
+// each type, which also names the accepted values.
 #include "base/settings.hpp"
 
 #include <fmt/format.h>

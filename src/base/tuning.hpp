@@ -79,7 +79,7 @@ inline constexpr double kInternodePatienceNs = 1e9;
 // none do. Chosen: a poll costs a few microseconds.
 inline constexpr std::int64_t kShortNapNs = 50'000;
 inline constexpr std::int64_t kLongNapNs = 2'000'000;
-// A message names the ranks of the node that have not appeared this long after the start. Chosen.
+// Rank 0 prints a message if some rank has not called MPI_Init this long after the start. Chosen.
 inline constexpr double kStartPatienceNs = 20e9;
 
 // ---- Bounce-buffer pipelines

@@ -3,9 +3,9 @@
 //
 // Every member of a group has a *board* in the node segment, and sees all of them through its
 // *board group*. In each round a member publishes one record on its board: whether it carries out
-// the collective this way, what it expects of the other members, and its data. Short data go into
-// the record, longer data into a staged block, and data that the peers map stay in place. The peers
-// read the records and reach the same decision.
+// the collective this way, the terms of its call, and its data. Short data go into the record,
+// longer data into a staged block, and data that the peers map stay in place. The peers read the
+// records and reach the same decision.
 //
 // Invariants:
 //

@@ -65,7 +65,7 @@ bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
   return true;
 }
 
-// Reads what the file holds of a span into memory that is zero; holes stay holes.
+// Reads the file's data in a span into memory that is zero; holes stay holes.
 bool read_data(const Span& span, int fd) {
   const auto end = static_cast<off_t>(span.address + span.bytes);
   for (auto at = static_cast<off_t>(span.address); at < end;) {
@@ -139,7 +139,7 @@ bool File::open(std::size_t bytes) {
   return false;
 }
 
-// Closes the file; what is mapped stays.
+// Closes the file; its mappings stay.
 void File::forget() {
   const int fd = descriptor();
   if (fd >= 0) ::close(fd);
@@ -241,7 +241,7 @@ Span File::part(std::uint32_t index) const {
   return index == 0 ? Span{base(), bytes()} : statics_[index - 1];
 }
 
-// --- in place of what is mapped --------------------------------------------------------------
+// --- replaced mappings -----------------------------------------------------------------------
 
 // Applies `by` to each mapping of the file in a span. If /proc/self/maps cannot be read, every
 // mapping is assumed to be as it was made.

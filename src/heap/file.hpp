@@ -12,8 +12,8 @@
 //            last resort at fork() if a copy fails. HeapHeader::closed tells the peers.
 //
 // A program may map something else over a block, or protect pages. The kernel's list of mappings
-// therefore decides: copy(), retire() and isolate() replace what is still mapped shared from the
-// file, and preserve its protection.
+// therefore decides: copy(), retire() and isolate() replace the parts that are still mapped shared
+// from the file, and preserve their protection.
 //
 //   isolated  a span of a shared heap that is private nevertheless, because code other than the
 //             program writes there around fork(): the stack of a thread. Peers cannot reach it.

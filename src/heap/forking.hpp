@@ -13,8 +13,8 @@
 // there. Its stack is replaced by a private one if it lies in the heap (away_from_heap()). Stacks
 // of threads are isolated when they are named (File::isolate). Our handlers are registered before
 // all others (preload.cpp), so other handlers run before our first step or after our last step.
-// Threads of the parent may change blocks while the child copies; what other handlers protect by a
-// lock is protected here, too.
+// Threads of the parent may change blocks while the child copies; data that other handlers protect
+// by a lock are protected here, too.
 //
 // If no copy is possible (no memory for it, no pipe), the parent's heap is retired: both sides
 // continue copy-on-write, and peers no longer reach it.

@@ -3,7 +3,7 @@
 // than half the last cache (CacheLevel::memory).
 //
 // Reading: the hardware prefetches only within a page, so a single sequential stream uses a
-// fraction of what a core could fetch. The loops therefore read four *lanes* abreast, and each lane
+// fraction of a core's bandwidth. The loops therefore read four *lanes* abreast, and each lane
 // prefetches later lines into the second cache. Writing: whole lines are stored past the caches,
 // which saves the read of the overwritten line. Partial lines at the ends of a block are stored as
 // usual. Only a fence orders stores past the caches: fence_stores() comes before any other thread

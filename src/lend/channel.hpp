@@ -84,7 +84,7 @@ struct alignas(kCacheLine) WorkOffer {
   // The time (ticks) at which the owner's process would finish the exposed work alone, so an offer
   // shrinks by itself; 0: nothing is exposed. May be a BriefOffer. Written by the owner and its
   // helpers. The offer of pipelines is also written by the other end of a message, which knows of
-  // the message first. relaxed: a hint; the owner's process decides what work there is.
+  // the message first. relaxed: a hint; only the owner's process knows the work.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
   // relaxed: a hint for ranks that know of work for the owner before the owner does.

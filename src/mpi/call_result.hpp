@@ -23,7 +23,7 @@ class CallResult {
   [[nodiscard]] constexpr int operator*() const { return code_; }
 
  private:
-  // These values are no error codes of MPI.
+  // Values that are no error codes of MPI.
   static constexpr int kNone = std::numeric_limits<int>::min();
   static constexpr int kRefused = kNone + 1;
   int code_;

@@ -43,7 +43,7 @@ std::uint64_t unix_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Makes the new file of the rank. A reader of an old file keeps what it has mapped.
+// Makes the new file of the rank. A reader of an old file keeps its mapping.
 Result<Fd> new_file(const std::string& folder, std::uint32_t world_rank) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return from_errno(errno);
   const std::string path = fmt::format("{}/rank-{}.mhtrace", folder, world_rank);

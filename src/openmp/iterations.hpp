@@ -77,11 +77,11 @@ class Iterations {
     std::uint64_t again = 0;
     do {
       again = (word & ~(kAdmitting - 1)) | units_ << kBits;
-      // release: publishes what was done before, pairs with the acquire in see_all().
+      // release: publishes the work done before, pairs with the acquire in see_all().
     } while (!word_.compare_exchange_weak(word, again, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  // Called after a claim: makes visible what other threads did before reopen().
+  // Called after a claim: makes the other threads' work before reopen() visible.
   void see_all() const { (void)word_.load(std::memory_order_acquire); }
 
   // ---- Helpers ----------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ class Iterations {
   // Admits helpers from now on.
   void admit() {
     if (is_admitting()) return;
-    // release: pairs with the acquire in join(), for what was written since open().
+    // release: pairs with the acquire in join(), for the writes since open().
     word_.fetch_or(kAdmitting, std::memory_order_release);
   }
   // Admits no further helpers.
@@ -184,7 +184,7 @@ class Iterations {
   }
 
   // relaxed throughout: a claim hands out numbers and publishes nothing. open() or admit() has
-  // published what the loop reads; leave() publishes what a helper wrote.
+  // published the data that the loop reads; leave() publishes a helper's writes.
   template <class Take>
   IterationRange claim(std::uint64_t most, Take&& take) {
     std::uint64_t word = word_.load(std::memory_order_relaxed);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The loaded objects of the process: what they import from the OpenMP run time, and whether they
-// have data that each thread has for itself (a thread-local segment). Virtual threads depend on
-// both (virtual_threads.hpp). Thread-safe. The first call after an object was loaded is slow.
+// The loaded objects of the process: their imports from the OpenMP run time, and whether they have
+// data that each thread has for itself (a thread-local segment). Virtual threads depend on both
+// (virtual_threads.hpp). Thread-safe. The first call after an object was loaded is slow.
 //
 // Limits: the system's own libraries are known by name; their thread-local data do no harm. An
 // object that is closed (dlclose) is noticed at the next load.

@@ -41,7 +41,7 @@ class FunctionTable {
   FunctionTable() = default;
   explicit FunctionTable(const std::uint8_t* header) {
     constexpr std::uint8_t kVersion = 1;
-    constexpr std::uint8_t kWords = 0x3b;  // 32 bits, relative to the header; what linkers write
+    constexpr std::uint8_t kWords = 0x3b;  // 32 bits, relative to the header, as linkers write
     constexpr std::uint8_t kCount = 0x03;
     if (header[0] != kVersion || header[2] != kCount || header[3] != kWords) return;
     header_ = header;

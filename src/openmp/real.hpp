@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Pointers to the functions of the OpenMP run time that the program would call without Manyhands.
 //
-// They have the signatures of GCC's libgomp, whose ABI is stable since GCC 4.2. LLVM's libomp
-// exports the same functions. rebind_all() fills the table once, before any replacement can run. A
-// pointer is null, and never called, if the run time lacks the function.
+// The functions have the signatures of GCC's libgomp, whose ABI is stable since GCC 4.2. LLVM's
+// libomp exports the same functions. rebind_all() fills the table once, before any replacement can
+// run. A pointer is null, and never called, if the run time lacks the function.
 #pragma once
 
 #include <cstddef>

@@ -235,8 +235,8 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
 }
 
 // Returns the value of Participant::done at which the owner reviews the loop next; kNever: not in
-// this execution. A loop open to helpers is reviewed often, so that lenders know what is left. A
-// short loop is reviewed seldom, and a loop of a few microseconds in few of its executions.
+// this execution. A loop open to helpers is reviewed often, so that lenders know the rest. A short
+// loop is reviewed seldom, and a loop of a few microseconds in few of its executions.
 std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;

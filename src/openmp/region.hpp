@@ -223,7 +223,7 @@ class SharedRegion final : public lend::LendableWork {
   // Begins the next phase of a region whose threads met at a barrier: hands out all iterations once
   // more. Precondition: no iteration is left.
   void reopen() { iterations_.reopen(); }
-  // Called after a claim: makes visible what other threads did before reopen().
+  // Called after a claim: makes the other threads' work before reopen() visible.
   void see_all() const { iterations_.see_all(); }
   // Called by thread 0 of the team when a phase has begun: thread 0 offers the phase to helpers at
   // its next chunk.
@@ -344,8 +344,8 @@ class SharedRegion final : public lend::LendableWork {
   bool known_ = false;  // the time of an iteration is known, and helpers may join
   bool brief_ = false;  // known, and needs no review
   bool admits_ = false;
-  // Used by the thread that entered only: whether the loop was offered, and what this execution
-  // teaches about the site.
+  // Used by the thread that entered only: whether the loop was offered, and the times that this
+  // execution measures.
   bool offered_ = false;
   bool spare_called_ = false;
   std::uint64_t offered_at_ = 0;   // ticks, for the trace; 0: no trace

@@ -132,7 +132,7 @@ namespace {
 
 constexpr unsigned kLookEveryS = 1;
 
-// relaxed, all: the watching thread acts on what two looks, a second apart, have in common. It
+// relaxed, all: the watching thread acts only if two looks, a second apart, find the same state. It
 // joins the region as any helper does, which is safe at any time.
 std::atomic<SharedRegion*> g_watched{nullptr};
 std::atomic<bool> g_watching{false};

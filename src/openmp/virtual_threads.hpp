@@ -13,8 +13,8 @@
 // comes to a barrier pauses. When all have paused, threads claim the virtual threads once more: a
 // new *phase*. Reductions of LLVM's run time combine at such a barrier.
 //
-// A region qualifies by what it did when it was watched and by what its code can reach
-// (virtual_threads_within_reach() in reach.hpp). Neither shows whether a thread waits for a
+// A region qualifies by its calls while it was watched, and by the calls that its code can reach
+// (virtual_threads_within_reach() in reach.hpp). The calls do not show whether a thread waits for a
 // word in memory that another thread writes: StuckWatch runs the other threads then.
 //
 // Limits: kMost threads in a team, TeamFibres::kMost with barriers. A team that is not larger than
@@ -88,7 +88,7 @@ class VirtualTeam {
   bool begun_ = false;  // fibres: the first phase is over
   // Written by any thread of the team before it stops; all write the same.
   std::atomic<Combine> combine_{nullptr};
-  // Threads that have paused or ended in this phase. acq_rel: the last one sees what all have done.
+  // Threads that have paused or ended in this phase. acq_rel: the last thread sees the work of all.
   std::atomic<std::uint32_t> stopped_{0};
   // The number of the phase, or kOver. release by the last thread to stop, acquire in
   // await_phase().

@@ -48,8 +48,8 @@ struct alignas(kCacheLine) ActiveMessage {
 
   // Sequence number, target rank and state in one word, so that a target never takes a message that
   // was withdrawn and posted again. The states follow each other in the order of the enum; the
-  // origin may withdraw a posted message. Each step releases what its side has written, and the
-  // other side acquires it.
+  // origin may withdraw a posted message. Each step releases the writes of its side, and the other
+  // side acquires them.
   std::atomic<std::uint64_t> word{0};
   static std::uint64_t word_of(std::uint32_t number, std::uint32_t target, DeliveryState state) {
     return static_cast<std::uint64_t>(number) << 32U | target << 8U | state;

@@ -113,7 +113,7 @@ class Window {
   // other operation, and if the list of the target is full. One thread at a time may defer or carry
   // out.
   bool defer(const Operation& what, std::uint64_t address, const void* origin);
-  // True if operations are deferred. relaxed: each thread sees what it has deferred itself.
+  // True if operations are deferred. relaxed: each thread sees its own deferred operations.
   [[nodiscard]] bool has_deferred() const {
     return deferred_lists_.load(std::memory_order_relaxed) != 0;
   }

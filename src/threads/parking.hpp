@@ -37,7 +37,7 @@ class ParkedSeat {
   template <class>
   friend class Parking;
 
-  // acquire: pairs with the looker's stores; the task sees what was done on its behalf.
+  // acquire: pairs with the looker's stores; the task sees the looker's work on its behalf.
   [[nodiscard]] Parked state() const {
     return static_cast<Parked>(word_.load(std::memory_order_acquire));
   }

@@ -6,8 +6,8 @@
 //   mh-top watch PID FD MS COUNT   a line for each interval of MS milliseconds, COUNT times (0:
 //                                  until the job ends); then, if the job has ended, {"ended": ...}
 //
-// PID and FD are those of a line of `find`. The program ends when nobody reads its lines any more.
-// Exit codes: 0, and 2 for wrong arguments.
+// PID and FD are those of a line of `find`. The program ends when its output is closed. Exit codes:
+// 0, and 2 for wrong arguments.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// Prints a line. False: nobody reads the output any more.
+// Prints a line. False: the output is closed.
 bool print(const std::string& line) {
   return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Large noncontiguous messages to other nodes: packed and sent piece by piece.
 //
-// Such a message goes by *internode pipeline*. Its RTS header travels on the program's
+// A message of this kind goes by *internode pipeline*. Its RTS header travels on the program's
 // communicator, and the MPI library matches it. The data follow in *pieces* of the packed stream on
 // a private communicator. The sender posts each piece as soon as it is packed, while helpers on
 // lent cores pack the next ones (p2p/pack_pipeline.hpp). The receiver unpacks pieces that have
@@ -14,8 +14,8 @@
 // the send counts as complete, since the pieces are copies of the buffer; this rank sends no
 // further message by internode pipeline to that receiver.
 //
-// The number of buffers in use is small while the receiver keeps up, and is the number of pieces
-// where the receiver does not.
+// While the receiver keeps up, few buffers are in use; otherwise the message has a buffer for each
+// piece.
 //
 // The library sends: contiguous data, synchronous and buffered sends, messages on
 // intercommunicators, types without a layout, messages that need more than kMostBuffers buffers.
@@ -23,7 +23,7 @@
 // Manyhands, or whose library itself packs as fast (Open MPI). A send cannot be cancelled.
 //
 // This file starts and ends the internode pipelines. send.hpp and receive.hpp have the two ends,
-// pieces.hpp has what both share.
+// pieces.hpp has their common part.
 #pragma once
 
 namespace mh::mpi::internode {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Agreement of the ranks of a communicator while a job starts or ends. All calls are collective.
 //
-// Each call starts a nonblocking collective of the library and waits for it in the wait loop, which
-// yields the core. With more ranks than cores, a rank in the library's own wait would keep, for a
-// time slice, a core that the last rank needs.
+// Each call except gather_rows() starts a nonblocking collective of the library and waits for it in
+// the wait loop, which yields the core. With more ranks than cores, a rank in the library's own
+// wait would keep, for a time slice, a core that the last rank needs.
 #pragma once
 
 #include <cstddef>

@@ -51,7 +51,7 @@ inline constexpr std::uint32_t kUnknownGroup = 0xfffffffeU;  // not looked up ye
 
 struct ArrivalLines {
   struct alignas(kCacheLine) Line {
-    // Written by the rank that owns the area. release: what the rank did before the collective is
+    // Written by the rank that owns the area. release: the rank's work before the collective is
     // visible to ranks whose acquire sees the count. Zeroed under the lock with a new entry (G2).
     std::atomic<std::uint64_t> arrivals{0};
     std::atomic<std::uint64_t> barriers{0};  // release and acquire as for `arrivals`

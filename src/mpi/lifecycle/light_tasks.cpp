@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The interposer's side of base/light_tasks.h: looks for the library of light tasks at the start.
 //
-// A task *parks* where its worker runs other tasks while the task waits in MPI. Tasks park at
+// A task *parks* if its worker runs other tasks while the task waits in MPI. Tasks park at
 // MPI_THREAD_MULTIPLE only, because each may continue on another thread. Tasks do not park where a
 // waiting call keeps state of its thread: with a profile (MH_PROFILE), and in shared loops
 // (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.

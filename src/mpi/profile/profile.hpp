@@ -55,7 +55,7 @@ Peers members(MPI_Comm comm);
 Peers everyone();
 // The facts that note_request() has stored; without these, every rank counts as a peer.
 CallFacts facts_of(MPI_Request request);
-// The facts of the largest of the requests.
+// The data of the largest of the requests, and their peer; every rank if their peers differ.
 CallFacts facts_of(int count, const MPI_Request requests[]);
 
 void note_request(MPI_Request request, const CallFacts& facts);
