@@ -58,7 +58,7 @@ bool shared_memory_gets_huge_pages() {
   return false;
 }
 
-// Buffers for the text of system files. They are static because the stack of a thread that
+// Buffers for the text of system files. The buffers are static because the stack of a thread that
 // allocates may be small; memory() has one caller at a time.
 constinit char system_text[4096];
 constinit char system_path[4400];

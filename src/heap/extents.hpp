@@ -6,9 +6,9 @@
 // heap.
 //
 //   page    the unit of allocation; pages are numbered from 0.
-//   extent  a run of pages that belong together. It is *used*, *kept* (free; its pages may hold
-//           memory and old contents), *empty* (free; its pages hold no memory and read as zero) or
-//           *leaving* (free, but its memory is being given back to the system).
+//   extent  a run of pages that belong together. An extent is *used*, *kept* (free; its pages may
+//           hold memory and old contents), *empty* (free; its pages hold no memory and read as
+//           zero) or *leaving* (free, but its memory is being given back to the system).
 //
 // Invariants: extents cover pages [0, size()) without gap or overlap; no two neighbours are both
 // kept or both empty. Each kept or empty extent is in exactly one bin, each kept extent also in the

@@ -2,14 +2,14 @@
 // The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
 //
 // The functions return nullptr if the heap is off, or if the block is too small or larger than
-// Options::largest or the budget. They also return nullptr if memory or a limit of the process is
-// exhausted, or if this thread holds the lock. The caller then uses the next allocator, as it would
-// without the heap.
+// Options::largest or the budget. The functions also return nullptr if memory or a limit of the
+// process is exhausted, or if this thread holds the lock. The caller then uses the next allocator,
+// as it would without the heap.
 //
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of
 //            two would begin alike modulo 4096, and share cache sets.
-//   cached   the last freed blocks of up to 64 KB (block_cache.hpp). They count as used.
+//   cached   the last freed blocks of up to 64 KB (block_cache.hpp), which count as used.
 //   kept     memory of freed blocks, reused for later blocks, up to a bound. Beyond the bound, and
 //            when memory is short, the heap returns the memory to the system. The first touch of a
 //            shared page costs more than any other use.

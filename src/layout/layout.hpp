@@ -3,9 +3,9 @@
 //
 // The constructors are the standard's (MPI-4.1, chapter 5), over existing layouts; a duplicated
 // type has the same layout. A layout is immutable and shared; counts, sizes and offsets have 64
-// bits. A constructor fails with (system, EINVAL) on erroneous arguments such as negative counts.
-// It fails with (system, EOVERFLOW) if an offset needs more than 62 bits or a size more than 63, or
-// if the nesting is too deep for the walk. pack.hpp moves the bytes. Threads: any.
+// bits. A constructor fails with (system, EINVAL) on erroneous arguments such as negative counts. A
+// constructor fails with (system, EOVERFLOW) if an offset needs more than 62 bits or a size more
+// than 63, or if the nesting is too deep for the walk. pack.hpp moves the bytes. Threads: any.
 #pragma once
 
 #include <cstdint>

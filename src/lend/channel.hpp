@@ -5,8 +5,8 @@
 // iterations of its loops. A *lender* is a rank that waits inside MPI and has a core to give. The
 // owner keeps a few parked threads, its *helpers*. A lender moves a helper to its own core, wakes
 // it there and sleeps. The helper works in the owner's process for one *unit* (0.1 to 0.8 ms,
-// unit_length.hpp), wakes the lender on the same core and sleeps again. These are two hand-overs of
-// about a microsecond each.
+// unit_length.hpp), wakes the lender on the same core and sleeps again. A loan takes two hand-overs
+// of about a microsecond each.
 //
 // A helper and its current lender agree through the word of a *channel*:
 //

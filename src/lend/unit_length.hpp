@@ -2,11 +2,11 @@
 // Computes how long a lender lends its core before it checks for its own message again.
 //
 // Each look costs the helper two hand-overs. A message that comes while the core is away is
-// answered late, by half a unit on average. With a message per time t of lending, looks and
-// delays cost least for units of sqrt(2 t look). A lender therefore counts how often a wait was
-// over at the end of a whole unit. This is rare if ranks wait for a rank whose loop they help,
-// since such a unit ends with the loop; it is frequent if messages come from other ranks. Pure
-// arithmetic on ticks. One object per lender; not thread-safe.
+// answered late, by half a unit on average. With a message per time t of lending, looks and delays
+// cost least for units of sqrt(2 t look). A lender therefore counts how often a wait was over at
+// the end of a whole unit. Such ends are rare if ranks wait for a rank whose loop they help, since
+// the unit then ends with the loop, and frequent if messages come from other ranks. Pure arithmetic
+// on ticks. One object per lender; not thread-safe.
 #pragma once
 
 #include <algorithm>

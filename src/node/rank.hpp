@@ -29,7 +29,7 @@ struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, constant afterwards.
   pid_t pid = 0;
   std::uint32_t world_rank = 0;
-  // Field 22 of /proc/PID/stat. It identifies a process together with pid. 0: /proc shows another
+  // Field 22 of /proc/PID/stat. Together with pid it identifies a process. 0: /proc shows another
   // namespace.
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;  // inode of the namespace that pid belongs to; 0: not known

@@ -74,9 +74,9 @@ Status check_shape(int fd, std::size_t bytes) {
   return {};
 }
 
-// The lowest number of a published descriptor. It is high, but no higher than needed, because the
-// kernel's table of descriptors is as long as the highest number. -1: RLIMIT_NOFILE is so low that
-// the program may need each number.
+// The lowest number of a published descriptor. The number is high, but no higher than needed,
+// because the kernel's table of descriptors is as long as the highest number. -1: RLIMIT_NOFILE is
+// so low that the program may need each number.
 int high_number() {
   constexpr rlim_t kHigh = 1024;
   constexpr rlim_t kRoom = 64;
@@ -326,8 +326,8 @@ Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
   return std::move(received->fd);
 }
 
-// The root collects the descriptors of every rank first. It then serves one rank after another.
-// Each rank closes its socket when it has everything, so few descriptors are in flight.
+// The root collects the descriptors of every rank first. The root then serves one rank after
+// another. Each rank closes its socket when it has everything, so few descriptors are in flight.
 Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                       Milliseconds timeout) {
   const auto deadline = SteadyClock::now() + timeout;

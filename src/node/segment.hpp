@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The memory that the ranks of a node share, and its distribution.
 //
-// Segment: a sealed and mapped memfd. It has no name, so it leaves nothing behind in /dev/shm and
-// is not subject to the size limit of /dev/shm. All memory is allocated at creation, so a lack of
-// memory is a Status then and never a SIGBUS later. New memory is zero.
+// Segment: a sealed and mapped memfd. The memfd has no name, so it leaves nothing behind in
+// /dev/shm and is not subject to the size limit of /dev/shm. All memory is allocated at creation,
+// so a lack of memory is a Status then and never a SIGBUS later. New memory is zero.
 //
 // Door: an abstract unix socket with a random name. The *root* (the first rank of the node) hands
 // file descriptors to processes of the same user through it.
@@ -56,10 +56,10 @@ class Segment {
   std::span<std::byte> bytes_;
 };
 
-// A descriptor of the segment by which `mh top` finds and maps the segment of a running job. It has
-// a high number, so that the program's own descriptors get the numbers that they would have had. A
-// program that closes it, or puts another file in its place, only hides its job from `mh top`.
-// Without a free high number there is no such descriptor. Not thread-safe.
+// A descriptor of the segment by which `mh top` finds and maps the segment of a running job. The
+// descriptor has a high number, so that the program's own descriptors get the numbers that they
+// would have had. A program that closes it, or puts another file in its place, only hides its job
+// from `mh top`. Without a free high number there is no such descriptor. Not thread-safe.
 class Publication {
  public:
   // Duplicates `fd`.

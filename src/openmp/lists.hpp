@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The user's lists of regions to share and not to share (MH_OPENMP_EXCLUDE, MH_OPENMP_ONLY).
 //
-// A pattern is a name with `*` for any characters. It is compared with every spelling of a region's
-// name (names.hpp) and with its address; "object:pattern" applies to one program or library only.
-// Thread-safe, except for set(). Limit: the use of only the first 64 patterns is recorded.
+// A pattern is a name with `*` for any characters. The pattern is compared with every spelling of a
+// region's name (names.hpp) and with its address; "object:pattern" applies to one program or
+// library only. Thread-safe, except for set(). Limit: the use of only the first 64 patterns is
+// recorded.
 #pragma once
 
 #include <atomic>

@@ -132,8 +132,8 @@ namespace {
 
 constexpr unsigned kLookEveryS = 1;
 
-// relaxed, all: the watching thread acts only if two looks, a second apart, find the same state. It
-// joins the region as any helper does, which is safe at any time.
+// relaxed, all: the watching thread acts only if two looks, a second apart, find the same state.
+// The watching thread joins the region as any helper does, which is safe at any time.
 std::atomic<SharedRegion*> g_watched{nullptr};
 std::atomic<bool> g_watching{false};
 std::atomic<std::uint64_t> g_executions{0};

@@ -6,7 +6,7 @@
 //   ----                                    ------
 //   sit(): arrivals -> its seat             enter(): no other thread looks
 //   other tasks run on its thread           look(): the arrivals join the row; for a seat whose
-//   while its seat says `sits`                wait is over: seat -> told, wake the task, seat -> left
+//   while its seat says `sits`                wait is over: seat -> told, wake task, seat -> left
 //   the task waits for `left`, and goes     leave()
 //
 // Unlike a thread of an election (election.hpp), a task never looks itself. A task may wake for
