@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Shared by the tests of the wrapper compilers: running them, and a library that answers the
-marker.
+"""Fixtures of the tests of the wrapper compilers: the commands, and a library for the marker.
 
 The wrapper compilers are run from this checkout. The *stub* replaces Manyhands: its `__mh_ws_mark`
-returns 2, so OpenMP's own runtime runs marked loops with two threads. If MARKS is set, it prints
-its arguments on standard error.
+returns 2, so OpenMP's own runtime runs marked loops with two threads. If MARKS is set, the
+function prints its arguments on standard error.
 """
 
 from __future__ import annotations
@@ -98,7 +97,7 @@ def environment(**changes: str) -> dict[str, str]:
 
 
 class Bench:
-    """A directory to compile in, with plain compilers to drive and its own TMPDIR."""
+    """A directory to compile in, with its own TMPDIR, and the compilers that the wrappers call."""
 
     def __init__(self, folder: Path, commands: Path, stub: Path) -> None:
         self.folder = folder
@@ -144,8 +143,8 @@ class Bench:
     def program(self, name: str = "./a.out", shared: bool = False, **changes: str):
         """Runs a program, plain or with loops that two threads share.
 
-        LLVM's runtime up to version 14, at least, loses last values of nonmonotonic dynamic loops
-        that it runs with several threads, so it is made to run them monotonically.
+        LLVM's runtime, at least up to version 14, loses last values of nonmonotonic dynamic loops
+        with several threads. A variable makes the runtime treat all dynamic loops as monotonic.
         """
         if shared:
             changes["LD_PRELOAD"] = str(self.stub)

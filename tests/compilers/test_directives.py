@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The text that replaces a directive, and refused directives: without a compiler."""
+"""Tests without a compiler: the text that replaces a directive, and refused directives."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DO = "!$omp parallel do num_threads(mh_ws_mark({})) schedule(nonmonotonic:guided
 
 
 def shared(marks: str, schedule: str = "nonmonotonic:guided,1") -> str:
-    """The directive; `schedule` is that of a team which the library does not serve."""
+    """Returns the new directive; a team that the library does not serve uses `schedule`."""
     return FOR.format(marks, schedule)
 
 
@@ -220,7 +220,7 @@ FORTRAN_TABLE = [
 
 
 def unwrapped(text: str) -> str:
-    """Returns OpenMP directives of several lines as a line each, without needless blanks."""
+    """Joins the lines of each OpenMP directive, and removes needless blanks."""
     joined = re.sub(r"\s*&\n!\$omp ", " ", re.sub(r"\n!\$omp&", "", text))
     return re.sub(r"(?<=[(,]) +| +(?=[(,)])", "", joined)
 
@@ -228,7 +228,7 @@ def unwrapped(text: str) -> str:
 @pytest.mark.parametrize(("directive", "line"), FORTRAN_TABLE)
 def test_fortran(directive: str, line: str) -> None:
     for rewritten in (free(f"x = 1\n   !$ws {directive}"), fixed(f"      x = 1\nc$ws {directive}")):
-        # the end of the text, or a marker that restores the line number
+        # A marker that restores the line number may follow the directive.
         assert unwrapped(line) in unwrapped(rewritten).splitlines()
 
 

@@ -194,12 +194,12 @@ def is_depend(path: Path) -> bool:
 
 
 def made(bench: Bench, compiler: str, words: str) -> tuple[set[str], dict[str, str], str]:
-    """Returns the files that a command makes, the text of its dependency files, its standard
-    output."""
+    """Returns the files that a command makes, the text of its dependency files, and its
+    standard output."""
     outer = bench.folder
     bench.folder = (
         outer / "work"
-    )  # one name for both: a compiler may write its directory into a file
+    )  # the same path for both compilers, which may write the path into a file
     with_sources(bench, bench.folder)
     out = bench(compiler, *words.split()).stdout
     files = [path for path in bench.folder.rglob("*") if path.is_file()]

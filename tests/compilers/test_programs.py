@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs with every directive: compiled, run alone and with loops run by two threads, compared.
+"""Programs with every directive have the same output alone and with loops shared by two threads.
 
 The plain compiler ignores the directives and gives the expected numbers.
 """
@@ -73,7 +73,7 @@ LINKED = ["", "-fno-pie -no-pie", "-fPIC", "-O2 -flto", "-std=gnu89 -O1", "-pg",
         pytest.param(family, options, id=f"{family.name}-{options}")
         for family in FAMILIES
         for options in LINKED
-        if not (family.name == "clang" and "flto" in options)  # needs a plugin of the linker
+        if not (family.name == "clang" and "flto" in options)  # Clang's -flto needs a linker plugin
     ],
     indirect=["family"],
 )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`--share-loops`: parallel loops of OpenMP that become shared loops, and those that stay.
+"""`--share-loops`: the parallel loops of OpenMP that become shared loops, and the others.
 
-Also the links and the compilers that shared loops need.
+Further tests cover the link flags and the compilers that shared loops need.
 """
 
 from __future__ import annotations

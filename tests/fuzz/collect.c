@@ -5,7 +5,7 @@
 // A rank's contribution is the payload of (step, rank in the communicator). Counts of the v-forms
 // are hashes, and some are zero. Reductions have the same result in every order of evaluation: they
 // are on integers, or sums of two ranks. MPI_MAX of unsigned integers is left out because MPICH 4.0
-// compares them as signed. Some calls are in place.
+// compares unsigned integers as signed. Some calls are in place.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +43,7 @@ static const Sum kSums[] = {
     {"uint8 band", U8, AND},     {"int32 land", I32, BOTH},   {"double sum", F64, ADD},
     {"double prod", F64, TIMES},
 };
-enum { kAnySums = 11 };  // the first ones; the others are for two ranks
+enum { kAnySums = 11 };  // the first kinds are for any number of ranks, the others for two
 
 static size_t bytes_of(const Sum* sum) {
   return sum->number == U8 ? 1 : sum->number == I64 || sum->number == F64 ? 8 : 4;
@@ -405,8 +405,8 @@ static void do_irregular(Act* act) {
 // A buffer of an all-to-all with counts for each rank. Half of the buffers have a gap behind each
 // element.
 typedef struct {
-  int *counts, *at;  // `at` in elements
-  int stride;        // in numbers
+  int *counts, *at;  // `at`: offsets in elements
+  int stride;        // distance of elements, in numbers
   MPI_Datatype type;
   uint32_t* data;
 } Side;
@@ -462,7 +462,7 @@ static void exchange_by_type(const Act* act, const Side* out, const Side* in, MP
     MPI_Alltoallw(out->data, out->counts, bytes, types, in->data, in->counts, bytes + ranks,
                   types + ranks, act->comm);
   }
-  done(act, r);  // reads the arrays
+  done(act, r);  // the library may read the arrays until here
   free(bytes);
   free(types);
 }
@@ -496,7 +496,7 @@ void play_collective(Player* player, const Step* step) {
   act.count = (int)(pick_bytes(&common, most) / 4);
   act.root = (int)rng_below(&common, (uint32_t)act.ranks);
   act.start = rng_chance(&common, 35);
-  act.in_place = rng_chance(&common, 30) && !act.start;  // MPICH 4.0 crashes in some I-forms
+  act.in_place = rng_chance(&common, 30) && !act.start;  // MPICH 4.0 crashes
   act.sum = &kSums[rng_below(&common, act.ranks == 2 ? sizeof kSums / sizeof kSums[0] : kAnySums)];
   player->used_collective[step->collective]++;
   player->doing = collective_names[step->collective];

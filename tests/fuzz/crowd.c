@@ -4,8 +4,8 @@
 // a communicator of the round, while another thread makes and frees other communicators.
 //
 // Each message begins with its number, which the receiver reads. The receivers of a rank draw a
-// ticket for each message to the rank. In some rounds a single thread receives and the others poll;
-// then messages of a sending thread must arrive in their order.
+// ticket for each message to the rank. In some rounds a single thread receives and other threads
+// poll; then messages of a sending thread must arrive in their order.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
   Player* player;
-  MPI_Comm comm, parent;  // of the messages; of the short-lived communicators
+  MPI_Comm comm, parent;  // for the messages; parent of the short-lived communicators
   uint64_t seed;
   int threads, each;  // threads of a rank; messages of a thread
   int tags;
@@ -116,9 +116,9 @@ static void* send_all(void* argument) {
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-// False for a call whose status is wrong in plain Open MPI. It reads the status of a message that
-// stays in place after it has released its lock, when another thread may have received the message.
-// The status is right with Manyhands.
+// False for a call whose status is wrong in plain Open MPI. A probe of Open MPI releases its lock
+// before it reads the status, and another thread may receive the message in between. With Manyhands
+// the status is right.
 static bool tells_the_truth(const char* call) {
 #ifdef OPEN_MPI
   return getenv("LD_PRELOAD") != NULL || strstr(call, "mprobe") != NULL ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A differential fuzzer for point-to-point messages (and the collectives between them).
+// A differential fuzzer for point-to-point messages and collectives.
 //
 // usage: mpiexec -n N fuzz [--seed S] [--rounds R] [--first-round F] [--steps K] [--max-bytes B]
 //                          [--threads T] [--crowd T] [--timeout SECONDS] [--stats] [--verbose] [--list]
@@ -8,8 +8,8 @@
 // On success rank 0 prints a line with messages, bytes, and a hash over all observations. The hash
 // depends on the seed and the options alone, so it is the same under every MPI library of the same
 // feature level, plain and helped. On failure the program prints the message and the command to
-// repeat the round, and aborts with 3. If a round does not finish in time, it prints the place of
-// each rank and ends with 86.
+// repeat the round, and aborts with 3. If a round does not finish in time, each rank prints its
+// place and ends with 86.
 #include "fuzz.h"
 
 #include <pthread.h>

@@ -8,8 +8,8 @@
 // the rank blocked at the lowest step has already posted its side. A *player* is an independent run
 // of the plan: the process itself, or a thread with its own communicators. An *op* is a call that
 // was started and has not been checked yet. Every byte of a message is a hash of the message's id
-// and the byte's offset. The fuzzer also checks bytes that a receive must not touch. It does not
-// use the library under test directly.
+// and the byte's offset. The fuzzer also checks bytes that a receive must not touch. The fuzzer
+// does not use the library under test directly.
 #ifndef MH_TESTS_FUZZ_H
 #define MH_TESTS_FUZZ_H
 
@@ -100,7 +100,7 @@ typedef struct {
   bool any_source, any_tag;
   bool send_bottom, recv_bottom;
   bool ignore_status;
-  bool recv_first;     // for a message to itself: the receive is posted before the send
+  bool recv_first;     // a rank's message to itself: the receive is posted before the send
   size_t extra_items;  // room of the receive beyond the message
 } Message;
 
@@ -110,8 +110,8 @@ typedef struct {
   CommKind comm;
   Message* messages;
   int count;
-  int target;   // of a gather
-  int repeats;  // of a persistent group
+  int target;   // receiver of a gather
+  int repeats;  // starts of a persistent group; exchange: all messages have one size and type
   Collective collective;
 } Step;
 
@@ -130,7 +130,7 @@ typedef struct {
   Buffer buffer;
   MPI_Request request;
   bool persistent;
-  bool keep;  // persistent, and started again later
+  bool keep;  // a persistent request that is started again later
   bool done;
   bool gathered;  // the status tells which message was received
   int arrived_from, arrived_tag;

@@ -47,7 +47,7 @@ static const Element elements[] = {
     {"LETTERED", 9}, {"SHORT_INT", 6}, {"DOUBLE_INT", 12},
 };
 
-// MPICH 4.0 packs pair types (the last two) with their gaps: buffered sends of them overflow.
+// MPICH 4.0 packs pair types (the last two) with their gaps, so their buffered sends overflow.
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
 enum { ELEMENTS = sizeof elements / sizeof elements[0] - 2 };
 #else
@@ -157,8 +157,8 @@ static void layout_add_children(Layout* layout, const Layout* child, MPI_Aint at
   }
 }
 
-// A layout of `places` blocks with `lengths[i]` children at byte `at[i]`. If there is a `second`
-// layout, of the same basic element, every other block has its items. Takes ownership of the child.
+// A layout of `places` blocks with `lengths[i]` children at byte `at[i]`. A `second` layout
+// has the same basic element, and its items fill every other block. Takes ownership of `child`.
 static Layout* layout_mix(Layout* child, const Layout* second, MPI_Datatype type, const char* how,
                           int places, const int* lengths, const MPI_Aint* at) {
   int blocks = 0;
@@ -185,7 +185,7 @@ static Layout* layout_place(Layout* child, MPI_Datatype type, const char* how, i
 }
 
 // Plain Open MPI 4.1 and 5.0 deliver wrong bytes for types whose blocks are not in the order of
-// addresses. Open MPI 5.0 sometimes also does so for gaps between elements of 16 bytes.
+// addresses. Open MPI 5.0 sometimes delivers wrong bytes for gaps between elements of 16 bytes.
 #ifdef OPEN_MPI
 static const bool unordered_types = false;
 #else
@@ -249,7 +249,7 @@ static Layout* make_vector(Rng* rng, Layout* child, bool bytes) {
 
 typedef enum { INDEXED, INDEXED_BLOCK, HINDEXED, HINDEXED_BLOCK } Listed;
 
-// Makes an indexed type. In the forms in bytes, blocks may begin at any multiple of an element.
+// Makes an indexed type. Blocks of the hindexed forms may begin at any multiple of an element.
 static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
   enum { PLACES = 5 };
   const bool bytes = how >= HINDEXED, block = how == INDEXED_BLOCK || how == HINDEXED_BLOCK;
@@ -383,7 +383,7 @@ static Layout* make_subarray(Rng* rng, Layout* child) {
   return layout_cells(child, type, "subarray", &c);
 }
 
-// The indices of process `mine` if `processes` get blocks of `block` indices in turn.
+// Lists the indices of process `mine`, if the processes get blocks of `block` indices in turn.
 static int dealt(int size, int block, int processes, int mine, int* index) {
   int count = 0;
   for (int i = 0; i < size; ++i) {

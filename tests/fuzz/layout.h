@@ -26,7 +26,7 @@ bool rng_chance(Rng* rng, int percent);
 // ---- memory layouts of types -------------------------------------------------------------------
 
 typedef struct {
-  ptrdiff_t at;  // from the address of the item
+  ptrdiff_t at;  // offset from the address of the item
   size_t length;
 } Block;
 
@@ -48,7 +48,7 @@ typedef struct {
 
 int element_kinds(void);
 size_t element_size_of(int element);
-// True for pairs and structs: MPI_Get_elements may count them or their members.
+// True for pairs and structs, whose members MPI_Get_elements may count.
 bool element_is_composed(int element);
 const char* element_name_of(int element);
 Layout* layout_make(uint64_t seed, int element, bool contiguous);  // seed 0: the basic type itself

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Pack with the sender's type of a message and MPI_Unpack with the receiver's, on every rank
-// separately, with the same data as a message. The pair of calls runs several times, so that the
-// library packs new types and known types.
+// Each rank calls MPI_Pack with the sender's type of a message and MPI_Unpack with the receiver's
+// type, on the data of the message. The pair of calls runs several times, so that the library packs
+// new types and known types.
 #include <stdlib.h>
 #include <string.h>
 

@@ -21,8 +21,7 @@ static size_t near(Rng* rng, size_t middle, int spread) {
   return shift < 0 && (size_t)-shift > middle ? 0 : middle + (size_t)(ptrdiff_t)shift;
 }
 
-// Draws a size. Most sizes are near the changes of protocol: nothing, an RTS header, the threshold,
-// chunks.
+// Draws a size. Most sizes are near a change of protocol: 0, an RTS header, the threshold, chunks.
 size_t pick_bytes(Rng* rng, size_t most) {
   static const size_t chunks[] = {131072, 262144, 524288, 1048576, 2097152};
   int way = rng_range(rng, 0, 99);
@@ -98,7 +97,7 @@ static void pick_data(Message* message, Rng* rng, size_t most) {
     message->recv_contiguous = message->send_contiguous;
   }
   Layout* layout = layout_make(message->send_layout, message->element, message->send_contiguous);
-  // Many small blocks are slow, so only a few such messages are far above the threshold.
+  // Many small blocks are slow, so few messages of small blocks are far above the threshold.
   if (layout->block_count > 6 && bytes > 200000 && !rng_chance(rng, 12)) {
     bytes = 200000 + bytes % 100000;
   }
@@ -242,7 +241,7 @@ static void plan_exchange(const Player* player, Step* step, Rng* rng, int round,
   step->comm = comms[rng_below(rng, 3)];
   step->count = ranks;
   step->messages = malloc(sizeof(Message) * (size_t)ranks);
-  step->repeats = rng_chance(rng, 50);  // all messages have the same size and type, as _replace
+  step->repeats = rng_chance(rng, 50);  // all messages have one size and type
   int* to = malloc(sizeof(int) * (size_t)ranks);
   for (int i = 0; i < ranks; ++i) to[i] = i;
   for (int i = ranks - 1; i > 0; --i) {

@@ -275,8 +275,8 @@ static void finish_send(Player* player, Op* op, const MPI_Status* status) {
   check_data(player, op, "send");
 }
 
-// Keeps the status of a receive from any source. The statuses of all such receives together
-// determine the messages.
+// Keeps the status of a receive from any source. The statuses of all gathered
+// receives together determine the messages.
 static void finish_gathered(Player* player, Op* op, const MPI_Status* status) {
   const Message* message = &op->message;
   op->arrived_from = status->MPI_SOURCE;
@@ -438,7 +438,7 @@ static void wait_some(Player* player, Op** set, int count, Completion how) {
   }
 }
 
-// Completes all ops of the set; `set` is used up.
+// Completes all ops of `set`, whose entries are invalid afterwards.
 static void complete(Player* player, Op** set, int count) {
   while (count > SET_MOST) {
     complete(player, set, SET_MOST);
@@ -754,8 +754,8 @@ static void step_prepost(Player* player, const Plan* plan, Op** preposted) {
   MPI_Barrier(player->comm[COMM_BASE]);
 }
 
-// The first message from the op's source (and tag) that no earlier receive has taken. Ops come in
-// the order of posting.
+// Returns the first message from the op's source (and tag) that no earlier receive has taken. The
+// caller passes ops in the order of posting.
 static const Message* next_from(const Player* player, const Step* step, const Op* op, bool* taken) {
   int source = rank_of_comm(player, step->comm, op->arrived_from, step->target);
   for (int i = 0; i < step->count; ++i) {
@@ -784,7 +784,7 @@ static void check_gathered(Player* player, const Step* step, Op** ops) {
       fail(player, message, "%zu elements arrived, %zu were sent", op->message.elements,
            message->elements);
     }
-    // The guards follow from the id at the post of the buffer, the data from the sender's id.
+    // The guards depend on the id at the posting of the buffer, the data on the sender's id.
     ptrdiff_t first = 0;
     size_t wrong = buffer_wrong(&op->buffer, op->layout, guard_id(&op->message, OP_RECV),
                                 message->id, message->bytes, &first);
@@ -1111,7 +1111,7 @@ static void step_null(Player* player) {
   TRY(MPI_Isend(buffer, BYTES, MPI_BYTE, MPI_PROC_NULL, 1, comm, &requests[0]));
   TRY(MPI_Irecv(buffer, BYTES, MPI_BYTE, MPI_PROC_NULL, 1, comm, &requests[1]));
   TRY(MPI_Waitall(2, requests, statuses));
-#if !defined(MPICH_NUMVERSION) || MPICH_NUMVERSION >= 40100000  // 4.0 leaves it unset
+#if !defined(MPICH_NUMVERSION) || MPICH_NUMVERSION >= 40100000  // 4.0 leaves the status unset
   check_null_status(player, &statuses[1], "Irecv");
 #endif
   status = fresh_status();

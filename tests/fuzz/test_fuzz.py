@@ -20,7 +20,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 LINE = re.compile(r"^fuzz: ok .* messages (\d+) bytes (\d+) hash ([0-9a-f]{16})$", re.MULTILINE)
 LIMIT_S = 100
 
-# name: ranks, arguments
+# Each name has its ranks and arguments.
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 20"),
     "3 ranks": (3, "--seed 3 --rounds 6"),
@@ -28,8 +28,8 @@ SHAPES = {
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
     "crowds": (2, "--seed 7 --rounds 6 --crowd 4"),
 }
-# The shape for each way to reach memory on each machine. A library has sixteen such runs, so each
-# is half as long.
+# The shape for each way to reach memory on each machine. An MPI library has sixteen
+# runs of this shape, so the shape is half as long as "2 ranks".
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
 # Shapes with the shared heap, under every library. The heap then has most large buffers.
 HEAP_SHAPES = {
@@ -49,8 +49,8 @@ LONG_SHAPES = {
     "threads, long": (3, "--seed 14 --rounds 30 --threads 4"),
     "crowds, long": (3, "--seed 15 --rounds 60 --crowd 5"),
 }
-# Ways to reach memory, besides the default (values of MH_MEMORY). They are the same under every
-# MPI, so the short set tests them with the builds whose launchers are quick.
+# Ways to reach memory, besides the default (values of MH_MEMORY). The ways are the same under
+# every MPI, so the short set tests the builds with quick launchers.
 # With "heap", buffers outside of the shared heap have the default way.
 # With "mapped", buffers outside of the shared heap have cells.
 WAYS = ("none", "heap", "mapped", "cma", "cells")
@@ -84,7 +84,7 @@ def fuzz(
 ) -> Run:
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
-    # Nearly all messages here are part of an exchange. By default the MPI library would send them.
+    # Nearly all messages of the fuzzer are part of an exchange, and would be eager by default.
     reached = "auto" if memory == "heap" else memory
     env = {
         "MH_THRESHOLD": "64K",
@@ -131,7 +131,7 @@ def test_helped_sees_the_same(
 def seen_plain(
     mpi: MpiBuild, shape: tuple[int, str], request: pytest.FixtureRequest
 ) -> tuple[str, ...]:
-    """The observations under plain MPI, computed once for all tests that run in parallel."""
+    """Returns the observations under plain MPI, computed once for all parallel tests."""
     ranks, arguments = shape
 
     def find() -> str:
@@ -142,8 +142,8 @@ def seen_plain(
     return tuple(found_once(folder / f"fuzz {mpi.name} {ranks} {arguments}", find).split())
 
 
-# test_helped_sees_the_same covers the default way on this machine, and the test below covers it
-# with a heap.
+# On this machine, other tests cover the default way (test_helped_sees_the_same) and the heap
+# (test_with_a_shared_heap_the_same_is_seen).
 MACHINES = {"this": {}, "default threshold": BY_DEFAULT, "no cache": NO_CACHE}
 MEMORIES = [
     pytest.param(machine, memory, id=f"{name}-{memory}")
@@ -201,7 +201,7 @@ def test_helped_sees_the_same_for_long(
 
 
 def test_a_wrong_byte_is_found(mpi: MpiBuild, tmp_path: Path) -> None:
-    """A test of the fuzzer: it reports a changed byte of a large message."""
+    """The fuzzer reports a changed byte of a large message."""
     spoiler = compiled_spoiler(mpi, tmp_path)
     program = compiled(mpi, "fuzz", SOURCES)
     arm = Arm("spoilt", spoiler)

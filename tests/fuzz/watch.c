@@ -4,7 +4,7 @@
 // rank when a round does not finish in time.
 //
 // The watchdog is SIGALRM after `timeout` seconds without a finished round. Each rank then prints
-// its place and waits a moment, so that the launcher does not end others before their output.
+// its place and waits a moment, so that the launcher does not end other ranks before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -31,7 +31,7 @@ LIBRARY = ROOT / "build" / "lib" / "libmanyhands.so"
 # MPICH's header declares status arrays so that MPI_STATUSES_IGNORE looks like an overflow.
 FLAGS = "-O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-stringop-overflow".split()
 TIMED_OUT = -1000
-# Open MPI 5's launcher prints this before it has started any rank (1 in 700 runs).
+# Open MPI 5's launcher prints this line before it has started any rank (1 in 700 runs).
 NOT_LAUNCHED = "The PMIx server's listener thread failed to start"
 
 
@@ -40,7 +40,7 @@ def compiled(
 ) -> Path:
     """Compiles the program for this build, unless it is newer than its sources and archives.
 
-    Our archives contain C++; with them the program may include headers from src/.
+    Our archives contain C++. A program with archives may include headers from src/.
     """
     headers = [
         header for folder in {path.parent for path in sources} for header in folder.glob("*.h")
@@ -110,7 +110,7 @@ class Arm:
 
 
 def heap_of(library: Path) -> Path:
-    """The heap's library beside ours."""
+    """Returns the path of the heap's library beside `library`."""
     return library.with_name("libmanyhands-heap.so")
 
 

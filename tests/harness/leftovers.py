@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Finds what a run must not leave behind: processes, and files in /dev/shm that no process maps.
 
-A variable in the environment marks the processes of a run. Forks and daemons inherit it, so a
-process that has left the launcher's process group is found, too. A file in /dev/shm is a *leftover*
-if it is new, no living process maps it or is named in it, and it stays for longer than a moment.
+A variable in the environment marks the processes of a run. Forks and daemons inherit the variable,
+so a process that has left the launcher's process group is found, too. A new file in /dev/shm is a
+*leftover* if it stays for longer than a moment and no living process maps it or is named in it.
 Other jobs on the machine have their own files. Some MPI libraries leave files when a rank is
-killed, even without help; such files are listed here, tolerated in such runs, and removed.
+killed, even without help; files with the names of MPI libraries are tolerated in every run.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pathlib import Path
 MARK = "MANYHANDS_TEST_RUN"
 SHM = Path("/dev/shm")
 GRACE_S = 5.0
-# LLVM's OpenMP: the file belongs to the living process with this number, which maps it briefly.
+# LLVM's OpenMP names a file after its process, which maps the file for a short time only.
 OF_A_PROCESS = re.compile(r"^__KMP_REGISTERED_LIB_(\d+)_")
-# Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
+# The files of MPI libraries: Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
 OF_THE_MPI = re.compile(
     r"^(vader_segment|sm_segment|mpich_|mpich_shar|ucx_shm|pmix|psm2|osc_|sm_coll|dstore)"
 )

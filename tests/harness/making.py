@@ -34,7 +34,7 @@ def made(
             return program
         fresh = program.with_name(f"{program.name}.{os.getpid()}")
         words = command(fresh)
-        # gfortran writes its modules into the working directory, so each program has its own.
+        # gfortran writes its modules into the working directory, here the folder of the program.
         done = subprocess.run(
             words, capture_output=True, text=True, timeout=limit_s, cwd=program.parent
         )
@@ -44,8 +44,7 @@ def made(
 
 
 def found_once(file: Path, find: Callable[[], str]) -> str:
-    """Returns the result of the first caller's `find`; a file of this name stores it for later
-    callers."""
+    """Returns the result of `find`, which only the first caller calls; `file` stores the result."""
     with file.with_name(f".{file.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not file.exists():

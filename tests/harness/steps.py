@@ -6,7 +6,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-LIMIT_S = 200  # of a step
+LIMIT_S = 200  # time limit of a step
 
 
 def done(command: list[str | Path], **options: object) -> subprocess.CompletedProcess[str]:
@@ -21,7 +21,7 @@ def done(command: list[str | Path], **options: object) -> subprocess.CompletedPr
 
 
 def succeeded(command: list[str | Path], **options: object) -> str:
-    """Returns what the command prints; it must succeed."""
+    """Returns the output of a command, which must succeed."""
     result = done(command, **options)
     assert result.returncode == 0, f"{command}:\n{result.stdout}{result.stderr}"
     return result.stdout

@@ -31,7 +31,7 @@ static void child(void) { after(2); }
 
 __attribute__((constructor)) static void begin(void) { pthread_atfork(prepare, parent, child); }
 
-/* The last value that the handlers wrote in this process; the first call makes the block. */
+/* Returns the last value that the handlers wrote here; the first call makes the block. */
 int atfork_value(void) {
   if (own == NULL) own = calloc(BYTES, 1);
   for (int i = 0; i < BYTES; ++i) {

@@ -19,7 +19,7 @@
 enum { STACK = 1 << 20, PAGE = 4096 };
 static const size_t MEGA = 1 << 20;
 
-/* The child's exit code, or minus the signal that ended it. */
+/* Returns the child's exit code, or minus the signal that ended the child. */
 static int code_of(pid_t pid) {
   int status = 0;
   EXPECT(pid > 0 && waitpid(pid, &status, 0) == pid);
@@ -147,7 +147,7 @@ static void start_on(pthread_t* thread, char* stack, void* (*body)(void*)) {
   pthread_attr_destroy(&attributes);
 }
 
-/* Stacks of several threads in blocks, one of which forks; all are freed and used again. */
+/* Several threads have stacks in blocks, and a thread forks. The stacks are freed and reused. */
 static void thread_stacks(void) {
   for (int i = 0; i < 3; ++i) {
     pthread_t beside;

@@ -21,14 +21,14 @@
 #include "heap.h"
 
 enum { BLOCKS = 48, PAGE = 4096, STACK = 256 << 10, MOST_FORKS = 2, THREADS = 3 };
-static const size_t MOST_BYTES = 24 << 20; /* of a world */
+static const size_t MOST_BYTES = 24 << 20; /* of all blocks of a world */
 
 /* The special pages of a block: their state differs from that of the other pages. */
 typedef enum { PLAIN, READ_ONLY, NO_ACCESS, ZERO, PRIVATE_MAP, SHARED_MAP, KINDS } Kind;
 
 typedef struct {
   unsigned char* at;
-  size_t bytes; /* usable */
+  size_t bytes; /* usable bytes */
   uint64_t key;
   Kind kind;
   size_t from, to; /* the special pages, as offsets */

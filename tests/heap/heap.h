@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* For the programs of tests/heap: the state of the preloaded heap, and expectations. */
+/* The state of the preloaded heap, and expectations, for the programs of tests/heap. */
 #ifndef MH_TESTS_HEAP_H
 #define MH_TESTS_HEAP_H
 
@@ -21,8 +21,7 @@ static inline int shared(const void* address, size_t bytes) {
   return door() != NULL && door()->reaches((uintptr_t)address, bytes);
 }
 
-/* Prints "heap: large allocations are shared" or the reason; without the library "heap: not here".
- */
+/* Prints "heap: " and the state of the heap; without the library "heap: not here". */
 static inline void tell(void) { printf("heap: %s\n", door() != NULL ? door()->why() : "not here"); }
 
 #define EXPECT(what)                                                 \

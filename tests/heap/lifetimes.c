@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Blocks across the borders of start, dlopen, threads and exit. */
+/* Blocks that outlive a thread or a loaded library, and blocks that are freed at exit. */
 #include <pthread.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A library, linked or loaded late, with a large block from its constructor to its destructor, and
- * with memory that others free. */
+ * with blocks that the program frees. */
 #include <stdlib.h>
 #include <string.h>
 

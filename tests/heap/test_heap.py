@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libmanyhands-heap.so in front of ordinary programs: they run as without it, and leave nothing.
+"""libmanyhands-heap.so in front of ordinary programs: same results, and nothing is left.
 
-The programs beside this file say what they expect; "heap: ..." is the library's own word on whether
-it serves. MH_HEAP=off is compared with on where the two must not differ.
+The programs of this folder check themselves. In their line "heap: ..." the library says whether
+large allocations are shared. Some tests compare MH_HEAP=off with MH_HEAP=on.
 """
 
 from __future__ import annotations

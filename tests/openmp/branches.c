@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Regions that make, in a late execution, a call that keeps a region from being shared. Each
  * region runs until a helper has joined its loop, then a few times with the other branch. `hidden`
- * calls are behind a pointer, so that the search of the code does not find them. The search finds
- * the other calls: no helper joins these regions, and a few executions are enough.
+ * calls are behind a pointer, so the search of the code does not find the calls. The search finds
+ * all other calls: no helper joins their regions, and a few executions are enough.
  *
  * Prints `case NAME ok|WRONG joined|alone`: whether all executions were right, and whether a
  * helper joined before the other branch was taken. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Writes C programs that combine every clause with every schedule; each case is checked serially.
+"""Writes C programs that combine every clause with every schedule; each case checks its result.
 
 A *case* is a function with one parallel loop, or with a region that must not be shared. It returns
 whether its result is right. While the other ranks wait, rank 0 runs a shared case until a helper
@@ -168,11 +168,11 @@ NOT_SHARED = {
     "for (int k = 0; k < n; k += 50) {\n#pragma omp parallel for schedule(dynamic)\n"
     "for (int i = k; i < k + 50; ++i) DO(i);\n}",
 }  # fmt: skip
-# "nested": the outer loop is shared, each thread runs the inner loop alone. "cancel": Clang does
-# not call its run time while the condition is false.
+# Cases that a helper may join. "nested": the outer loop is shared, each thread runs the inner loop
+# alone. "cancel": Clang does not call its run time while the condition is false.
 MAY_JOIN = {"nested", "cancel"}
 
-# Both compilers insert a barrier: no thread may write before all have read.
+# Cases with a barrier from both compilers: no thread may write before all threads have read.
 HAS_BARRIER = {"first_and_last"}
 
 LASTPRIVATE = {c.name for c in CLAUSES if "lastprivate" in c.words}
@@ -255,7 +255,7 @@ def _other_case(name: str, region: str) -> str:
     return f"static int {name}(int n) {{\nint bad = 0;\n{region}\nreturn !bad;\n}}"
 
 
-# Clauses that a marked loop allows in #pragma ws, and how helpers cut their chunks.
+# The schedules of marked loops; `steal_schedule` is the schedule of helpers.
 MARKED_SCHEDULES = {
     "static": "schedule(static)",
     "dynamic": "schedule(dynamic) steal_schedule(dynamic, 16)",

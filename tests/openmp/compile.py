@@ -12,7 +12,8 @@ from harness.launch import COMPILED
 from harness.making import made
 from manyhands_bench.mpis import MpiBuild
 
-# The variables that set the compiler of an MPI's wrapper: MPICH's, Open MPI's.
+# The MPI wrapper of each compiler, and the end of the variables MPICH_* and OMPI_* that set the
+# compiler of the wrapper.
 CHOICE = {
     "gcc": ("mpicc", "CC"),
     "clang-14": ("mpicc", "CC"),
@@ -29,7 +30,7 @@ def _wrapper(mpi: MpiBuild, kind: str) -> Path:
 def _flags(compiler: str) -> list[str]:
     if compiler != "clang-14":
         return ["-fopenmp", "-lm"]
-    # The run time of Debian's clang, which the loader does not find by itself.
+    # The loader does not find the run time of Debian's clang by itself.
     folder = "/usr/lib/llvm-14/lib"
     return ["-fopenmp", "-lm", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
 

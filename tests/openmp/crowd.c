@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A loop that several helpers join at once: iterations sleep, so that two cores suffice for all.
  * Rank 0 runs the loop until as many helpers, and as many threads of its own team, have done
- * iterations as the first two arguments say; the other ranks wait in a barrier. The third argument
- * may change that: `all` ranks run the loop, or the others wait in MPI_`finalize`, or they poll by
- * MPI_`Test`, `Testany`, `Testall` or `Iprobe`. test_helpers.py also makes a program with a marked
- * loop from this source.
+ * iterations as the first two arguments say; the other ranks wait in a barrier. With a third
+ * argument `all`, every rank runs the loop. With `finalize`, the other ranks wait in MPI_Finalize.
+ * With `Test`, `Testany`, `Testall` or `Iprobe`, the other ranks poll by the call of that name.
+ * test_helpers.py also makes a program with a marked loop from this source.
  *
- * Prints `case crowd ok|WRONG joined|alone` for all ranks that run the loop, and the numbers of
- * that with the fewest. */
+ * Prints `case crowd ok|WRONG joined|alone`, and the fewest helpers and the fewest team threads
+ * among the ranks that run the loop. */
 #include <mpi.h>
 #include <omp.h>
 #include <stdio.h>
@@ -54,7 +54,7 @@ static long loop(void) {
   return sum;
 }
 
-/* Returns once every rank has been here. Rank 0 comes last. */
+/* Rank 0 sends a message to each other rank, which polls until the message has come. */
 static void poll(int rank, const char* how) {
   int flag = 0, index, ranks;
   MPI_Request request;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank waits for a late rank in one-sided synchronisation, and nowhere else. It polls for its
-// messages, and a rank that polls does not help. All help thus comes from the call that WAIT names:
+// A rank waits for a late rank in one-sided synchronisation, and nowhere else. Its polls
+// for messages end before the late rank works. All help thus comes from the call that WAIT names:
 //
 //   fence   MPI_Win_fence                      wait   MPI_Win_wait, of an exposed window
 //   start   MPI_Win_start to MPI_Win_complete  lock   MPI_Win_lock, while the late rank holds it

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* All ranks update variables of one shared window in marked loops, each variable in its own way:
- * under `ws critical`, with and without a name, and by `ws atomic` of eight and of sixteen bytes.
- * Prints for each how many updates there were, and how many there should be. */
+/* All ranks update variables of one shared window in marked loops. Two variables are updated under
+ * `ws critical`, with and without a name, two by `ws atomic` of eight and of sixteen bytes, and one
+ * by `ws atomic capture`. Prints the updates of each variable, and the expected number. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

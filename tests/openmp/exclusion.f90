@@ -1,7 +1,7 @@
 ! SPDX-License-Identifier: BSD-3-Clause
 ! All ranks update variables of one shared window in marked loops, as in exclusion.c: an integer in a
 ! critical section, and a complex number of sixteen bytes by `ws atomic`.
-! Prints for each how many updates there were, and how many there should be.
+! Prints the number of updates of each variable, and the expected number.
 program exclusion
   use mpi
   use, intrinsic :: iso_c_binding

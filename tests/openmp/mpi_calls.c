@@ -2,7 +2,7 @@
 //
 // Two ranks, each with loops whose iterations call MPI. Arguments: `level` (multiple or none), then
 // the kinds of loops. After "few", each loop runs a few times only. test_mpi_calls.py also makes a
-// program with marked loops from this source. "joined": a helper did iterations in some rank.
+// program with marked loops from this source. "joined" means that a helper did iterations.
 //
 //   exchange   iteration i of a rank exchanges messages with iteration i of the other rank
 //   critical   iterations send in a critical section, to receives posted before
@@ -32,7 +32,7 @@ static void wrong(const char* what, long value) {
   __atomic_store_n(&right, 0, __ATOMIC_RELAXED);
 }
 
-/* The ranks take different times, so that each waits for the other. */
+/* Iterations of rank 0 take ten times as long, so the ranks wait for each other. */
 static void work(int i) {
   for (volatile int k = 0; k < (rank == 0 ? 20000 : 2000) + i; ++k) continue;
   if (me() != self) __atomic_fetch_add(&others, 1, __ATOMIC_RELAXED);
@@ -218,7 +218,7 @@ static void play(const char* what, int rounds) {
     joined = over_all(others != 0, MPI_MAX);
     if (before && round > 4) break;
   }
-  /* Rank 0 prints for both: a launcher may mix the lines of two ranks. */
+  /* Rank 0 prints the counts of both ranks: a launcher may mix the lines of two ranks. */
   const long mine[2] = {done, refused};
   long all[2][2];
   MPI_Gather(mine, 2, MPI_LONG, all, 2, MPI_LONG, 0, MPI_COMM_WORLD);

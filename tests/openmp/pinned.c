@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The affinity of the program's own threads never changes. Rank 0 has loops while the other ranks
  * wait; all ranks have threads of their own, which check the CPUs that they may run on. Prints
- * whether these stayed the same. */
+ * whether the CPUs stayed the same. */
 #define _GNU_SOURCE
 #include <mpi.h>
 #include <sched.h>

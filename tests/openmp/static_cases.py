@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes C programs whose loops are static, for runs with virtual threads.
 
-A case runs first as the run time runs it. Every later execution must divide its iterations in the
-same way: the number and the team that each iteration sees are compared. While the other ranks wait,
-rank 0 runs a case until a helper has done iterations, or a few times if the case does not qualify.
+The run time itself does the first execution of a case. Every later execution must divide the
+iterations in the same way: each iteration sees the same thread number and team size. While the
+other ranks wait, rank 0 runs a case until a helper has done iterations, or a few times if the case
+does not qualify.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ DIVIDED = {
     "omp_set_lock(&lock);\ns += i;\nomp_unset_lock(&lock);\n"
     "}\nomp_destroy_lock(&lock);\nif (s != (long)n * (n - 1) / 2) bad = 1;",
 }
-# Regions whose threads meet.
+# Regions with barriers.
 MEETINGS = {
     "a_barrier": "int k = 0;\n#pragma omp parallel\n{\n#pragma omp for\n"
     "for (int i = 0; i < n; ++i) DO(i);\n#pragma omp atomic\nk += 1;\n}\n"
@@ -126,14 +127,14 @@ MEETINGS = {
     "s += i;\n}\n}\n"
     "if (s != (long)n * (n - 1) / 2 + omp_get_max_threads()) bad = 1;",
 }
-# LLVM's run time adds up in the same order in each execution; GCC's code does not.
+# LLVM's run time adds in the same order in each execution; GCC's code does not.
 SAME_BITS = {
     "same_bits": "static double before;\nstatic int times;\ndouble s = 0;\n"
     "#pragma omp parallel for reduction(+ : s)\n"
     "for (int i = 0; i < n; ++i) { DO(i); s += 1.0 / (3 * i + 1); }\n"
     "if (times++ == 0) before = s;\nif (s != before) bad = 1;",
 }
-# Regions that need a team.
+# Regions that need a team of real threads.
 TEAMS = {
     "a_single": "int k = 0;\n#pragma omp parallel\n{\n#pragma omp single nowait\nk += 1;\n"
     "#pragma omp for nowait\nfor (int i = 0; i < n; ++i) DO(i);\n}\nif (k != 1) bad = 1;",
@@ -208,5 +209,5 @@ def qualifies(name: str) -> bool:
 
 
 def is_long(name: str) -> bool:
-    """False where the time between two barriers is a few microseconds, too short for a helper."""
+    """Returns whether a helper has time to join: not if barriers are a few microseconds apart."""
     return name not in MEETINGS and not name.startswith("first_and_last")

@@ -50,7 +50,7 @@ static volatile long double wide_one = 1, wide_three = 3;
 static double third;
 static long double wide_third;
 
-OVER(nothing, i >= 0) /* makes the helpers */
+OVER(nothing, i >= 0) /* the first case, in which helpers are made */
 OVER(rounding, fegetround() == FE_UPWARD && one / three == third)
 OVER(wide, wide_one / wide_three == wide_third)
 OVER(flushing, tiny / 4 == 0)
@@ -64,7 +64,7 @@ static void round_upward(void) {
 static void narrow(void) {
   unsigned short control;
   __asm__ volatile("fnstcw %0" : "=m"(control));
-  control &= (unsigned short)~0x300; /* 24 bits */
+  control &= (unsigned short)~0x300; /* a precision of 24 bits */
   __asm__ volatile("fldcw %0" : : "m"(control));
   wide_third = wide_one / wide_three;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Loops whose team the program changes meanwhile, and loops inside of regions. Rank 0 runs the
- * loops while the others wait. Prints every error, or that there is none. */
+/* Loops whose team the program changes between executions, and loops inside of regions. Rank 0 runs
+ * the loops while the other ranks wait. Prints every error, and `case teams ok|WRONG`. */
 #include <mpi.h>
 #include <omp.h>
 #include <pthread.h>
@@ -160,7 +160,7 @@ static void* fork_here(void* wrong) {
   }
   int status = -1;
   *(int*)wrong += child < 0 || waitpid(child, &status, 0) != child || status != 0;
-  char left[64]; /* LLVM's run time leaves it if a process ends without exit handlers */
+  char left[64]; /* LLVM's run time leaves this file if a process skips its exit handlers */
   snprintf(left, sizeof left, "/__KMP_REGISTERED_LIB_%d_%d", (int)child, (int)getuid());
   shm_unlink(left);
   return NULL;
@@ -185,7 +185,7 @@ static int check(void) {
   wrong += around();
   omp_set_num_threads(2);
   for (int i = 0; i < 40; ++i) {
-    alone_in(0, 0); /* has its own clause */
+    alone_in(0, 0); /* a loop of alone_in() has a num_threads clause */
     wrong += by_team_of(2, "after a region of one thread");
   }
   omp_set_num_threads(1);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Owners and lenders of cores, killed or stopped in the middle: the job ends or continues."""
+"""The job ends or continues after an owner or a lender of a core was killed or stopped."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from openmp.compile import compiled_openmp
 
 SOURCE = Path(__file__).parent / "endless.c"
 SHARED = {"MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}
-OWNER, LENDER = 0, 1  # by age: launchers start rank 0 first
+OWNER, LENDER = 0, 1  # the oldest process is rank 0, since launchers start rank 0 first
 
 
 def at_work(mark: str) -> list[int]:

@@ -69,7 +69,7 @@ def test_a_rank_that_does_nothing_but_poll_lends_its_core(
 
 
 def numbers(done: Run) -> tuple[int, int]:
-    """Returns how many helpers and threads of its own the rank with the fewest had."""
+    """Returns the fewest helpers and the fewest team threads among the ranks."""
     words = next(line for line in done.out.splitlines() if line.startswith("helpers ")).split()
     return int(words[1]), int(words[3])
 
@@ -125,7 +125,7 @@ def test_a_marked_loop_that_the_user_leaves_out_has_that_team_too(
     assert numbers(done) == (0, 2), done.told()
 
 
-# Its threads may call MPI, and do not take turns.
+# The threads of a marked loop that is not shared may call MPI, and do not take turns.
 @pytest.mark.under("mpich4", "openmpi4")
 def test_it_has_one_thread_where_mpi_admits_one(mpi: MpiBuild, helped: Arm) -> None:
     env = {"MH_THREAD_LEVEL": "keep", "OMP_NUM_THREADS": "2"}
@@ -142,7 +142,7 @@ def has_namespaces() -> bool:
     )
 
 
-@pytest.mark.under("mpich5")  # other launchers do not start there, helped or plain
+@pytest.mark.under("mpich5")  # other launchers fail in a namespace, helped or plain
 @pytest.mark.skipif(not has_namespaces(), reason="no pid namespace may be made here")
 def test_ranks_in_pid_namespaces_of_their_own_move_nobody(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled_openmp(mpi, "gcc", "-O2", HERE / "pinned.c")

@@ -50,7 +50,7 @@ def ends(done: Run) -> dict[str, tuple[str, str]]:
 
 
 def patience(threads: int) -> list[str]:
-    """The most executions of a loop. With several threads, only chance lets a helper join."""
+    """Returns the most executions of a loop. Only chance lets a helper join several threads."""
     return [] if threads == 1 else ["300"]
 
 

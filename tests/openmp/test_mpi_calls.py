@@ -17,7 +17,7 @@ LIMIT_S = 100
 KEPT = {"MH_THREAD_LEVEL": "keep"}
 SHARED = {"MH_OPENMP": "1"}
 SERIAL = {"OMP_NUM_THREADS": "1"}
-DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}  # exchanges, too
+DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}  # rendezvous, also in exchanges
 FEW_BUILDS = pytest.mark.under("mpich4", "openmpi4")
 REFUSED = "in a shared loop: no collective and no one-sided call"
 
@@ -79,7 +79,7 @@ def test_below_multiple_unmodified_loops_with_calls_are_not_shared(
     mpi: MpiBuild, helped: Arm
 ) -> None:
     done = play(mpi, helped, unmodified(mpi), "none late few exchange", SHARED)
-    # MPI is called first after helpers have joined: threads take turns.
+    # The first MPI call comes after helpers have joined, so the threads take turns.
     done.expect("level below", "late joined", "exchange alone", "PASS")
     silent(done)
     assert obstacles(done)["mpi"] == 4, done.told()

@@ -45,7 +45,7 @@ def deep(mpi: MpiBuild, arm: Arm, limits: list[str], env: dict[str, str], depth:
 @pytest.mark.parametrize("how", STACKS)
 def test_helpers_have_the_stack_that_the_loop_needs(mpi: MpiBuild, helped: Arm, how: str) -> None:
     limit, env, depth = STACKS[how]
-    # The main thread uses as much stack, too.
+    # Only helpers use so much stack, since the main thread's stack has the limit of `ulimit`.
     limits = ["-s unlimited", limit] if depth > 8_000_000 and "unlimited" in limit else [limit]
     deep(mpi, helped, limits, env | {"DEEP_HELPERS_ONLY": "1"}, depth).expect("case deep ok joined")
 

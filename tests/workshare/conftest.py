@@ -11,7 +11,7 @@ from workshare_builds import BUILDS, Programs
 
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Programs]:
-    """The programs by name of the MPI, compiled when a test first runs them, warnings as errors."""
+    """Returns the programs of an MPI; the first use compiles them, with warnings as errors."""
     made: dict[str, Programs] = {}
 
     def get(name: str) -> Programs:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The workshare examples are right, with the same results in every build and division.
 
-Counts and checksums are compared with Python's. Finite elements are compared with the analytical
-solution, and bit for bit with each other.
+Counts and checksums are compared with Python's. The finite element solutions are compared with
+the analytical solution, and bit for bit with each other.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def test_rows_can_be_chosen_by_time(any_programs: Programs) -> None:
         for time in (20, 20000)
     ]
     assert rows[0] % 2 == rows[1] % 2 == 0
-    assert rows[1] > 5 * rows[0]  # 32 times on a machine of constant speed
+    assert rows[1] > 5 * rows[0]  # the ratio is 32 on a machine of constant speed
 
 
 # --- triangles --------------------------------------------------------------------------------

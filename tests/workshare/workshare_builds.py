@@ -17,7 +17,7 @@ CFLAGS = "-O2 -Werror"
 
 
 def one_of_each_family() -> dict[str, MpiBuild]:
-    """The first MPICH and the first Open MPI that are present."""
+    """Returns the first MPICH and the first Open MPI that are present."""
     chosen: dict[str, MpiBuild] = {}
     for build in find_builds(SOURCE.parents[1]).values():
         chosen.setdefault(build.family, build)
@@ -29,13 +29,13 @@ BUILDS = one_of_each_family()
 
 @dataclass(frozen=True)
 class Programs:
-    """The programs of an MPI; names include the build: triangular-plain."""
+    """The programs of an MPI. A name includes the build: triangular-plain."""
 
     build: MpiBuild
     folder: Path
 
     def program(self, name: str) -> Path:
-        """The path of a program, which is compiled when it is first asked for."""
+        """Returns the path of a program; the first call compiles the program."""
         path = self.folder / name
         if not path.exists():
             compile_all(self.build, self.folder, str(path))
@@ -56,7 +56,7 @@ class Programs:
         )
 
     def report(self, name: str, ranks: int, *arguments: object, threads: int = 1) -> dict[str, Any]:
-        """The output of --json of a run, which must succeed."""
+        """Returns the output of --json of a run, which must succeed."""
         done = self.run(name, ranks, *arguments, "--json", "-", threads=threads)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every directive and clause in C, in a few loops. Prints numbers that do not depend on which
-// thread ran an iteration. Compiled plain, the pragmas have no effect, and the numbers are the
-// same.
+// Every directive and clause in C, in a few loops. The program prints numbers that do not depend on
+// the threads that run the iterations. A plain compiler ignores the pragmas; the numbers are equal.
 #include <stdio.h>
 #include <stdlib.h>
 

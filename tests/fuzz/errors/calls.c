@@ -280,7 +280,7 @@ static void inactive_and_active(Rng* rng) {
   see("Cancel: %s", class_of(MPI_Cancel(&request)));
   code = MPI_Wait(&request, &status);
   MPI_Test_cancelled(&status, &flag);
-  see("cancelled receive: %s, cancelled %d", class_of(code), flag);  // the source has no meaning
+  see("cancelled receive: %s, cancelled %d", class_of(code), flag);  // the source is undefined
 }
 
 static void packing(Rng* rng) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives that some ranks call wrongly before all ranks call them rightly, and communicators
-// that are made and freed among such calls.
+// Collectives that some ranks call wrongly before all ranks call them correctly. Between the
+// calls communicators are made and freed.
 //
-// The library refuses a wrong call by its arguments, before it sends a message, so the call does
+// The library refuses a wrong call because of the arguments, before any message, so the call does
 // not involve other ranks. The send and receive counts are both wrong, so every rank refuses the
 // call, whatever its part in the collective.
 #include <stdio.h>

@@ -25,10 +25,10 @@
 typedef struct {
   uint64_t seed;
   int first_round, rounds;
-  int steps;          // of a round
+  int steps;          // steps of a round
   int only;           // the only kind of step, or -1
   int timeout_s;      // longest time of a round
-  const char* trace;  // files TRACE.RANK, or null
+  const char* trace;  // the files are TRACE.RANK; null: no trace
   bool verbose;
 } Options;
 extern Options options;
@@ -42,7 +42,7 @@ extern Options options;
 typedef enum { STEPS(AS_ENUM) STEP_COUNT } StepKind;
 
 // Communicators of every round. Errors on HANDLED go to a handler of the program, which traces
-// them.
+// the errors.
 typedef enum { BASE, HANDLED, REVERSED, RACES, ALONE, COMMS } CommKind;
 
 typedef struct {
@@ -52,7 +52,7 @@ typedef struct {
   char doing[80];
   MPI_Comm comm[COMMS];
   MPI_Errhandler noting;
-  bool blocking;  // in a blocking receive
+  bool blocking;  // this rank is in a blocking receive
   Rng local;      // for decisions of this rank alone
 } Here;
 extern Here here;
@@ -62,12 +62,12 @@ int rank_in(CommKind comm, int rank);  // translates a rank of BASE to a rank of
 // ---- trace.c -----------------------------------------------------------------------------------
 
 void see(const char* format, ...) __attribute__((format(printf, 1, 2)));
-void doing(const char* what);  // for the watchdog, and with --verbose in the trace
+void doing(const char* what);  // notes the call for the watchdog; --verbose: and in the trace
 const char* class_of(int code);
 void trace_open(void);
 void trace_close(void);
 void give_up(const char* why);  // prints this rank's place and ends the job
-uint64_t trace_hash(void);      // of all lines so far, in any order within a round
+uint64_t trace_hash(void);      // hash of all lines so far; order within a round has no effect
 void watch_start(void);
 void watch_progress(void);
 
@@ -86,7 +86,7 @@ typedef struct {
   size_t items;
   Buffer buffer;
   uint64_t id;
-  size_t bytes;  // of the message
+  size_t bytes;  // bytes of the message
 } Op;
 
 typedef struct {
@@ -100,7 +100,7 @@ typedef struct {
 
 size_t pick_bytes(Rng* rng);
 Content content_make(Rng* rng, bool may_be_too_long);
-Content content_of(Rng* rng, size_t bytes);  // with enough room
+Content content_of(Rng* rng, size_t bytes);  // the receive has enough room
 Op* op_send(const Content* content, const char* format, ...) __attribute__((format(printf, 2, 3)));
 Op* op_recv(const Content* content, const char* format, ...) __attribute__((format(printf, 2, 3)));
 void op_over(Op* op, int code, const MPI_Status* status);  // traces the end of an op and frees it
@@ -109,10 +109,10 @@ void op_pend(Op* op);
 int op_pending(void);
 void complete_some(int most);
 void complete_all(void);
-MPI_Request inactive(MPI_Comm comm, void* buffer, int count);  // persistent, and never started
-// Completes a request, and traces its error class and status under this name.
+MPI_Request inactive(MPI_Comm comm, void* buffer, int count);  // never started
+// Completes a request, and traces its error class and status under `name`.
 void finish(const char* name, MPI_Request* request);
-// Sends a number to another rank of BASE, or receives a number, on a tag of agree() alone.
+// Rank `from` of BASE sends `value` to rank `to`. Returns the received or else the own value.
 int agree(int from, int to, int value);
 void jitter(void);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The calls left out under each MPI library, because the plain library crashes in them or answers
-// differently from run to run. Names are those in traces; `*` matches any text.
+// differently from run to run. Traces have the same names; `*` matches any text.
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A differential fuzzer for programs that go wrong and go on.
+// A differential fuzzer for programs that continue after errors.
 //
 // usage: mpiexec -n N errors [--seed S] [--rounds R] [--first-round F] [--steps K]
 //                            [--only KIND] [--timeout SECONDS] [--trace FILE] [--verbose 1]
@@ -125,7 +125,7 @@ static void play_round(int round) {
     Rng own = {rng_next(&rng)};
     if (options.only >= 0 && kind != STEP_COMPLETE) kind = (StepKind)options.only;
     play_step(kind, &own);
-    // Completions have their own kind of step: the tests do not check their handler everywhere.
+    // The kind marks completions in the trace: the tests count a line of their handler once.
     here.kind = STEP_COMPLETE;
     if (rng_chance(&here.local, 15)) complete_some(6);
     doing("");

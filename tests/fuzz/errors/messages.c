@@ -244,7 +244,7 @@ typedef struct {
   RecvWay way;
   uint64_t id;
   size_t room, most;
-  size_t bytes[64];  // by sender; all messages of a sender have the same size
+  size_t bytes[64];  // size of every message, by sender
 } Race;
 
 static void race_send(const Race* race, Rng* local) {
@@ -273,7 +273,7 @@ typedef struct {
   int code;
 } Taken;
 
-// Makes the next receive, which is then started or complete.
+// Starts or completes the next receive.
 static void race_recv(const Race* race, Taken* taken) {
   int tag = race->any_tag ? MPI_ANY_TAG : race->tag, room = (int)race->room;
   MPI_Comm comm = here.comm[RACES];
@@ -321,7 +321,7 @@ static void race_take(const Race* race) {
   int count = race->each * (here.ranks - 1), so_far[64] = {0};
   Taken* all = calloc((size_t)count, sizeof *all);
   for (int i = 0; i < count; ++i) {
-    all[i].buffer = malloc(race->most + 1);  // see op_fill()
+    all[i].buffer = malloc(race->most + 1);  // Open MPI may overrun: see op_fill()
     jitter();
     race_recv(race, &all[i]);
   }

@@ -81,7 +81,7 @@ static Op* op_new(const Content* content, bool send) {
   return op;
 }
 
-// Open MPI writes the whole message when the receiver reads it by single copy, even if the receive
+// Open MPI writes the whole message when the receiver reads by single copy, even if the receive
 // is too short.
 #ifdef OPEN_MPI
 static const bool overruns = true;
@@ -97,7 +97,7 @@ static void op_fill(Op* op) {
 }
 
 Op* op_send(const Content* content, const char* format, ...) {
-  Content whole = *content;  // sent as the basic type unless the data are whole items of the type
+  Content whole = *content;  // the send type is the basic type unless the data are whole items
   Op* op = op_new(&whole, true);
   if (op->layout->elements > 0 && content->elements % (size_t)op->layout->elements != 0) {
     op_free(op);
@@ -128,8 +128,7 @@ void op_free(Op* op) {
   free(op);
 }
 
-// Compares the buffer with its expected state: untouched, or with the message and untouched around
-// it.
+// Compares the buffer with its expected state: untouched, or the message among untouched bytes.
 static const char* verdict(Op* op, bool arrived) {
   static char text[80];
   ptrdiff_t first = 0;
@@ -219,7 +218,7 @@ typedef struct {
   MPI_Status statuses[MOST];
   int count, left;
   bool in_one_call;
-  int sends, too_short;  // among the requests
+  int sends, too_short;  // requests: sends; receives without enough room
 } Batch;
 
 static void batch_over(Batch* batch, int i, int code, const MPI_Status* status) {
@@ -258,7 +257,7 @@ static void test_each(Batch* batch, bool look_first) {
   }
 }
 
-// Ends the ops of a call that completed all requests, or some of them with errors.
+// Ends the ops of a call that completed all requests, or that tells the error of each request.
 static void all_over(Batch* batch, int code) {
   int class = code;
   if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
@@ -347,7 +346,7 @@ MPI_Request inactive(MPI_Comm comm, void* buffer, int count) {
   return request;
 }
 
-// True if the plain library survives such a request in the same call as those of the batch.
+// True if the plain library survives the request in the same call as the requests of the batch.
 static bool goes_with(const Batch* batch, bool send, bool too_short) {
   if (!batch->in_one_call) return true;
   bool two = too_short && batch->too_short > 0;

@@ -14,7 +14,7 @@
 
 enum { TAG_PERSISTENT = 20, TAG_CANCEL = 30, TAG_NOBODY = 40, TAG_FREED = 50 };
 
-// Two different ranks of BASE.
+// Draws two different ranks of BASE.
 static void pick_pair(Rng* rng, int* source, int* target) {
   *source = rng_range(rng, 0, here.ranks - 1);
   *target = (*source + rng_range(rng, 1, here.ranks - 1)) % here.ranks;
@@ -51,7 +51,7 @@ static size_t ends_wrong(Ends* ends) {
   ptrdiff_t first;
   size_t bytes = ends->bytes;
 #ifdef OPEN_MPI
-  if (ends->too_long) return 0;  // see op_fill()
+  if (ends->too_long) return 0;  // Open MPI may overrun: see op_fill()
 #endif
   if (ends->too_long) {
     bytes = ends->items * ends->layout->size;

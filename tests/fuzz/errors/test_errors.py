@@ -5,7 +5,7 @@ Each rank writes a trace (errors.h). The traces of a helped run must have the sa
 round as the traces of the plain run. A failure shows the first round that differs and the command
 to repeat it. `--fuzz-rounds` and `--fuzz-seed` make a longer search, in batches of fifty rounds.
 
-`--slow` tests every shape in every way, under all libraries. Under MPICH 5 this still finds
+`--slow` tests every shape in every way, under all libraries. Under MPICH 5 the search finds
 programs that hang (docs/decisions/rendezvous/error-handlers.md).
 """
 
@@ -28,7 +28,7 @@ LIMIT_S = 600
 HANDLER = " COMPLETE: handler: "
 ROUND = re.compile(r"^round (\d+) ")
 
-# name: ranks, seed, rounds
+# Each name has its ranks, seed and rounds.
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
 HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
 # Settings that decide the path of a message. With more than two ranks, third ranks help on any
@@ -84,14 +84,14 @@ def errors(
 
 
 def counted(lines: list[str]) -> Counter[str]:
-    """The number of times of each line. A call that finds errors of several requests calls the
-    handler once, and timing decides what a call finds, so lines of handlers count once."""
+    """Counts each line. Lines of handlers count once: a call calls the handler once for all of its
+    failed requests, and timing decides which requests fail in a call."""
     times = Counter(lines)
     return Counter({line: 1 if HANDLER in line else times[line] for line in times})
 
 
 def differences(plain: Trace, helped: Trace) -> str | None:
-    """The first round in which the lines differ, as text, or None."""
+    """Returns the first round whose lines differ, as text, or None."""
     for number in sorted({*plain, *helped}):
         ours, theirs = counted(helped[number]), counted(plain[number])
         if ours == theirs:
@@ -103,7 +103,7 @@ def differences(plain: Trace, helped: Trace) -> str | None:
 
 
 def seen_plain(mpi: MpiBuild, ranks: int, words: list[str], shared: Path) -> list[Trace]:
-    """The traces of the plain run, made once for all ways."""
+    """Returns the traces of the plain run, which is made once for all ways."""
     folder = shared / " ".join(["errors", mpi.name, str(ranks), *words])
 
     def find() -> str:
@@ -132,7 +132,7 @@ def compare(
 
 
 def batches(request: Request, seed: int, rounds: int) -> list[list[str]]:
-    """The arguments of each run."""
+    """Returns the arguments of each run."""
     asked_seed, asked = (request.config.getoption(key) for key in ("--fuzz-seed", "--fuzz-rounds"))
     seed = asked_seed if asked_seed is not None else seed
     rounds = asked if asked is not None else rounds

@@ -3,7 +3,7 @@
 // The trace of a rank, line by line, and the watchdog.
 //
 // The watchdog is SIGALRM after `timeout` seconds without a finished round. Each rank then prints
-// its place and waits a moment, so that the launcher does not end others before their output.
+// its place and waits a moment, so that the launcher does not end other ranks before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -92,7 +92,7 @@ MPI_Op any_op(Random* random, Basic basic) {
   }
 }
 
-// Factors are one or minus one, so that products are exact in any order. No part of a complex
+// Factors are one or minus one, so products are exact in any order. No part of a complex
 // number is 0, because the sign of a zero depends on the order.
 static int number_for(Basic basic, int number, MPI_Op op) {
   if (op == MPI_PROD) return basic.family == INTEGER ? number % 5 + 1 : number % 2 * 2 - 1;
@@ -132,7 +132,7 @@ static Places contiguous(Basic basic, int elements, int first) {
 static Places strided(Random* random, Basic basic, int elements, int room) {
   const int block = 1 + below(random, 3);
   const int blocks = (elements + block - 1) / block;
-  const int most = room / blocks;  // at least four
+  const int most = room / blocks;  // elements of room for each block, at least four
   const int stride = block + below(random, most - block + 1);
   Places places = {0, malloc(sizeof(int) * (size_t)elements), MPI_DATATYPE_NULL};
   MPI_Datatype whole = MPI_DATATYPE_NULL;
@@ -156,7 +156,7 @@ static Places strided(Random* random, Basic basic, int elements, int room) {
 
 static Places listed(Random* random, Basic basic, int elements, int room) {
   Places places = {elements, malloc(sizeof(int) * (size_t)elements), MPI_DATATYPE_NULL};
-  const int most = room / elements;  // at least four
+  const int most = room / elements;  // room for each element, at least four
   for (int i = 0; i < elements; ++i) places.offset[i] = i * most + below(random, most);
   MPI_Type_create_indexed_block(elements, 1, places.offset, basic.type, &places.type);
   return places;

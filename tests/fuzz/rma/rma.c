@@ -7,7 +7,7 @@
 // Each round makes a window of a random kind and has one epoch of a random kind. The window of
 // every rank has three parts: `common`, to which all origins apply one operation, with overlaps; a
 // `slice` for each origin, on which only that origin works, in order; and counters. Every rank
-// knows the plan of all ranks. It computes the final contents of its own window, with
+// knows the plan of all ranks. A rank computes the final contents of its own window, with
 // MPI_Reduce_local for single elements, and the results that its own operations must fetch. The
 // values are such that the order of origins does not matter.
 #include "rma.h"
@@ -30,20 +30,20 @@ typedef struct {
   bool with_request;
   bool in_common;
   int target;
-  int first;  // element of its part at which its places begin
+  int first;  // `there` begins at this element of the part
   MPI_Op op;
-  Places origin, there, result;  // in elements from the beginning of the part
+  Places origin, there, result;  // the places of `there` are offsets from `first`
 } Operation;
 
 typedef struct {
   int round;
-  Kind kind;  // of the window
+  Kind kind;  // kind of the window
   Epoch epoch;
-  Basic basic;    // of the elements
+  Basic basic;    // type of the elements
   MPI_Op common;  // operation on the common part
   int common_elements, slice_elements;
   int operations;
-  int increments;  // of each counter, by each origin
+  int increments;  // increments of each counter, by each origin
 } Plan;
 
 static Plan plan_of(int round) {
@@ -85,8 +85,7 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
   return made;
 }
 
-// ---- The layout of a window
-// ----------------------------------------------------------------------
+// ---- The layout of a window ---------------------------------------------------------------------
 
 // The offset of the common part, in bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
@@ -201,8 +200,8 @@ static void issue(const Plan* plan, const Operation* op, const Window* window, v
   }
 }
 
-// The counters lie at the beginning of rank 0's window. MPI_Fetch_and_op adds to the first,
-// MPI_Compare_and_swap to the second.
+// The counters lie at the beginning of rank 0's window. MPI_Fetch_and_op adds to the first
+// counter, MPI_Compare_and_swap to the second counter.
 static void count(const Plan* plan, const Window* window, long* fetched) {
   const MPI_Aint added = displacement(window, 0, 0);
   const MPI_Aint swapped = displacement(window, 0, sizeof(long));
@@ -225,7 +224,7 @@ typedef struct {
   unsigned char *origin, *result, *expected;
 } Step;
 
-// This rank's operations, and their effect on the model of its own slices.
+// Starts this rank's operations, and applies them to the model of its own slices.
 static int play(const Plan* plan, const Window* window, Step* steps, unsigned char** slices,
                 long* fetched) {
   Random random = random_for(options.seed, plan->round, rank);
@@ -256,7 +255,7 @@ static int play(const Plan* plan, const Window* window, Step* steps, unsigned ch
   return plan->operations;
 }
 
-// The effect of all origins on this rank's memory.
+// Applies the operations of all origins to the model of this rank's memory.
 static void play_all_on_model(const Plan* plan, unsigned char* memory) {
   const size_t bytes = 2 * (size_t)plan->slice_elements * (size_t)plan->basic.extent;
   unsigned char* buffer = calloc(1, bytes);
@@ -291,7 +290,7 @@ static void fill_memory(const Plan* plan, unsigned char* memory) {
 
 static void check(const Plan* plan, const unsigned char* got, const unsigned char* wanted,
                   size_t bytes, const char* what) {
-  // A long double of x86 has ten bytes and six of padding.
+  // A long double of x86 has ten bytes of value and six bytes of padding.
   const bool padded = plan->basic.type == MPI_LONG_DOUBLE && LDBL_MANT_DIG == 64;
   for (size_t i = 0; i < bytes; ++i) {
     if (padded && i % 16 >= 10) continue;

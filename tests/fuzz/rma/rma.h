@@ -30,7 +30,7 @@ typedef struct {
   MPI_Aint extent;
 } Basic;
 Basic any_basic(Random* random);
-// An operation whose result does not depend on the order of origins, given the values of
+// Draws an operation whose result does not depend on the order of origins, given the values of
 // write_value().
 MPI_Op any_op(Random* random, Basic basic);
 void write_value(Basic basic, void* at, int number, MPI_Op op);
@@ -40,7 +40,7 @@ void write_value(Basic basic, void* at, int number, MPI_Op op);
 // Places of elements, each at most once; `type` describes the same places.
 typedef struct {
   int elements;
-  int* offset;  // in elements
+  int* offset;  // offsets in elements
   MPI_Datatype type;
 } Places;
 Places any_places(Random* random, Basic basic, int elements, int room);
@@ -59,14 +59,14 @@ typedef struct {
   MPI_Win win;
   unsigned char* memory;
   size_t bytes;
-  MPI_Aint* bases;  // of all ranks, for windows whose displacements are addresses
+  MPI_Aint* bases;  // bases of all ranks, for windows whose displacements are addresses
 } Window;
 Window make_window(Kind kind, size_t bytes);
 void free_window(Window* window);
 MPI_Aint displacement(const Window* window, int target, size_t bytes);
 
 bool is_passive(Epoch epoch);
-// Every rank may access every rank, itself included.
+// Begins an epoch in which every rank may access the memory of every rank.
 void begin_epoch(const Window* window, Epoch epoch);
 // Ends the accesses of all origins; each rank may then read its own memory.
 void end_epoch(const Window* window, Epoch epoch);
