@@ -75,7 +75,7 @@ TEST_F(BiasedFlagTest, is_raised_by_another_thread_when_it_is_lowered) {
   EXPECT_FALSE(raises_elsewhere());
   EXPECT_FALSE(flag_->raise());
   flag_->lower();
-  EXPECT_TRUE(raises_elsewhere());  // that thread ends with the flag raised
+  EXPECT_TRUE(raises_elsewhere());  // the other thread ends with the flag raised
   EXPECT_FALSE(flag_->raise());
   EXPECT_FALSE(raises_elsewhere());
   flag_->lower();
@@ -131,7 +131,7 @@ TEST_F(BiasedFlagTest, a_thread_that_comes_while_another_ones_fence_is_passed_pa
 TEST_F(BiasedFlagTest, favours_nobody_without_a_fence) {
   Seamed::exists = false;
   make();
-  Seamed::works = false;  // must not be called
+  Seamed::works = false;  // a call of the fence would fail
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(flag_->raise());
     EXPECT_FALSE(raises_elsewhere());

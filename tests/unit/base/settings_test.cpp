@@ -16,7 +16,7 @@ LoadedSettings from(const Environment& environment, std::string_view tune = "") 
   return load_settings(environment, tune, "host.conf");
 }
 
-// The only warning that these variables cause.
+// Returns the only warning that the variables cause.
 std::string warning(const Environment& environment, std::string_view tune = "") {
   const LoadedSettings loaded = from(environment, tune);
   EXPECT_EQ(loaded.warnings.size(), 1U);

@@ -160,7 +160,7 @@ TEST(BoardGroup, a_board_starts_anew_for_another_group) {
   EXPECT_FALSE(fresh.has_finished(1));
 }
 
-// Threads play the ranks. Calls of all kinds follow each other, with pauses at the seams.
+// Threads play the ranks. Calls of all kinds follow each other, with pauses between steps.
 class BoardGroupStress : public testing::TestWithParam<std::uint32_t> {};
 
 enum class Kind : std::uint32_t { from_root, to_root, among_all, mapped, by_pairs, kinds };
@@ -184,7 +184,7 @@ struct Script {
     constexpr std::array<std::size_t, 4> kWords = {1, 5, 6, kStagedBytes / 8};
     return kWords[(draw >> 40U) % kWords.size()];
   }
-  // Words of the block that one member has for another; often none.
+  // The number of words in the block of member `from` for member `to`; often 0.
   [[nodiscard]] std::size_t block_words(std::uint32_t from, std::uint32_t to) const {
     std::mt19937_64 random(draw + std::uint64_t{from} * 64 + to);
     constexpr std::array<std::size_t, 4> kWords = {0, 1, 100, kStagedBytes / 8};
@@ -275,8 +275,8 @@ class Player {
       kYields([&] { return group_.has_finished(i); });
   }
 
-  // Each pair moves its blocks, staged or mapped. A rank waits for those ranks only that send to it
-  // or read from it. All blocks of a rank begin with the same words.
+  // Each pair moves its blocks, staged or mapped. A rank waits only for ranks that send to the
+  // rank or read from it. All blocks of a rank begin with the same words.
   static constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
   void move_by_pairs(const Script& script) {
     BlockTable table(group_.stage(kBytes, kYields), kBytes, me_, Peers{group_.ranks()});

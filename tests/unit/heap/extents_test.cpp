@@ -12,7 +12,7 @@
 namespace mh::heap {
 namespace {
 
-// Extents with their table.
+// Extents with a table for `pages` pages.
 struct Stage {
   explicit Stage(Page pages) { add(pages); }
   void add(Page pages) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The reference: a datatype as in the standard, a plain list of basic types and markers. Plain
-// loops build the list beside each layout. Slow, for small types only.
+// loops build the list beside each layout. The reference is slow and serves small types only.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +73,7 @@ inline Type resized(Type type, std::int64_t lower, std::int64_t extent) {
   return type;
 }
 
-// The elements of an array for which `mine` is true, in storage order. `order` as in MPI.
+// The elements of an array for which `mine` is true, in storage order. `order` is the order of MPI.
 inline Type part_of_array(const std::vector<std::int64_t>& sizes, ArrayOrder order,
                           const Type& child,
                           const std::function<bool(const std::vector<std::int64_t>&)>& mine) {

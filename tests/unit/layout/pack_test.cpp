@@ -61,7 +61,7 @@ class Memory {
 struct Case {
   Sample type;
   std::uint64_t count;
-  std::vector<std::int64_t> places;  // offset of each byte of the stream
+  std::vector<std::int64_t> places;  // offset of each byte of the packed stream
   CacheLevel cache_level;
 
   Case(RandomTypes& random)
@@ -348,8 +348,8 @@ TEST(Kernels, strides_on_which_loads_conflict) {
   }
 }
 
-// Rows of blocks of 8 bytes at a stride of 4096. `unpack(at, rows, stream)` unpacks them; packing
-// chooses that loop by itself only on some processors.
+// Rows of blocks of 8 bytes at a stride of 4096. `unpack(at, rows, stream)` is the tested loop,
+// which the library itself chooses only on some processors.
 template <class Unpack>
 void check_conflicting_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpack) {
   constexpr std::int64_t kStride = 4096;
@@ -407,8 +407,7 @@ TEST(Kernels, few_blocks) {
   }
 }
 
-// For bytes in memory, the lanes are parts of a row, of a column (if rows are short), or of a
-// block.
+// The lanes (layout/abreast.hpp) are parts of a row, of a column if rows are short, or of a block.
 TEST(Kernels, long_blocks_in_rows_of_every_length) {
   for (const std::int64_t bytes : {64, 65, 127, 128, 159, 160, 500, 2048, 2049, 5000, 65'537}) {
     for (std::int64_t length = 1; length <= 9; ++length) {
@@ -564,7 +563,7 @@ TEST(Kernels, read_nothing_of_a_gap_that_is_not_there) {
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> offsets;
   constexpr auto page = static_cast<std::int64_t>(Islands::kPage);
-  // Blocks up to the end of the first page, from the beginning of the second, and alternating.
+  // The blocks alternate between the end of the first page and the beginning of the second page.
   for (std::int64_t i = 0; i < 40; ++i) {
     const std::int64_t length = 1 + i % 31;
     const std::int64_t slot = i / 2 * 32;

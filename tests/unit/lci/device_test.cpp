@@ -18,7 +18,8 @@ using test::pattern;
 using test::Ranks;
 using test::same;
 
-constexpr std::size_t kSizes[] = {0, 1, 64, 256, 257, 512, 513, 5000};  // injected, packet, large
+// Messages up to 256 bytes are injected, up to 512 bytes go in a packet, and the others are large.
+constexpr std::size_t kSizes[] = {0, 1, 64, 256, 257, 512, 513, 5000};
 
 // --- the nine protocols ---------------------------------------------------------------------
 
@@ -77,7 +78,8 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
   }
   void check(std::span<const std::byte> data) {
     const bool large = data.size() > 512;
-    ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);  // with the sender's completion
+    // A queue or a handler also gets the sender's completion of a large message.
+    ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);
     EXPECT_TRUE(sent.test() || !large || !synchronizes());
     const Got& message = got[got[0].kind == Kind::received ? 0 : 1];
     EXPECT_EQ(message.kind, Kind::received);

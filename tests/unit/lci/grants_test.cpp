@@ -79,7 +79,7 @@ TEST_F(Grants, the_next_waits_until_the_message_has_been_released) {
   for (int turn = 0; turn < 50; ++turn) {
     ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
     EXPECT_EQ(endpoints[0].send(1, 0, data).reason(), Retry::credit);
-    EXPECT_TRUE(endpoints[2].send(1, 0, data).is_posted());  // into another buffer
+    EXPECT_TRUE(endpoints[2].send(1, 0, data).is_posted());  // rank 2 has its own granted buffer
     ranks.settle();
     EXPECT_TRUE(endpoints[0].send(1, 0, data).is_retry());
     for (int i = 0; i < 2; ++i) {
@@ -101,13 +101,13 @@ TEST_F(Grants, a_full_network_loses_nothing) {
   auto endpoints = open();
   for (int turn = 0; turn < 20; ++turn) {
     const auto data = pattern(3000, static_cast<unsigned>(turn));
-    ranks.network.refuse(0, 3);  // the put
+    ranks.network.refuse(0, 3);  // refuses the put
     ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
     ranks.settle();
     auto message = queues[1].pop();
     ASSERT_TRUE(message.has_value());
     EXPECT_TRUE(same(message->bytes(), data));
-    ranks.network.refuse(1, 3);  // the next grant
+    ranks.network.refuse(1, 3);  // refuses the next grant
     message.reset();
     ranks.settle();
     EXPECT_TRUE(queues[0].pop().has_value());
@@ -172,7 +172,7 @@ TEST_F(Grants, a_peer_that_dies_keeps_its_own_and_the_others_go_on) {
 TEST_F(Grants, a_put_to_a_peer_that_has_died_has_failed) {
   auto endpoints = open();
   const auto data = pattern(3000, 1);
-  ranks.network.kill(1);  // the device does not know yet
+  ranks.network.kill(1);  // the device does not know of the death yet
   ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
   ranks.settle();
   bool failed = false;

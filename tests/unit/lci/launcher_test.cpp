@@ -108,7 +108,7 @@ TEST(Launcher, that_is_silent_is_given_up_at_the_deadline) {
   ::close(ends[1]);
 }
 
-// A program that inherits the variable without the socket may have a file at that descriptor.
+// A program that inherits PMI_FD without the socket may have a file at that descriptor.
 TEST(Launcher, is_not_written_to_where_it_is_a_file) {
   const std::string path = testing::TempDir() + "/pmi";
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -88,7 +88,7 @@ TEST(MatchingTable, takes_out_all_that_is_wanted_of_one_side) {
   MatchingTable table(4, 1000);
   std::vector<Thing> things(200);
   for (std::uint64_t i = 0; i < things.size(); ++i) {
-    things[i].key = i / 2;  // two of each key
+    things[i].key = i / 2;  // two things of each key
     (void)table.access(i / 2, &things[i], i / 2 % 3 == 0 ? Side::message : Side::receive);
   }
   std::vector<MatchNode*> taken;
@@ -107,7 +107,7 @@ TEST(MatchingTable, many_chained_buckets_become_twice_as_many) {
   MatchingTable table(8, 1000);
   const std::size_t few = table.buckets();
   constexpr std::size_t kKeys = 900;
-  std::vector<Thing> things(2 * kKeys);  // two of each key
+  std::vector<Thing> things(2 * kKeys);  // two things of each key
   for (std::size_t i = 0; i < things.size(); ++i) {
     ASSERT_EQ(table.access(i / 2, &things[i], Side::message).partner, nullptr);
   }
@@ -179,7 +179,7 @@ TEST(MatchingTable, behaves_as_a_map_of_queues) {
   }
 }
 
-// Every receive matches exactly one message, in few buckets that are always full.
+// Every receive matches exactly one message. The threads share 97 keys in a small table.
 TEST(MatchingTable, threads_match_everything_exactly_once) {
   constexpr int kThreads = 4;
   const int rounds = test::kSanitized ? 3'000 : 60'000;

@@ -57,7 +57,7 @@ int exchange(Job& /*job*/, Device& device) {
   return 0;
 }
 
-// The output of all ranks of a job to stderr.
+// Runs a job, and returns the output of all ranks to stderr.
 std::string said(const JobOfProcesses& job, int size, const std::function<void(int rank)>& before) {
   const std::string file = job.file("said");
   job.run(size, {}, exchange, [&](int rank) {
@@ -82,7 +82,7 @@ TEST(Node, large_messages_go_through_the_ring_where_the_kernel_refuses) {
   }
 }
 
-// Rank 0 gets its memory, and must not use it.
+// Rank 0 gets shared memory, but must not use it.
 TEST(Node, a_rank_without_memory_sends_all_to_the_network_and_one_says_so) {
   const std::string text = said(JobOfProcesses(), 3, [](int rank) {
     if (rank != 0) refuse(SYS_memfd_create, EMFILE);
@@ -107,7 +107,7 @@ TEST(Node, switched_off_it_asks_for_no_memory) {
             "");
 }
 
-// The job has two transports, as over several hosts. Each has separate packets.
+// The job has two transports, as over several hosts. Each transport has separate packets.
 TEST(Node, ranks_with_and_without_it_are_in_one_job) {
   JobOfProcesses().run(4, {}, exchange, [](int rank) {
     if (rank >= 2) ::setenv("MH_LCI_NODE", "off", 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// LCI between processes: through shared memory of the node, and over libfabric's shm, tcp without a
-// layer above it (where libfabric has this), and tcp with rxm.
+// LCI between processes: through shared memory of the node, and over libfabric's shm, tcp with rxm,
+// and tcp alone where libfabric has tcp alone.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

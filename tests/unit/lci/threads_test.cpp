@@ -17,7 +17,7 @@ using test::pattern;
 using test::Ranks;
 using test::same;
 
-// Threads that make progress, over a network that refuses sends now and then.
+// Threads that make progress, over a network that sometimes refuses sends.
 class Running {
  public:
   explicit Running(Ranks& ranks) {

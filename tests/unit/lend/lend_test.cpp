@@ -303,7 +303,7 @@ TEST(Lend, an_owner_killed_in_the_middle_of_a_unit_gives_the_core_back) {
   owner.kill(SIGKILL);
   EXPECT_EQ(owner.wait(), -SIGKILL);
   EXPECT_EQ(lender.lend(), LendResult::nothing);
-  EXPECT_EQ(lender.lend(), LendResult::nothing);  // it still offers work, and is not asked again
+  EXPECT_EQ(lender.lend(), LendResult::nothing);  // the dead owner is not asked again
 }
 
 TEST(Lend, a_stopped_owner_does_not_keep_the_core) {
@@ -375,7 +375,7 @@ TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());
   Channel& channel = stage.lendings(0).channels[0];
   ASSERT_TRUE(eventually([&] { return channel.thread.load() != 0; }));
-  channel.word.store(word_of(ChannelState::evicted, 1));  // as lend() and take_back() leave it
+  channel.word.store(word_of(ChannelState::evicted, 1));  // the state after lend() and take_back()
   futex_wake(channel.word);
   EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
   pool.withdraw(WorkKind::loops);
@@ -470,7 +470,7 @@ TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   pool_.withdraw(WorkKind::loops);
 }
 
-// Another rank announces work that stays exposed; a lender may be barred from that kind.
+// Another rank announces work that is exposed; a lender may be barred from the kind of work.
 TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   Loop loop(1U << 30U);
   const std::uint64_t later = ticks() + ticks_from_ns(1e9);
@@ -495,7 +495,7 @@ TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
 }
 
-// Units that keep their helpers, and note which helpers there are.
+// Units that keep their helpers, and record the numbers of the helpers.
 class Slow final : public LendableWork {
  public:
   bool unit(std::uint32_t helper, std::uint64_t /*deadline*/) noexcept override {
@@ -516,7 +516,7 @@ class Slow final : public LendableWork {
   std::set<std::uint32_t> helpers_;
 };
 
-// An owner begins with a few helpers, and gets further ones once lenders have found none free.
+// An owner begins with a few helpers, and gets more helpers once lenders have found no free helper.
 TEST(Lend, there_is_a_helper_for_each_core_of_the_node_that_can_be_lent) {
   constexpr std::uint32_t kLenders = 11;
   static_assert(kLenders > kHelpersAtOnce);
@@ -549,7 +549,7 @@ TEST(Lend, a_lender_that_finds_no_free_helper_goes_on_to_the_next_rank) {
   for (std::uint32_t rank = 0; rank < 3; ++rank) stage.enter(rank);
   Pool first(stage.node(0), stage.lendings(0), 1);
   Pool second(stage.node(1), stage.lendings(1), 1);
-  WaitingUnit occupied;  // the only helper of rank 0 stays in it
+  WaitingUnit occupied;  // the only helper of rank 0 stays in this unit
   Loop loop(1U << 30U);
   ASSERT_TRUE(first.expose(WorkKind::loops, occupied, kLong).ok());
   ASSERT_TRUE(second.expose(WorkKind::loops, loop, ticks() + ticks_from_ns(kPatienceNs)).ok());

@@ -77,7 +77,7 @@ class WorkersTest : public testing::Test {
     stage_.enter(0);
     stage_.enter(1);
   }
-  // Calls repeatedly, like a waiting rank.
+  // Calls start() repeatedly, like a waiting rank.
   template <class Done>
   bool started_until(Done done) {
     const std::uint64_t end = ticks() + ticks_from_ns(kPatienceNs);
@@ -118,7 +118,7 @@ TEST_F(WorkersTest, nothing_is_lent_before_the_start_or_after_the_stop) {
   EXPECT_EQ(work_.units.load(), 0U);
   ASSERT_TRUE(started_until([&] { return work_.units.load() > 0; }));
   workers_.stop();
-  // A worker may have looked just before, so a last unit may run.
+  // A worker may have looked just before stop(), so a last unit may run.
   std::uint32_t before = 0;
   EXPECT_TRUE(eventually([&] {
     before = work_.units.load();

@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Stands in for the run time of an accelerator: only its name matters. */
+/* A stand-in for the run time of an accelerator: only the name of the library matters. */
 typedef int mh_nothing;

@@ -95,7 +95,7 @@ TEST_F(NamedLocksTest, a_process_that_dies_with_a_lock_passes_it_on) {
   EXPECT_EQ(shared.count, 10U) << "and it is as good as before";
 }
 
-// ThreadSanitizer takes the wrong release for a mistake of ours.
+// ThreadSanitizer would report the release by the wrong thread, which the test intends.
 class NamedLocksUnsanitized : public NamedLocksTest {};
 
 TEST_F(NamedLocksUnsanitized, a_thread_without_the_lock_cannot_release_it) {

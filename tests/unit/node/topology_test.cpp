@@ -59,7 +59,7 @@ TEST(Topology, a_description_without_sense_is_an_error) {
   EXPECT_FALSE(load_topology("node:two").ok());
 }
 
-// Test runs simulate several NUMA nodes or a smaller cache by these variables.
+// By HWLOC_SYNTHETIC, test runs simulate several NUMA nodes or a smaller cache.
 TEST(Topology, can_be_given_to_a_whole_run_by_the_environment_of_hwloc) {
   test::Child child([] {
     ::setenv("HWLOC_SYNTHETIC", "node:2 core:1 pu:1", 1);

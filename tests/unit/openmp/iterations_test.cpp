@@ -58,7 +58,7 @@ TEST(Iterations, the_first_chunk_is_taken_by_opening) {
   EXPECT_TRUE(all.from_front(1).empty());
 }
 
-// Claims chunks of random sizes: together they are the loop, each iteration once.
+// Claims chunks of random sizes: together the chunks have each iteration of the loop once.
 TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
   std::mt19937_64 dice(11);
   const std::vector<std::uint64_t> counts{

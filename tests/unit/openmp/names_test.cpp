@@ -9,7 +9,7 @@
 
 namespace mh::openmp {
 
-// A name like Clang's for the code of a region, which does not tell the containing function.
+// Clang gives code of regions a name of this form, which does not tell the containing function.
 void outlined() __asm__(".omp_outlined..7");
 void outlined() {}
 

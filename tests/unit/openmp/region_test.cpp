@@ -68,7 +68,7 @@ struct Work {
   }
 };
 
-// An owner, and lenders until the end of the test.
+// An owner, and lenders that lend until the end of the test.
 class Team {
  public:
   Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0), 3), region_(pool_) {
@@ -140,8 +140,8 @@ TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
 }
 
 // The last thread to execute the last iteration copies its variable out, so a helper leaves the
-// loop after that iteration. Helpers begin at the end: their first chunk contains it. The core is
-// not given back then.
+// loop after that iteration. Helpers begin at the end: their first chunk contains it. The
+// helper then keeps the core.
 TEST(SharedRegion, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
   test::Stage stage(2);
   stage.enter(0);
@@ -271,14 +271,14 @@ TEST(SharedRegion, the_users_word_on_chunks_is_kept) {
   }
 }
 
-// A loop that records the chunks it is given, as a compiled body does them.
+// A loop that records its chunks, which it claims like a compiled body.
 class Chunks {
  public:
   struct Chunk {
     Participant::Role role;
     IterationRange range;
-    std::uint64_t left;     // before the chunk was claimed
-    std::uint64_t threads;  // in the loop then
+    std::uint64_t left;     // iterations left before the claim
+    std::uint64_t threads;  // threads in the loop at the claim
   };
 
   Chunks(std::uint64_t count, const LoopChunkRule& own, const LoopChunkRule& helpers)
@@ -406,7 +406,7 @@ TEST(SharedRegion, a_guided_chunk_lasts_a_limited_time) {
   EXPECT_GE(loop.chunks[1].range.size(), most - 1);
 }
 
-// Nobody knows the time of an iteration before the owner has done some.
+// The time of an iteration is unknown before the owner has done some iterations.
 TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) {
   Chunks loop(400, {.schedule = Schedule::guided, .chunk = 1},
               {.schedule = Schedule::guided, .chunk = 1});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every iteration belongs to one thread, the last one to the thread that is told so. That the
-// shares are those of LLVM's run time is tested with it (tests/openmp/test_static.py).
+// Every iteration belongs to one thread, and the thread of the last iteration learns this fact.
+// tests/openmp/test_static.py compares the shares with the shares of LLVM's run time.
 #include "openmp/static_share.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ Index sum(Index at, Step step) {
   return static_cast<Index>(at + static_cast<Index>(step));
 }
 
-// The number of times that each index belongs to a thread, with compilers' clipping at the end.
+// Counts the threads of each index. The end of a share is clipped as compiled code clips it.
 template <class Index>
 std::map<Index, int> dealt(std::int32_t schedule, const StaticLoop<Index>& loop, std::uint32_t size,
                            std::map<std::uint32_t, Index>* last = nullptr) {

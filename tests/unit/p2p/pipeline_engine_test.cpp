@@ -55,7 +55,7 @@ class PipelineEngineTest : public testing::Test {
     EXPECT_TRUE(send_queue_.slot(slot).take(send_queue_.slot(slot).generation()));
     return slot;
   }
-  // Polls until a rank is late, which takes some time without work.
+  // Polls until another rank is late: this rank must have had no work for some time.
   std::uint32_t late_for(std::uint32_t rank) {
     for (;;) {
       if (const auto late = hands_[rank]->who_is_late()) return *late;
@@ -176,7 +176,7 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
   }
   EXPECT_EQ(late_for(0), 1U) << "all cells are full";
   EXPECT_FALSE(hands_[1]->who_is_late());
-  // A helper of the receiver, on the core of the sender.
+  // A helper of the receiver drains, as it would on the core of the sender.
   EXPECT_TRUE(hands_[1]->unit(0, ~std::uint64_t{0}));
   EXPECT_FALSE(hands_[0]->who_is_late());
 }

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::uint64_t kChunk = 64;
 constexpr std::uint64_t kBytes = 100 * kChunk + 7;
-constexpr std::uint32_t kMany = 1000;  // chunks
+constexpr std::uint32_t kMany = 1000;  // number of chunks
 constexpr std::uint32_t kCells = 8;
 constexpr std::uint64_t kRoom = kCells * kChunk;
 
@@ -97,7 +97,7 @@ TEST_F(PipelineTest, chunks_go_from_the_high_end_where_that_is_asked_for) {
   EXPECT_TRUE(pipeline_->over());
 }
 
-// The places of a message's chunks, each filled and drained before the next.
+// Returns the places of a message's chunks. Each chunk is filled and drained before the next chunk.
 std::vector<std::uint64_t> places_of(Pipeline& pipeline, std::uint64_t bytes, std::uint32_t chunk,
                                      std::uint64_t room) {
   std::vector<std::uint64_t> places;
@@ -207,8 +207,8 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_EQ(PipelineTestAccess::fills(*pipeline_), (std::uint64_t{second} << 32U) + 101);
 }
 
-// A series of messages on one pipeline, with several fillers and drainers. They know the number of
-// a use only until its end, and may be late.
+// A series of messages on one pipeline, with several fillers and drainers. A thread
+// may be late: the use whose number it has read may be over.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;

@@ -147,7 +147,7 @@ TEST_F(PieceTest, pieces_of_any_size_give_what_the_whole_gives) {
         whole.locks = &locks;
         ASSERT_TRUE(target_.executor().run(whole, {0, operation.what.bytes}).ok());
         operation.target = end_at(memory_, there);
-        operation.target.here = nullptr;  // the origin does not map it
+        operation.target.here = nullptr;  // the origin does not map the target
         operation.result = end_at(result, nullptr);
         for (std::uint64_t at = 0; at < operation.what.bytes;) at = play(operation, at, most);
         ASSERT_EQ(memory_, expected) << static_cast<int>(shape) << " in " << most;
@@ -187,7 +187,7 @@ TEST_F(PieceTest, swaps_carry_what_they_compare_with_behind_their_origin) {
   operation.origin = end_at(origin, nullptr);
   operation.target = end_at(memory_, nullptr);
   const OperationPiece piece(operation, 0, 1000);
-  // The second swap finds another number than it compares with.
+  // The second swap finds a number that differs from the compared number.
   for (const std::int64_t before : {1000, 5}) {
     const std::int64_t compare = 1000;
     AlignedBytes message(piece.bytes() + 8);

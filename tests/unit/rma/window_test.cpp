@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations carried out range by range, compared with plain loops. They are carried out by loads
-// and stores or by the kernel, by one thread or with helpers, and by several origins at once.
+// Operations carried out range by range, compared with plain loops: by loads and stores or by the
+// kernel, by one thread or with helpers, and by several origins at once.
 #include "rma/window.hpp"
 
 #include <gtest/gtest.h>

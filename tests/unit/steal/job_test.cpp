@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The job protocol: tests with a thief paused between two steps, then a stress test. The stress
-// test reopens a slot thousands of times under busy thieves. The owner reads their work with plain
+// test reopens a slot thousands of times under busy thieves. The owner reads the results with plain
 // loads, so ThreadSanitizer checks the memory orders.
 #include "steal/job.hpp"
 
@@ -206,7 +206,7 @@ struct Stress {
     const CopySpec work = job.work();
     bool right = work.to.address == work.from.address;
     for (std::uint64_t i = chunk.offset; i < chunk.offset + chunk.bytes; ++i) {
-      right = right && cells[i] + 1 == work.to.address;  // exactly the rounds before
+      right = right && cells[i] + 1 == work.to.address;  // one addition in each earlier round
       ++cells[i];
     }
     job.finish(right);

@@ -259,7 +259,7 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
 TEST(Thief, tells_a_lost_race_from_nothing_there) {
   Fixture f;
   Thief thief = f.thief(0, Strategy::localized);
-  // The victim is on the board and in `open`, but its chunks are gone, and the check says so.
+  // The victim is on the board and in `open`, but the check finds that all chunks are claimed.
   Job& job = f.expose(1, 100'000);
   Chunk taken{};
   ASSERT_TRUE(job.claim(taken));

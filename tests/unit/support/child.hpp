@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A forked child process for a test. It runs a function, whose value is its exit code. It cannot
-// outlive the test: the parent's death or an alarm kills it.
+// A forked child process for a test. The child runs a function, whose value is the exit code. No
+// child outlives the test: the parent's death or an alarm kills the child.
 #pragma once
 
 #include <signal.h>

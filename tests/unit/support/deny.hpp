@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Fault injection: makes one system call of this process fail with a chosen errno, for good
-// (seccomp). Meant for a forked child.
+// (seccomp). Only forked children should call deny().
 #pragma once
 
 #include <linux/filter.h>

@@ -16,7 +16,7 @@ namespace mh::test {
 
 class Lenders {
  public:
-  // All ranks have entered the stage.
+  // The ranks must have entered the stage.
   Lenders(Stage& stage, std::uint32_t count) : stage_(stage) {
     for (std::uint32_t rank = 1; rank <= count; ++rank)
       threads_.emplace_back([this, rank] { lend(rank); });

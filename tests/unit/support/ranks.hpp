@@ -70,7 +70,7 @@ class Ranks {
   }
 
  private:
-  std::deque<memory::Reach> reaches_;  // of each thief, which may be made in a forked child
+  std::deque<memory::Reach> reaches_;  // for each thief; a forked child may make its own thief
   SharedMemory memory_;
   std::vector<node::Node> nodes_;
 };

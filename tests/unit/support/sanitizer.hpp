@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A flag: a sanitizer slows this build, so stress tests run fewer rounds.
+// kSanitized: a sanitizer slows this build, so stress tests run fewer rounds.
 #pragma once
 
 namespace mh::test {

@@ -68,7 +68,7 @@ TEST(Donate, a_rank_at_the_limit_keeps_all) {
 TEST(BalanceNode, the_longest_goes_to_the_emptiest_child) {
   TreeNode<int> node({rank_with(5, timed({1, 3, 2})), rank_with(1)}, 6);
   const auto parts = node.down(node.up(TreeNode<int>::kNoLimit).given);
-  ASSERT_EQ(parts[1].size(), 2U);  // 3 s, 4 in all; then 2 s
+  ASSERT_EQ(parts[1].size(), 2U);  // task 1 makes the load 4 s, task 2 makes it 6 s
   EXPECT_EQ(parts[1][0].task, 1);
   EXPECT_EQ(parts[1][1].task, 2);
   ASSERT_EQ(parts[0].size(), 1U);
@@ -184,7 +184,7 @@ TEST_P(Balancers, leave_alone_what_is_even) {
   EXPECT_EQ(after.seeds, before);
 }
 
-// Two passes that make it worse do not count: the balance never gets worse.
+// Passes that make the balance worse do not count, so more passes never end with a worse balance.
 TEST_P(Balancers, keep_the_best_pass) {
   const std::vector<float> durations = durations_of({"test", 64, 24, 6'000, 3'000}, {});
   for (const std::uint32_t ranks : {500U, 1'000U, 2'000U, 3'000U}) {

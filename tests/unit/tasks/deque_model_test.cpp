@@ -28,7 +28,7 @@ struct Locked : Model {
   }
   static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }
 };
-// Broken on purpose.
+// Broken on purpose: the lock does not lock.
 struct Unlocked : Model {
   static void lock(Atomic<std::uint32_t>& /*word*/) {}
   static void unlock(Atomic<std::uint32_t>& /*word*/) {}
@@ -145,8 +145,8 @@ TEST(DequeModel, worker_and_thieves_share_the_last_tasks) {
   expect_holds(explore<LastTasks<Locked>>(preempted(2)), 100);
 }
 
-// Two steals complete in any order. The worker uses slots again as soon as it may. kItailFirst: the
-// order in which Deque::reclaim() reads. The other order is broken on purpose.
+// Two steals complete in any order. The worker reuses slots as soon as reclaim() frees them.
+// kItailFirst is the order in which Deque::reclaim() reads. The other order is broken on purpose.
 template <bool kItailFirst>
 struct SlotsUsedAgain : World<Locked, 3> {
   SlotsUsedAgain() {

@@ -15,7 +15,7 @@ inline thread_local bool t_helps = false;
 // The number of calls of help() so far.
 inline std::atomic<int> g_helped{0};
 
-// The step of a wait in an MPI call between two polls. True: a task ran.
+// A wait in an MPI call takes this step between two polls. True: a task ran.
 inline bool look_around() {
   const mh_offer tasks = t_offer;
   if (tasks.run == nullptr || tasks.has(tasks.of) == 0) return false;

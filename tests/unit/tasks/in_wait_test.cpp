@@ -61,7 +61,7 @@ using Values = std::vector<std::uint64_t>;
 
 class InWait : public testing::Test {
  protected:
-  // Adds the tasks 0, 1, ... The last one runs first.
+  // Adds the tasks 0, 1, ... The last task runs first.
   void add(std::uint64_t tasks, Balancer balancer = Balancer::retain) {
     auto made = Collection::create(job_.network(0), {.balancer = balancer, .local = &numbers_});
     ASSERT_TRUE(made.ok());

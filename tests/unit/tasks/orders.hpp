@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The orders in which the messages of a few ranks arrive and their tasks end, one after the other.
-// Each execution takes its choices from a list; at the end the list changes to the next one (depth
-// first). Threads: one.
+// Each execution takes its choices from a list; at its end the next list follows (depth first).
+// A single thread executes all orders.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace mh::tasks {
 
 class Choices {
  public:
-  // Makes random choices instead. That finds faults of many orders sooner, and proves nothing.
+  // Makes random choices instead, which find frequent faults sooner, and prove nothing.
   void at_random(std::uint64_t seed) {
     random_ = std::mt19937_64(seed);
     is_random_ = true;

@@ -34,7 +34,7 @@ struct ForgetfulTasks : Tasks {
 
 enum class Rule { kept, votes_with_a_request };
 
-// There are kRanks ranks. Rank kSeeded has the tasks 1 ... kTasks; the first of them adds one more
+// There are kRanks ranks. Rank kSeeded has the tasks 1 ... kTasks; task 1 adds one more task
 // if kGrows. After a refusal a rank asks again if there have been fewer than kAttempts requests.
 // Rank 2, if there is one, asks rank kFirst first and then rank kSecond.
 template <std::uint32_t kRanks, std::uint32_t kTasks, bool kGrows, std::uint32_t kSeeded,
@@ -216,20 +216,20 @@ TEST(ProcessOrders, one_rank_alone_ends) {
 
 constexpr std::uint64_t kSome = test::kSanitized ? 20'000 : 200'000;
 
-// The same worlds without a fault.
+// The worlds of the two tests below, and a larger world, without a broken rule.
 TEST(ProcessOrders, larger_worlds_end_in_the_orders_that_were_tried) {
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 3, 0, 1>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 2, 1, 0>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<5, 4, true, 1, 12, 0, 1>>(kSome / 10)), "");
 }
 
-// Rank 2 votes. Rank 1 gives it a task and then votes.
+// Rank 2 votes. Rank 1 gives a task to rank 2 and then votes.
 TEST(ProcessOrders, steals_that_are_forgotten_end_it_too_early) {
   using Forgetful = World<3, 2, false, 1, 3, 0, 1, ForgetfulTasks>;
   EXPECT_EQ(some_orders<Forgetful>(kSome), "ended while there are tasks");
 }
 
-// Rank 2 votes twice while a task is under way to it.
+// Rank 2 votes twice while a task for rank 2 is under way.
 TEST(ProcessOrders, a_vote_with_a_request_under_way_ends_it_too_early) {
   using Hasty = World<3, 2, false, 1, 2, 1, 0, Tasks, Rule::votes_with_a_request>;
   EXPECT_EQ(some_orders<Hasty>(kSome), "ended while there are tasks");

@@ -93,15 +93,15 @@ TEST(DequeStress, a_worker_and_three_thieves_take_every_task_once) {
 // --- ranks --------------------------------------------------------------------------------------
 
 constexpr std::uint32_t kRanks = 16;
-constexpr std::uint32_t kSeeded = 64;                             // all on rank 0
-constexpr std::uint32_t kGenerations = test::kSanitized ? 4 : 7;  // each adds two to the next
+constexpr std::uint32_t kSeeded = 64;                             // seeds, all on rank 0
+constexpr std::uint32_t kGenerations = test::kSanitized ? 4 : 7;  // each task adds two tasks
 constexpr std::uint32_t kAll = kSeeded * ((1U << kGenerations) - 1);
 
 class Job;
 struct Mail {
   std::mutex mutex;
   std::deque<std::pair<std::chrono::steady_clock::time_point, TaskMessage>> queue;
-  std::vector<Work> stolen;  // of the `work` under way: a rank has one request at a time
+  std::vector<Work> stolen;  // the tasks of the only `work` message under way
 };
 struct MailEnd {
   Job* job;

@@ -35,7 +35,7 @@ constexpr std::size_t kIterations = 3;
 struct Board {
   std::atomic<std::uint32_t> at_barrier{0};
   std::atomic<std::uint32_t> running{0};  // tasks that have begun
-  std::atomic<std::uint32_t> deaths{0};   // in a task of the test's choice
+  std::atomic<std::uint32_t> deaths{0};   // deaths in Local::deadly
   std::array<std::array<std::atomic<std::uint32_t>, kIds>, kIterations> ended{};
   std::array<std::atomic<Code>, kRanks> code{};
   std::array<std::atomic<std::uint32_t>, kRanks> lost{};
@@ -150,7 +150,7 @@ struct Job {
     }
     board->finished[rank] = true;
   }
-  // Waits for all ranks. False: a rank takes too long, and all are killed.
+  // Waits for all ranks. False: a rank takes too long, and all ranks are killed.
   bool wait() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     bool in_time = true;
@@ -194,7 +194,7 @@ TEST_P(Survivors, run_every_task_once_if_no_rank_dies) {
   for (const auto& finished : job.board->finished) EXPECT_TRUE(finished);
 }
 
-// The dying task has added its two tasks. They run again, because the task does.
+// The dying task has added its two tasks. Both run again, because the dying task runs again.
 TEST_P(Survivors, run_the_task_again_in_which_a_rank_died) {
   Job job;
   constexpr std::uint32_t kDeadly = 60;
@@ -223,8 +223,9 @@ TEST_P(Survivors, say_so_if_a_rank_died_before_it_had_all_its_tasks) {
   EXPECT_EQ(job.board->running, 0U);
 }
 
-// Two of four ranks are killed at random moments, also the heir of the first one while it saves the
-// tasks. A rank that is killed between two calls of process() ends the collection with `gone`.
+// Two of four ranks are killed at random moments, also the heir of the first dead rank while the
+// heir saves the tasks. A rank that is killed between two calls of process() ends the collection
+// with `gone`.
 TEST(Survivor, runs_all_tasks_whenever_ranks_die) {
   constexpr int kRounds = test::kSanitized ? 20 : 60;
   constexpr std::array kBalancers{Balancer::none, Balancer::steal, Balancer::retain};

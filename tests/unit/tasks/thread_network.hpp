@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A network of ranks that are threads, on nodes of equal size. Each message is late by a random
-// time. Threads: each rank has its own Network.
+// time. Each rank has its own Network, which only its thread uses.
 #pragma once
 
 #include <algorithm>
@@ -62,7 +62,7 @@ class ThreadJob {
     std::mutex mutex;
     std::deque<Letter> letters;
     std::mt19937 random{1};
-    std::map<std::uint32_t, Clock::time_point> last;  // by sender: letters keep their order
+    std::map<std::uint32_t, Clock::time_point> last;  // by sender, whose letters keep their order
   };
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete (memory, std::align_val_t{64}); }

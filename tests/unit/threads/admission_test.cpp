@@ -64,7 +64,7 @@ TEST(WaitAdmission, whoever_never_comes_back_is_forgotten) {
   one.ended(1000);
   EXPECT_TRUE(one.has_threads_out(1000 + kPatience - 1));
   EXPECT_FALSE(one.has_threads_out(1000 + kPatience));
-  one.yielded(1190, 1200);  // to a running thread
+  one.yielded(1190, 1200);  // a running thread had the core
   EXPECT_TRUE(one.has_threads_out(1200 + kPatience - 1));
 }
 
@@ -107,10 +107,10 @@ TEST(WaitAdmission, a_server_that_slept_for_long_lets_a_bounded_number_end) {
 TEST(WaitAdmission, one_more_ends_where_nobody_else_wants_the_core) {
   WaitAdmission one = admission(1);
   ASSERT_EQ(ended_at(one, 1000), 1);
-  one.yielded(1010, 1012);  // at once
+  one.yielded(1010, 1012);  // the core came back at once
   EXPECT_EQ(one.next(1000 + kAlone - 1), NextWait::none);
   EXPECT_EQ(ended_at(one, 1000 + kAlone), 1);
-  one.yielded(1050, 1060);  // to another thread
+  one.yielded(1050, 1060);  // another thread had the core
   EXPECT_EQ(one.next(1060 + kAlone - 1), NextWait::none);
   EXPECT_EQ(one.next(1060 + kAlone), NextWait::newest);
 }

@@ -70,7 +70,7 @@ struct World {
     serving = false;
     election.leave([] {});
   }
-  // Ends a fruitless poll of the server.
+  // True if another poll of the server would find a message.
   bool is_news(std::size_t server) const {
     for (std::size_t i = 0; i < kWaiters; ++i) {
       if ((i == server || sits[i]) && messages[i].load() != 0) return true;
@@ -84,7 +84,7 @@ struct World {
   }
 };
 
-// All messages come from outside.
+// All messages come from a thread that does not wait.
 template <bool kTells>
 struct TwoWaiters : World<2, kTells> {
   Threads threads() {
@@ -103,8 +103,8 @@ TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
   expect_holds(explore<TwoWaiters<false>>(preempted(2)), 1000);
 }
 
-// A thread that has its message sends the next thread's message, before which the server must have
-// handed over.
+// A thread that has its message sends the next thread's message. The server must hand over before
+// it sends.
 struct Chain : World<3> {
   Chain() { send(0); }
   Threads threads() {
@@ -124,7 +124,7 @@ TEST(ElectionModel, a_server_that_leaves_hands_on) {
   expect_holds(explore<Chain>(preempted(2)), 1000);
 }
 
-// The same threads repeatedly, with the same seats on their stacks.
+// Two threads wait repeatedly, with the same seats on their stacks.
 struct PingPong : World<2> {
   PingPong() { send(0); }
   Threads threads() {
@@ -183,7 +183,7 @@ struct LeavesBlindly {
             },
             [this] {
               std::uint32_t seen = 1;
-              if (!door.compare_exchange_strong(seen, 2)) return;  // free
+              if (!door.compare_exchange_strong(seen, 2)) return;  // the server has left
               while (word.load() == 0) Model::sleep(word, 0, 0);
             }};
   }

@@ -64,7 +64,7 @@ class Office {
   }
 
   Election<Machine> election_;
-  unsigned looks_ = 0;  // of the server
+  unsigned looks_ = 0;  // the server's looks
   std::vector<Box> boxes_;
   std::atomic<bool> serving_{false};
   std::atomic<std::uint64_t> told_{0};
@@ -88,7 +88,7 @@ TEST(Election, pairs_of_threads_play_to_the_end) {
   EXPECT_GT(office.told(), 0U) << "nobody ever slept";
 }
 
-// Number of messages in the long form: MH_ELECTION_STRESS=100000000 takes minutes on two cores.
+// The number of messages. The long form, MH_ELECTION_STRESS=100000000, takes minutes on two cores.
 std::int64_t messages() {
   const char* text = std::getenv("MH_ELECTION_STRESS");
   if (text != nullptr) return std::atoll(text);

@@ -76,7 +76,7 @@ struct World {
       parking.leave();
     }
   }
-  // Ends a fruitless look.
+  // True if another look would find a message.
   bool is_news() const {
     for (std::size_t task = 0; task < kTasks; ++task) {
       if (sits[task] && messages[task].load() != 0) return true;

@@ -14,7 +14,7 @@
 namespace mh::ult {
 namespace {
 
-// The workers call it. Each test sets its own function.
+// The workers call this function to look for ended waits. Each test sets its own function.
 std::function<mh_look(unsigned)> g_look;
 std::atomic<int> g_ended_idle{0};
 
@@ -117,7 +117,7 @@ TEST(UltParking, a_worker_with_other_tasks_looks_now_and_then) {
   }));
 }
 
-// While another worker looks, this one dozes, and looks itself once the other one has a long task.
+// A worker dozes while another worker looks, and looks itself once the other has a long task.
 TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
   std::atomic<bool> elsewhere{true};
   std::atomic<bool> dozed{false};

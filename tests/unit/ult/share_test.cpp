@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Schedulers that share the cores of the machine with other processes (share_cores()): as many
-// workers as this process has cores run the tasks of all.
+// workers as this process has cores run the tasks of all workers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -57,7 +57,7 @@ bool signaller_runs_it(Scheduler& scheduler) {
 TEST_F(UltShare, a_worker_runs_the_signalled_tasks_of_a_resting_one) {
   Scheduler scheduler = started(2);
   bool seen = false;
-  // The resting worker wakes now and then, and may be first.
+  // The resting worker sometimes wakes, and may be first.
   for (int round = 0; round < 200 && !seen; ++round) seen = signaller_runs_it(scheduler);
   EXPECT_TRUE(seen);
 }
@@ -104,7 +104,7 @@ TEST_F(UltShare, no_signal_between_tasks_of_many_workers_is_lost) {
   }));
 }
 
-// A worker that keeps its core does not keep the tasks of others from running.
+// A worker that keeps its core does not keep the tasks of other workers from running.
 TEST_F(UltShare, a_task_that_never_waits_holds_nobody_up) {
   Scheduler scheduler = started(3);
   EXPECT_TRUE(scheduler.run([] {

@@ -23,7 +23,7 @@ struct FakeTask {
   int signals = 0;
 };
 thread_local FakeTask* t_task = nullptr;
-std::atomic<int> g_parked{0};  // times that a task has gone to sleep
+std::atomic<int> g_parked{0};  // number of times that a task has gone to sleep
 std::atomic<int> g_woken{0};
 std::atomic<int> g_regions{0};
 

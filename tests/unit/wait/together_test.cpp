@@ -15,7 +15,7 @@
 namespace mh::wait {
 namespace {
 
-// Actions without effect; the test hooks in by `within`.
+// Actions without effect; progress() calls the test's `within`.
 class Nothing : public WaitActions {
  public:
   void progress() override {
@@ -87,7 +87,7 @@ class Together : public testing::Test {
   void start(const WaitRules& rules) { install_actions(&work_, rules); }
   void TearDown() override { install_actions(nullptr, {}); }
 
-  // A thread that serves: it has been in its wait for a while before others start.
+  // A thread that serves, and has polled for a while before other threads start to wait.
   std::unique_ptr<Sleeper> server() {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_itself > 20; });
@@ -194,7 +194,7 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   const auto second = seated();
   const auto third = seated();
   Sleeper::see([&] { return work_.helped > 0; });  // all three wait
-  second->end();                                   // and does not come back
+  second->end();                                   // the second thread ends and does not return
   // A step that had already begun may still help.
   const int before = work_.helped;
   const int polls = first->asked_by_itself;

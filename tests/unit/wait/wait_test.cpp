@@ -29,7 +29,7 @@ extern "C" int sched_yield() noexcept {
 namespace mh::wait {
 namespace {
 
-// Records the calls of the loop, and offers as much work as the test sets.
+// Records the calls of the wait loop, and offers as much work as the test sets.
 class Recorder : public WaitActions {
  public:
   void end() override {}
@@ -228,14 +228,14 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   EXPECT_EQ(work_.help_chunks, 1);
 }
 
-// Polls that find nothing until a step of help was made, for a second at most. Returns whether the
+// Polls without success until a step of help was made, for a second at most. Returns whether the
 // poll within help_if_polling() found something.
 bool poll_until_helped(const Recorder& work) {
   const int before = work.help_chunks;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   bool came = false;
   while (work.help_chunks == before && std::chrono::steady_clock::now() < end) {
-    // The clock of the test counts as work of the program: many looks for each of its readings.
+    // A reading of the clock counts as work of the program, so there are many looks for a reading.
     for (int i = 0; i < 100 && work.help_chunks == before; ++i) {
       for (std::uint32_t poll = 0; poll < PollingStretch::kPolls; ++poll) spin_pause();
       came = help_if_polling([&] {
@@ -248,7 +248,7 @@ bool poll_until_helped(const Recorder& work) {
 }
 
 TEST_F(Wait, a_rank_that_does_nothing_but_poll_helps_with_a_step_and_polls_again) {
-  start(kNever);  // the spin of a wait does not hold for polls
+  start(kNever);  // the spin times of waits do not hold for polls
   work_.help_chunks = 1;
   EXPECT_TRUE(poll_until_helped(work_));
   EXPECT_EQ(work_.help_chunks, 0);
