@@ -4,7 +4,7 @@
 //
 // A rank's contribution is the payload of (step, rank in the communicator). Counts of the v-forms
 // are hashes, and some are zero. Reductions have the same result in every order of evaluation: they
-// are on integers, or sums of two ranks. MPI_MAX of unsigned integers is left out because MPICH 4.0
+// are on integers, or on two ranks. MPI_MAX of unsigned integers is left out because MPICH 4.0
 // compares unsigned integers as signed. Some calls are in place.
 #include <stdio.h>
 #include <stdlib.h>
@@ -462,7 +462,7 @@ static void exchange_by_type(const Act* act, const Side* out, const Side* in, MP
     MPI_Alltoallw(out->data, out->counts, bytes, types, in->data, in->counts, bytes + ranks,
                   types + ranks, act->comm);
   }
-  done(act, r);  // the library may read the arrays until here
+  done(act, r);  // until the end the library may read the arrays
   free(bytes);
   free(types);
 }

@@ -23,7 +23,7 @@ typedef struct {
 
 typedef struct {
   Player* player;
-  MPI_Comm comm, parent;  // for the messages; parent of the short-lived communicators
+  MPI_Comm comm, parent;  // for messages; for short-lived communicators
   uint64_t seed;
   int threads, each;  // threads of a rank; messages of a thread
   int tags;
@@ -117,7 +117,7 @@ static void* send_all(void* argument) {
 // ---- receiving ----------------------------------------------------------------------------------
 
 // False for a call whose status is wrong in plain Open MPI. A probe of Open MPI releases its lock
-// before it reads the status, and another thread may receive the message in between. With Manyhands
+// before the status is read, and another thread may receive the message in between. With Manyhands
 // the status is right.
 static bool tells_the_truth(const char* call) {
 #ifdef OPEN_MPI

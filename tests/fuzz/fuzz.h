@@ -148,7 +148,7 @@ typedef struct {
   MPI_Comm parent;
   MPI_Comm comm[COMMS];
   bool bsend_allowed;
-  Rng local;  // for decisions of this rank alone
+  Rng local;  // draws the decisions of this rank alone
   Op** pending;
   int pending_count, pending_room;
   Resting* resting;

@@ -103,7 +103,7 @@ static void layout_measure(Layout* layout) {
   }
 }
 
-// A struct of mixed types. The places of its members depend on the seed, but their order does not,
+// A struct of mixed types. The places of the members depend on the seed, but the order does not,
 // so all structs of a kind have the same signature. If `contiguous`, the struct has no gaps.
 static void make_record(Layout* layout, int element, uint64_t seed, bool contiguous) {
   static const int lengths[2][4] = {{1, 2, 1, 1}, {1, 1, 0, 0}};
@@ -290,7 +290,7 @@ static void layout_widen(Layout* layout) {
   layout_measure(layout);
 }
 
-// Makes a struct, every other member of which has another type of the same basic element.
+// Makes a struct. Every other member has another type of the same basic element.
 static Layout* make_struct(Rng* rng, Layout* child) {
   enum { PLACES = 4 };
   int places = rng_range(rng, 1, PLACES), lengths[PLACES], children = 0;

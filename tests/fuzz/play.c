@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plays a round: starts sends and receives, completes them in every way of MPI, and checks
-// statuses, data, gaps and guards.
+// Plays a round: starts sends and receives, completes the requests in every way of MPI, and
+// checks statuses, data, gaps and guards.
 //
-// A blocking completion waits only for ops of steps that this rank has reached, so it never depends
-// on a later step of any rank. After its check a send buffer is overwritten and freed at once, so a
-// late copy delivers wrong bytes. Received buffers rest until the end of the round, which compares
-// them again to find late writes.
+// A blocking completion waits only for ops of steps that this rank has reached, so no completion
+// depends on a later step of a rank. After its check a send buffer is overwritten and freed at
+// once, so a late copy delivers wrong bytes. Received buffers rest until the end of the round, when
+// the fuzzer compares the buffers again to find late writes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -564,7 +564,7 @@ static void send_start(Player* player, Op* op, Place place, int target, MPI_Comm
                    message->send == BSEND_INIT || message->send == RSEND_INIT;
 }
 
-// Makes the op and starts it. For a blocking mode, sends the message and returns NULL.
+// Makes and starts the op. For a blocking mode, sends the message and returns NULL.
 static Op* send_message(Player* player, const Message* message, bool start) {
   Op* op = op_new(message, OP_SEND);
   Place place = place_of(op);
@@ -690,8 +690,8 @@ static bool recv_matched(Player* player, Op* op, Place place, Envelope e) {
   return false;
 }
 
-// Posts the receive, or receives if the mode blocks. Returns the op if it is still pending, or if
-// the message will be determined later.
+// Posts the receive, or receives if the mode blocks. Returns the op if the op is still pending,
+// or if the message will be determined later.
 static Op* recv_message(Player* player, const Message* message, bool gathered, bool start) {
   Op* op = op_new(message, OP_RECV);
   op->gathered = gathered;

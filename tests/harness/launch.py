@@ -38,7 +38,7 @@ NOT_LAUNCHED = "The PMIx server's listener thread failed to start"
 def compiled(
     build: MpiBuild, name: str, sources: list[Path], archives: Sequence[Path] = ()
 ) -> Path:
-    """Compiles the program for this build, unless it is newer than its sources and archives.
+    """Compiles the program for `build` if a source or an archive is newer than the program.
 
     Our archives contain C++. A program with archives may include headers from src/.
     """

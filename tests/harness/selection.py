@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The MPI builds and arms to test: those that the options name and that are installed."""
+"""The MPI builds and arms to test: the options name them, and the builds are installed."""
 
 from __future__ import annotations
 

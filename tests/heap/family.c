@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Every function of the malloc family, at sizes on both sides of the threshold. Results, alignment,
- * contents and errno are those of the C library. The output is the same plain and with the heap,
+ * contents and errno must be as with the C library. The output is the same plain and with the heap,
  * except for the first line. */
 #include <errno.h>
 #include <malloc.h>
@@ -75,7 +75,7 @@ static void resizing(void) {
 }
 
 static void impossible(void) {
-  volatile size_t huge = SIZE_MAX / 2; /* not known to the compiler */
+  volatile size_t huge = SIZE_MAX / 2; /* a value that the compiler does not know */
   void* block = NULL;
   errno = 0;
   EXPECT(malloc(huge) == NULL && errno == ENOMEM);

@@ -2,10 +2,10 @@
 /* A random program of allocations, for one seed: fuzz SEED STEPS.
  *
  * The program knows the value of every byte of its blocks, up to malloc_usable_size(): a pattern
- * from the block's key. It resizes blocks, protects pages, maps over them and empties them. It
- * forks in forks, on stacks in blocks, in signal handlers that interrupt malloc, and beside threads
- * that allocate. Parent and child each check and change every byte. The program passes with the C
- * library's malloc, so a failure with the heap is a fault of the heap. */
+ * from the block's key. The program resizes blocks; it protects pages, maps files over pages and
+ * empties pages. It forks in forks, on stacks in blocks, in signal handlers that interrupt malloc,
+ * and beside threads that allocate. Parent and child each check and change every byte. The program
+ * passes with the C library's malloc, so a failure with the heap is a fault of the heap. */
 #include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -23,7 +23,7 @@
 enum { BLOCKS = 48, PAGE = 4096, STACK = 256 << 10, MOST_FORKS = 2, THREADS = 3 };
 static const size_t MOST_BYTES = 24 << 20; /* of all blocks of a world */
 
-/* The special pages of a block: their state differs from that of the other pages. */
+/* The state of the special pages of a block. All other pages are PLAIN. */
 typedef enum { PLAIN, READ_ONLY, NO_ACCESS, ZERO, PRIVATE_MAP, SHARED_MAP, KINDS } Kind;
 
 typedef struct {
@@ -56,7 +56,7 @@ static uint64_t draw(World* world) {
 }
 static size_t below(World* world, size_t limit) { return (size_t)(draw(world) >> 8) % limit; }
 
-/* Sizes on both sides of the threshold, most of them near it. */
+/* Draws sizes on both sides of the threshold, most of them near the threshold. */
 static size_t draw_size(World* world) {
   const size_t most = (size_t)1 << (4 + below(world, below(world, 4) == 0 ? 19 : 14));
   return 1 + below(world, most);
@@ -68,7 +68,7 @@ static uint64_t word_of(uint64_t key, size_t at) {
   return key == 0 ? 0 : (key + at) * 0x9e3779b97f4a7c15u;
 }
 
-/* Writes a pattern. It may begin at any byte; whole words are written faster. */
+/* Writes a pattern, which may begin at any byte. Whole words are written faster. */
 static void fill(unsigned char* block, size_t from, size_t to, uint64_t key) {
   for (size_t at = from; at < to;) {
     const uint64_t word = word_of(key, at / 8);
@@ -313,8 +313,8 @@ static void signal_on_block(World* world) {
   free(stack.ss_sp);
 }
 
-/* The timer's handler forks while this thread is in malloc or free. The C library supports this in
- * a process that has never had a second thread. */
+/* The timer's handler forks while this thread is in malloc or free. The C library supports such a
+ * fork in a process that has never had a second thread. */
 static void interrupted(World* world) {
   if (world != &own || has_had_threads || world->forks != 0) return;
   const struct sigaction action = {.sa_handler = fork_in_handler, .sa_flags = SA_RESTART};

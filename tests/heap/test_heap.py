@@ -179,7 +179,7 @@ def test_handlers_of_fork_allocate(built, tmp_path: Path, mode: str | None) -> N
     assert lines(run([program], mode, 60))[-1] == "right"
 
 
-FUZZ_ROUNDS = 10  # of a batch
+FUZZ_ROUNDS = 10  # rounds of a batch
 FUZZ_STEPS = 150
 
 

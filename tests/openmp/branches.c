@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Regions that make, in a late execution, a call that keeps a region from being shared. Each
+/* In a late execution, each region makes a call that keeps regions from being shared. Each
  * region runs until a helper has joined its loop, then a few times with the other branch. `hidden`
  * calls are behind a pointer, so the search of the code does not find the calls. The search finds
  * all other calls: no helper joins their regions, and a few executions are enough.

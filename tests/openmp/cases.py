@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes C programs that combine every clause with every schedule; each case checks its result.
 
-A *case* is a function with one parallel loop, or with a region that must not be shared. It returns
-whether its result is right. While the other ranks wait, rank 0 runs a shared case until a helper
-has done iterations, and any other case a few times. Then rank 0 prints
+A *case* is a function with one parallel loop, or with a region that must not be shared. The
+function returns whether the result is right. While the other ranks wait, rank 0 runs a shared case
+until a helper has done iterations, and any other case a few times. Then rank 0 prints
 `case NAME ok|WRONG joined|alone`.
 """
 

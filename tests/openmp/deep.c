@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A loop whose iterations each have a large array on the stack. The argument is its size in
- * bytes. With DEEP_HELPERS_ONLY in the environment only helpers use so much stack, because the main
- * thread may have less. Rank 0 runs the loop until a helper has joined, and prints the outcome. */
+/* A loop whose iterations each have a large array on the stack. The argument is the size of the
+ * array in bytes. With DEEP_HELPERS_ONLY in the environment only helpers use so much stack: the
+ * main thread may have less. Rank 0 runs the loop until a helper has joined, and prints whether a
+ * helper has joined. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rank 0 runs and checks shared loops for some seconds, while the other ranks wait in a barrier. At
-// the end every rank prints that it is done. "joined" means that a helper did some iterations
+// the end every rank prints that the rank is done. "joined" means that a helper did some iterations
 // on another rank's core.
 //
 // run: by test_faults.py, with the seconds

@@ -24,7 +24,7 @@ static bool has(const char* name, const char* value) {
 static bool is_loop;
 static int late, waiter;
 static MPI_Win win;
-static MPI_Group the_other;  // in the late rank: the waiter; in the waiter: the late rank
+static MPI_Group the_other;  // of the late rank: the waiter; of the waiter: the late rank
 static double* memory;
 
 // ---- Work ---------------------------------------------------------------------------------------

@@ -26,8 +26,8 @@ static void work(int i) {
   if (!CPU_EQUAL(&now, &at_first)) __atomic_fetch_add(&moved, 1, __ATOMIC_RELAXED);
 }
 
-/* Waiting ranks have so many threads that, in pid namespaces where each rank counts from 1, they
- * include the ids of rank 0's threads. */
+/* In pid namespaces, thread ids of each rank count from 1. A waiting rank has so many threads that
+ * their ids include the ids of rank 0's threads. */
 static void team(int rank) {
 #pragma omp parallel num_threads(rank == 0 ? 2 : OWN)
   work(0);

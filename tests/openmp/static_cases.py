@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
 }
 """
 
-# Regions without a single parallel loop that qualify.
+# Regions that qualify, although they are not a single parallel loop.
 DIVIDED = {
     "by_number": "const int most = omp_get_max_threads();\nlong own[64] = {0};\n"
     "#pragma omp parallel\n{\nconst int me = omp_get_thread_num(), all = omp_get_num_threads();\n"

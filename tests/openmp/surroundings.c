@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A helper has the thread state that a loop body can see from the owner. In each case every
+/* A helper has the owner's thread state, as far as a loop body can see it. In each case every
  * iteration of a loop checks one part of the state; the loop runs until helpers have done
  * iterations.
  *

@@ -147,7 +147,7 @@ static int over_variables(void) {
   return wrong;
 }
 
-/* LLVM's number of the calling thread, by the function that compilers use. */
+/* Returns LLVM's number of the calling thread; compilers use this function. */
 int __kmpc_global_thread_num(void* location) __attribute__((weak));
 
 /* Runs on a second thread of this process, which is the first thread of the child. */

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Regions that make, in a late execution, a call that keeps a region from being shared."""
+"""In a late execution, each region makes a call that keeps regions from being shared."""
 
 from __future__ import annotations
 

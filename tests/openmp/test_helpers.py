@@ -35,8 +35,8 @@ def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, ow
     assert done.summary["total"]["loops"]["units_by_others"] >= 3, done.summary
 
 
-# Two ranks with six cores: the waiting rank lends its own core, and two more by workers. The cores
-# are only assumed, but the iterations sleep, so that the real cores are idle.
+# Two ranks with six cores: the waiting rank lends its own core, and its workers lend two cores. The
+# cores are only assumed, but the iterations sleep, so that the real cores are idle.
 @pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_a_rank_lends_its_other_cores_as_well(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
@@ -74,7 +74,7 @@ def numbers(done: Run) -> tuple[int, int]:
     return int(words[1]), int(words[3])
 
 
-# Two ranks with three cores each, both late: nobody waits, so helpers run on a rank's own cores.
+# Two ranks with three cores each, both late: no rank waits, so helpers run on the rank's own cores.
 @pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_spare_cores_of_a_late_rank_work_on_its_own_loop(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""MPI calls inside shared loops: helpers make them like their owner, at any thread level."""
+"""Helpers make MPI calls inside shared loops like their owner, at any thread level."""
 
 from __future__ import annotations
 

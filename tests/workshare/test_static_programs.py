@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Programs whose loops are static: one result in every build and division, plain and helped.
 
-The programs check their results themselves: the energy of the gas, the solution of the equations.
+The programs check their own results: the energy of the gas, the solution of the equations.
 """
 
 from __future__ import annotations

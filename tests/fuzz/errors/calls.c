@@ -173,7 +173,7 @@ void step_bad_call(Rng* rng) {
   doing(name);
   int code = call < CALL_Recv ? call_send(call, &a, &request) : call_other(call, &a, &request);
   see("%s: %s, %s", name, class_of(code), request == MPI_REQUEST_NULL ? "null" : "kept");
-  // MPICH 5 may return success after it has called a handler with the error.
+  // MPICH 5 may return success although a handler has been called with the error.
   if (code == MPI_SUCCESS && sends_at_once(call) && comm != HANDLED) give_up("sent: leave it out");
   if (code == MPI_SUCCESS && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   MPI_Type_free(&raw);
@@ -262,7 +262,7 @@ static void one_null(void) {
   see("Startall of null: %s", class_of(MPI_Startall(1, &request)));
 }
 
-// A persistent request that is not started, or started twice; a plain request that is started.
+// A persistent request is not started, or is started twice; a plain request is started.
 static void inactive_and_active(Rng* rng) {
   static const int counts[] = {1, 24, 40000};
   int count = counts[rng_below(rng, 3)];

@@ -53,7 +53,7 @@ typedef struct {
   MPI_Comm comm[COMMS];
   MPI_Errhandler noting;
   bool blocking;  // this rank is in a blocking receive
-  Rng local;      // for decisions of this rank alone
+  Rng local;      // draws the decisions of this rank alone
 } Here;
 extern Here here;
 
@@ -103,7 +103,7 @@ Content content_make(Rng* rng, bool may_be_too_long);
 Content content_of(Rng* rng, size_t bytes);  // the receive has enough room
 Op* op_send(const Content* content, const char* format, ...) __attribute__((format(printf, 2, 3)));
 Op* op_recv(const Content* content, const char* format, ...) __attribute__((format(printf, 2, 3)));
-void op_over(Op* op, int code, const MPI_Status* status);  // traces the end of an op and frees it
+void op_over(Op* op, int code, const MPI_Status* status);  // traces the op's end, frees the op
 void op_free(Op* op);
 void op_pend(Op* op);
 int op_pending(void);

@@ -50,7 +50,7 @@ static Message message_make(Rng* rng, bool to_itself) {
   return message;
 }
 
-// Starts a persistent request; ends its op if it cannot be started.
+// Starts a persistent request, or ends its op if the start fails.
 static int start_made(int code, Op* op) {
   op->persistent = true;
   return code == MPI_SUCCESS ? MPI_Start(&op->request) : code;

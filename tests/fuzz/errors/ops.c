@@ -3,8 +3,8 @@
 // Requests under way: their buffers, and their completion in every way of MPI, among null and
 // inactive requests.
 //
-// When several requests complete in one call and a request fails, timing decides which others have
-// ended. The trace therefore has the final end of each op; MPI_ERR_PENDING never appears.
+// When several requests complete in one call and a request fails, timing decides which requests
+// have ended. The trace therefore has the final end of each op; MPI_ERR_PENDING never appears.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ from manyhands_bench.mpis import MpiBuild
 
 HERE = Path(__file__).parent
 SOURCES = [*sorted(HERE.glob("*.c")), HERE.parent / "layout.c"]
-BATCH = 50  # rounds of one run
+BATCH = 50  # number of rounds of a run
 LIMIT_S = 600
 HANDLER = " COMPLETE: handler: "
 ROUND = re.compile(r"^round (\d+) ")

@@ -9,7 +9,7 @@
 // `slice` for each origin, on which only that origin works, in order; and counters. Every rank
 // knows the plan of all ranks. A rank computes the final contents of its own window, with
 // MPI_Reduce_local for single elements, and the results that its own operations must fetch. The
-// values are such that the order of origins does not matter.
+// values are chosen so that the order of origins does not change the results.
 #include "rma.h"
 
 #include <float.h>
@@ -63,7 +63,7 @@ static Plan plan_of(int round) {
   return plan;
 }
 
-// In a slice, operations follow each other where the origin can flush between them. Otherwise each
+// If the origin can flush between its operations, they may overlap in the slice. Otherwise each
 // operation has a part of the slice for itself.
 static Operation operation_of(const Plan* plan, Random* random, int number) {
   Operation made = {.form = (Form)below(random, FORMS),

@@ -12,7 +12,7 @@
 namespace mh {
 namespace {
 
-// The system's fence, with hooks that run once inside pass() and pass_alone().
+// The fence of the system. Hooks run once inside pass() and pass_alone().
 struct Seamed {
   static inline bool exists = true;
   static inline bool works = true;

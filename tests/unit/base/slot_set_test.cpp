@@ -42,7 +42,7 @@ TEST(SlotSet, finds_the_first_in_use_that_is_wanted) {
 
 TEST(SlotSet, threads_never_share_a_slot) {
   SlotSet<3> slots;
-  // A count for each slot; plain, so that ThreadSanitizer checks it, too.
+  // A plain count for each slot, so that ThreadSanitizer checks the accesses, too.
   std::vector<int> users(3, 0);
   std::atomic<int> clashes{0};
   std::vector<std::thread> threads;

@@ -103,7 +103,7 @@ std::uint64_t rounds_ahead(std::uint64_t bytes) {
     root.begin(let_leaf_come);
     static_cast<void>(root.stage(bytes, let_leaf_come));
     if (waited) {
-      EXPECT_EQ(leaf.record_of(0).terms, 1U);  // round 1 is still to be read
+      EXPECT_EQ(leaf.record_of(0).terms, 1U);  // the leaf has not read round 1 yet
       return round - 1;
     }
     root.publish_staged(round, bytes);
@@ -258,7 +258,7 @@ class Player {
     check(script, member, group_.staged_by(member, script.words() * 8));
   }
 
-  // Each rank reads the buffers of all others, which change once all have finished.
+  // Each rank reads the buffers of all other ranks, which change once all ranks have finished.
   void map(const Script& script) {
     fill(script, buffer_.data());
     group_.publish_mapped(script.round, script.words() * 8,

@@ -234,7 +234,7 @@ TEST(Heap, a_block_that_grows_again_and_again_is_copied_seldom) {
   void* block = heap.allocate(bytes, 16, false);
   int moves = 0;
   while (bytes < 128 * kMega) {
-    // A block behind the first keeps it from growing in place.
+    // A second block behind the first block keeps the first block from growing in place.
     (void)heap.allocate(kThreshold, 16, false);
     bytes += kThreshold * 4;
     void* next = heap.resize(block, bytes);

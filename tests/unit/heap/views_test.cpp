@@ -189,7 +189,7 @@ struct Board {
   std::atomic<std::uint64_t> blocks[4];
 };
 
-// A rank that passes its heap to all ranks, attaches theirs, and reads and writes their blocks.
+// A rank passes its heap to all ranks, attaches the heaps of all ranks, and uses their blocks.
 int rank_of_node(std::uint32_t me, std::uint32_t ranks, node::Door* door,
                  const node::DoorName& name, Board& board) {
   Heap heap;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A compact layout moves the same bytes as the layout it was made from.
+// A compact layout moves the same bytes as the layout from which the compact layout was made.
 #include "layout/compact.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ using Bytes = std::vector<unsigned char>;
 LayoutPtr bytes_of(std::int64_t bytes) { return *named(bytes, 1); }
 
 // Expects that both layouts pack `count` elements alike, from the middle of a buffer, and do not
-// touch its ends.
+// touch the ends of the buffer.
 void expect_same(const Layout& layout, std::uint64_t count) {
   const auto compact = compact_of(layout, count);
   ASSERT_TRUE(compact.has_value());

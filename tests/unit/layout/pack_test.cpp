@@ -73,7 +73,7 @@ struct Case {
   [[nodiscard]] Elements elements(const Memory& memory) const {
     return {type.layout.get(), count, memory.base(), cache_level};
   }
-  // True if no byte of memory occurs twice in the stream, so that it can be unpacked.
+  // True if no byte of memory occurs twice in the stream, so that the stream can be unpacked.
   [[nodiscard]] bool is_target() const {
     std::vector<std::int64_t> sorted = places;
     std::sort(sorted.begin(), sorted.end());
@@ -534,7 +534,7 @@ TEST(Kernels, lists_of_unequal_blocks) {
   for (const std::int64_t longest : {159, 160, 255, 256, 300, 2000}) check_uneven_list(longest, 2);
 }
 
-// Two mapped pages without neighbours: before, between and behind them nothing is mapped.
+// Two mapped pages. Before, between and behind the two pages nothing is mapped.
 class Islands {
  public:
   Islands() {

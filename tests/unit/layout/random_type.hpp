@@ -127,7 +127,7 @@ class RandomTypes {
     return made(indexed(lengths, places, *child.layout), reference, "indexed (" + child.text + ")");
   }
 
-  // Half of the lists are regular, so that they fold into strides.
+  // Half of the lists are regular, so that the lists fold into strides.
   Sample hindexed_of(const Sample& child) {
     const auto count = static_cast<std::size_t>(between(1, 9));
     auto places = numbers(count, -200, 300);

@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 
 Deadline soon() { return Deadline::clock::now() + std::chrono::seconds(20); }
 
-// A launcher at the other end of PMI_FD. It gives each command the answer of its table, and closes
-// the connection at a command without an answer.
+// A launcher at the other end of PMI_FD, which gives each command the answer of a table. A command
+// without an answer closes the connection.
 class OldLauncher {
  public:
   explicit OldLauncher(std::map<std::string, std::string> answers) : answers_(std::move(answers)) {

@@ -41,7 +41,7 @@ TEST(PacketPool, an_empty_lane_steals_the_coldest_half) {
     (void)this_lane();
     for (int i = 0; i < 4; ++i) stolen.insert(pool.take());
   }).join();
-  // If the thief has the lane of the other thread, it takes the hot packets.
+  // A thief with the lane of the first thread takes the hot packets.
   EXPECT_EQ(stolen.size(), 4U);
   EXPECT_EQ(pool.count(), 4U);
 }

@@ -62,7 +62,7 @@ class Ranks {
       quiet = happened == 0 ? quiet + 1 : 0;
     }
   }
-  // Checks for leaks: all packets, records and receives are where they were at the start.
+  // Checks for leaks: all packets, records and receives are free again.
   void expect_at_rest() {
     settle();
     for (auto& device : devices) {

@@ -53,7 +53,7 @@ TEST(Ring, behaves_as_a_bounded_queue) {
   }
 }
 
-// Each pushed value is popped once. Each consumer pops the values of a producer in their order.
+// Each pushed value is popped once. Each consumer pops the values of a producer in order.
 TEST(Ring, producers_and_consumers_lose_nothing) {
   constexpr std::uint64_t kProducers = 2;
   constexpr int kConsumers = 2;

@@ -68,7 +68,7 @@ class Loop final : public LendableWork {
   std::atomic<std::int64_t> left_;
 };
 
-// A unit that lasts until the test ends it.
+// A unit that lasts until the test ends the unit.
 class LongUnit final : public LendableWork {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
@@ -419,7 +419,7 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   EXPECT_FALSE(pool.has_waiting_helpers());
 }
 
-// Rank 0 owns, rank 1 lends, rank 2 never comes.
+// Rank 0 is the owner, rank 1 the lender, and rank 2 never starts.
 class Offers : public testing::Test {
  protected:
   Offers() : stage_(3) {
@@ -453,7 +453,7 @@ TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   EXPECT_EQ(lender_.lend(), LendResult::nothing) << "not worth it";
   const auto lends = [&] { return lender_.lend() == LendResult::lent; };
   offer(1e9);
-  EXPECT_TRUE(eventually(lends));  // once the helper waits at its channel
+  EXPECT_TRUE(eventually(lends));  // after the helper has begun to wait at its channel
   pool_.nothing_left(WorkKind::loops);
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
   // An offer that was seen and is not renewed ends by itself.
@@ -647,7 +647,7 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
   ::sigaction(SIGUSR1, &before, nullptr);
 }
 
-// All parts in one process, where a race detector sees both sides.
+// Owner and lenders in one process, where a race detector sees both sides.
 TEST(Lend, owner_and_lenders_as_threads) {
   constexpr std::uint32_t kLenders = 3;
   Stage stage(kLenders + 1);
@@ -722,7 +722,7 @@ TEST(CoreVictimPicker, at_random_every_offer_is_taken_now_and_then) {
   for (const int times : taken) EXPECT_NEAR(times, 1.0 * kTurns / kOffers, kTurns / 20.0);
 }
 
-// Helpers that give cores back, lenders that take them back, and ends of units, in any order.
+// Helpers give cores back, lenders take cores back, and units end, in any order.
 TEST(Lend, cores_go_back_from_both_sides) {
   constexpr std::uint32_t kLenders = 3;
   Stage stage(kLenders + 1);

@@ -157,7 +157,7 @@ TEST_F(WorkersTest, they_end_with_a_core_lent) {
   pool_.withdraw(WorkKind::loops);
 }
 
-// Among several waiting threads, one lends while another continues.
+// Among several waiting threads, one thread may lend while another thread stops waiting.
 TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
   ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   std::atomic<bool> over{false};

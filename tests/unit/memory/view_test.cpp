@@ -38,7 +38,7 @@ test::Child sleeper() {
   });
 }
 
-// True if CMA works here. If it does not, the tests check the refusal.
+// True if CMA works here. Without CMA, the tests check the refusal.
 bool cma_works() {
   const int value = 1;
   int copy = 0;

@@ -167,7 +167,7 @@ TEST(Node, ranks_bound_to_different_cpus_use_them_all) {
   if (cpus.count() < 2) GTEST_SKIP() << "one CPU only";
   test::SharedMemory memory(Node::bytes_needed(2, kArea));
   ASSERT_TRUE(Node::initialise(memory.span(), 2, kArea, topology("node:1 core:2 pu:1")).ok());
-  // The ranks join in turn, so the second sees what both have written.
+  // The ranks join in turn, so the second rank sees the CPUs of both ranks.
   const auto join_on_nth_cpu = [&](std::uint32_t rank) {
     std::size_t cpu = 0;
     for (std::uint32_t seen = 0; !cpus[cpu] || seen++ < rank;) ++cpu;
@@ -187,7 +187,7 @@ TEST(Node, ranks_bound_to_different_cpus_use_them_all) {
 TEST(Node, a_cpu_belongs_to_a_rank_that_shares_it_with_nobody) {
   Fixture alone(1);
   EXPECT_EQ(alone.nodes[0].own_cpus(), allowed_cpus());
-  Fixture pair(2);  // both may use every CPU of this process
+  Fixture pair(2);  // both ranks may use every CPU of this process
   EXPECT_TRUE(pair.nodes[0].own_cpus().none());
 }
 

@@ -58,7 +58,7 @@ TEST(Presence, a_reader_never_counts_a_visit_twice) {
     std::uint64_t last = 0;
     while (!ends.load(std::memory_order_relaxed)) {
       const std::uint64_t seen = rank.ticks_inside(~std::uint64_t{0} >> 1U);
-      // A visit under way began at its number, so it would count for far more than all visits.
+      // The sum is far too large while a visit is under way, because a visit begins at its number.
       if (rank.is_inside() || seen > 1U << 30U) continue;
       EXPECT_GE(seen, last);
       EXPECT_LE(seen, begun.load(std::memory_order_acquire));

@@ -43,7 +43,7 @@ TEST(Pop, efficiencies_of_a_run_worked_out_by_hand) {
 }
 
 TEST(Pop, helping_is_a_third_class_neither_useful_nor_waiting) {
-  // Rank 1 waits 6 s and helps for 3 s of them: useful 8 and 4, with help 8 and 7.
+  // Rank 1 waits 6 s and helps for 3 s of the 6 s: useful 8 and 4, with help 8 and 7.
   const std::vector<RankReport> ranks = {rank(0, 10, 2, 0, 1), rank(1, 10, 6, 3)};
   const Totals sum = sum_over_ranks(ranks);
   EXPECT_DOUBLE_EQ(sum.without_help.parallel, 0.6) << "helping does not count here";

@@ -9,7 +9,7 @@
 
 namespace mh::openmp {
 
-// Clang gives code of regions a name of this form, which does not tell the containing function.
+// A name in Clang's form for the code of a region. The name does not tell the containing function.
 void outlined() __asm__(".omp_outlined..7");
 void outlined() {}
 

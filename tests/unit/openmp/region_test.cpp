@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions as compiled code executes them: the body asks for chunks until there are none, then
+// Regions as compiled code executes them: the body asks for chunks until all are claimed, then
 // merges its result. Lenders are threads, so that ThreadSanitizer sees both sides.
 #include "openmp/region.hpp"
 
@@ -36,7 +36,7 @@ struct Work {
   std::uint64_t last = 0;
   std::uint64_t by_helpers = 0;
   int merges = 0;
-  bool descending = false;  // a thread got a chunk below an earlier one
+  bool descending = false;  // a thread got a chunk below an earlier chunk
   std::mutex merging;
 
   static void body(void* data) { static_cast<Work*>(data)->run(); }
@@ -105,7 +105,7 @@ void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
   ASSERT_EQ(work.last, kCount - 1);
 }
 
-// A brief loop needs no review, even if it was opened before its team arrived.
+// A brief loop needs no review, even if the loop was opened before the team arrived.
 TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   for (const std::uint32_t threads : {1U, 2U, 3U}) {
     SCOPED_TRACE(threads);
@@ -140,8 +140,8 @@ TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
 }
 
 // The last thread to execute the last iteration copies its variable out, so a helper leaves the
-// loop after that iteration. Helpers begin at the end: their first chunk contains it. The
-// helper then keeps the core.
+// loop after that iteration. Helpers begin at the end: their first chunk contains the last
+// iteration. The helper then keeps the core.
 TEST(SharedRegion, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
   test::Stage stage(2);
   stage.enter(0);
@@ -195,7 +195,7 @@ TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   EXPECT_GT(team.region().exposures(), before);
 }
 
-// A loop with a barrier that is seen for the first time: helpers in the loop wait with the owner.
+// The first execution of a loop with a barrier: helpers in the loop wait with the owner.
 struct WithBarrier : Work {
   using Work::Work;
   std::atomic<int> too_early{0};
@@ -311,7 +311,7 @@ class Chunks {
   }
   void run_helper(std::uint32_t number) { region_.unit(number, ~0ULL); }
 
-  // A second helper joins once the first has its first chunk.
+  // A second helper joins once the first helper has a chunk.
   bool second_joins = false;
   // The iterations of helpers seem to take no time, even if a thread loses its core.
   bool is_timeless = false;
@@ -371,7 +371,7 @@ TEST(SharedRegion, dynamic_chunks_are_as_long_as_the_user_says) {
   }
 }
 
-// The time of an iteration is set low, so that it does not limit chunks.
+// The time of an iteration is set low, so that the time does not limit chunks.
 TEST(SharedRegion, guided_chunks_are_half_of_a_fair_share_for_all_in_the_loop) {
   for (const bool two : {false, true}) {
     SCOPED_TRACE(two);

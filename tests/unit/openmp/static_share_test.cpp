@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every iteration belongs to one thread, and the thread of the last iteration learns this fact.
+// Every iteration belongs to one thread, and `last` marks the thread of the last iteration.
 // tests/openmp/test_static.py compares the shares with the shares of LLVM's run time.
 #include "openmp/static_share.hpp"
 

@@ -176,7 +176,7 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
   }
   EXPECT_EQ(late_for(0), 1U) << "all cells are full";
   EXPECT_FALSE(hands_[1]->who_is_late());
-  // A helper of the receiver drains, as it would on the core of the sender.
+  // A helper of the receiver drains a cell. In a real run the sender's core runs it.
   EXPECT_TRUE(hands_[1]->unit(0, ~std::uint64_t{0}));
   EXPECT_FALSE(hands_[0]->who_is_late());
 }

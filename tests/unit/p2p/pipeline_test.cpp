@@ -67,7 +67,7 @@ TEST_F(PipelineTest, a_stalled_filler_holds_no_drain_up) {
   const std::uint32_t use = pipeline_->open(kBytes, kChunk, kRoom);
   std::vector<PipelineChunk> filled(kCells);
   for (PipelineChunk& one : filled) ASSERT_TRUE(pipeline_->claim_fill(use, one));
-  for (std::uint32_t i = kCells; i-- > 1;) {  // all but the first, from the last on
+  for (std::uint32_t i = kCells; i-- > 1;) {  // from the last cell to the second cell
     pipeline_->filled(filled[i]);
     EXPECT_TRUE(pipeline_->drains_are_worth_lending(use, kMany)) << i;
     ASSERT_TRUE(pipeline_->claim_drain(use, stretch_)) << i;
@@ -207,8 +207,8 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_EQ(PipelineTestAccess::fills(*pipeline_), (std::uint64_t{second} << 32U) + 101);
 }
 
-// A series of messages on one pipeline, with several fillers and drainers. A thread
-// may be late: the use whose number it has read may be over.
+// A series of messages on one pipeline, with several fillers and drainers. A late
+// thread may have the number of a use that is over.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;
@@ -269,7 +269,7 @@ class Crowd {
   Pipeline pipeline_;
   std::array<unsigned char, kRoom> cells_{};
   std::vector<unsigned char> to_;
-  std::uint32_t message_ = 0;  // not atomic: read only after a claim of its use
+  std::uint32_t message_ = 0;  // not atomic: threads read it only after a claim
   std::atomic<std::uint32_t> use_{0};
   std::atomic<bool> ending_{false};
 };

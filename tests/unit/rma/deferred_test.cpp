@@ -64,7 +64,7 @@ class DeferredTest : public ::testing::Test {
     return {control_, rank, exposed};
   }
 
-  // Defers an operation; carries the list out first if it is full.
+  // Defers an operation. If the list is full, the list is carried out first.
   static void defer_or_carry_out(Window& window, RmaContext& context, const Operation& what,
                                  std::uint64_t address, const std::int64_t* origin) {
     if (window.defer(what, address, origin)) return;

@@ -53,7 +53,7 @@ TEST(StripeLocks, the_lock_of_a_dead_rank_is_taken_over_and_that_of_a_living_one
   StripeLock& lock = locks.of(0);
   lock.lock(7, all_alive());
   const Liveness seven_is_dead{[](const void*, std::uint32_t rank) { return rank != 7; }, nullptr};
-  lock.lock(3, seven_is_dead);  // takes the lock over
+  lock.lock(3, seven_is_dead);  // takes the lock of the dead rank over
   std::atomic<bool> entered{false};
   std::thread waiter([&] {
     lock.lock(4, seven_is_dead);

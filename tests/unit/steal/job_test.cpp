@@ -188,7 +188,7 @@ TEST(Job, a_thief_that_finishes_late_holds_the_owner_until_it_does) {
   }
   go_on.store(true);
   while (!job.finished()) std::this_thread::yield();
-  EXPECT_EQ(bytes, std::vector<int>(2, 1));  // plain reads: only finished() orders them
+  EXPECT_EQ(bytes, std::vector<int>(2, 1));  // plain reads, which only finished() orders
   thief.join();
 }
 
@@ -245,7 +245,7 @@ TEST(Job, from_both_ends_the_owner_takes_the_low_chunks_and_all_others_the_high_
 
 TEST(Job, claims_go_from_region_to_region) {
   CopySpec work = work_of(700, 100, CopyOrder::both_ends);
-  work.region_chunks = 2;  // regions of the chunks 0 1, 2 3, 4 5; chunk 6 is after them
+  work.region_chunks = 2;  // regions of the chunks 0 1, 2 3, 4 5; chunk 6 is in no region
   Job job;
   job.open(work);
   std::vector<std::uint64_t> owner;
@@ -307,7 +307,7 @@ TEST(Job, thousands_of_reopened_jobs_touch_each_byte_exactly_once) {
         work_of(Stress::kMaxBytes, 1 + random() % 16, static_cast<CopyOrder>(random() % 3));
     work.to.address = work.from.address = round;
     stress->job.open(work);
-    // In some rounds the owner leaves all chunks to the thieves, in the others it helps.
+    // In every fourth round the owner leaves all chunks to the thieves.
     while (!stress->job.finished()) {
       if (round % 4 == 0 || !stress->help(ClaimSide::owner)) ::sched_yield();
     }

@@ -91,8 +91,8 @@ class Rank {
     const memory::View to{reinterpret_cast<std::uint64_t>(target_.data()), ::getpid(), me_};
     const CopyOrder order = round % 3 == 0 ? CopyOrder::high_to_low : CopyOrder::low_to_high;
     Job* job = keeper_.open({to, from, kBytes, kChunk, order});
-    // In every fifth round the owner leaves its job to the others, in every tenth round the sender
-    // does, too. On a machine of few cores a third rank might otherwise never get a chunk.
+    // In every fifth round the owner claims no chunk, in every tenth round the sender claims none,
+    // either. On a machine of few cores a third rank might otherwise never get a chunk.
     while (round % 5 != 0 && thief_.run_one_chunk(*job, me_)) {
     }
     while (!job->finished()) ::sched_yield();

@@ -11,7 +11,7 @@
 namespace mh::steal {
 namespace {
 
-constexpr std::uint32_t kRank = 70;  // in the second word of the board
+constexpr std::uint32_t kRank = 70;  // its bit is in the second word of the board
 
 struct Fixture {
   std::unique_ptr<JobSlots> slots = std::make_unique<JobSlots>();

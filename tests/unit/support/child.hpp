@@ -43,7 +43,7 @@ class Child {
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // Waits for the child's end without reaping it: the child stays a zombie.
+  // Waits for the child's end without reaping the child, which stays a zombie.
   void wait_for_zombie() const {
     siginfo_t info{};
     ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);

@@ -44,7 +44,7 @@ inline void construct_area(std::byte* area) {
   new (area + kOffsets.counters) observe::RankCounters{};
 }
 
-// All ranks joined by this process, in blocks over `numa_nodes`. Forked children inherit them.
+// All ranks joined by this process, in blocks over `numa_nodes`. Forked children inherit the ranks.
 class Ranks {
  public:
   explicit Ranks(std::uint32_t ranks, std::uint16_t numa_nodes = 1)

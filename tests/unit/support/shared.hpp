@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Zeroed memory that forked children share with the test, and a barrier in it.
+// Zeroed memory that forked children share with the test, and a barrier in shared memory.
 #pragma once
 
 #include <sched.h>

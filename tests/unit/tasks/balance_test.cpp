@@ -68,7 +68,7 @@ TEST(Donate, a_rank_at_the_limit_keeps_all) {
 TEST(BalanceNode, the_longest_goes_to_the_emptiest_child) {
   TreeNode<int> node({rank_with(5, timed({1, 3, 2})), rank_with(1)}, 6);
   const auto parts = node.down(node.up(TreeNode<int>::kNoLimit).given);
-  ASSERT_EQ(parts[1].size(), 2U);  // task 1 makes the load 4 s, task 2 makes it 6 s
+  ASSERT_EQ(parts[1].size(), 2U);  // task 1 makes a load of 4 s, task 2 of 6 s
   EXPECT_EQ(parts[1][0].task, 1);
   EXPECT_EQ(parts[1][1].task, 2);
   ASSERT_EQ(parts[0].size(), 1U);

@@ -97,8 +97,8 @@ struct WorkerAndThieves : World<A> {
     }
     return all;
   }
-  // The worker cannot add a task while its own tasks are used up and all others are being copied.
-  // This function adds the task that the worker gave up.
+  // A worker without own tasks cannot add a task while all other tasks are being copied. This
+  // function adds the task that the worker gave up.
   void at_end() {
     for (std::uint32_t task = 1; task <= this->kTasks; ++task) {
       if (this->taken[task] == 0 && !waits(task)) require(this->deque.add(task), "no room at rest");

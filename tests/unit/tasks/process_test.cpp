@@ -26,7 +26,7 @@ struct ArraySlots {
 };
 using Tasks = Deque<Alone, ArraySlots>;
 
-// Broken on purpose: a rank does not know that thieves stole from it.
+// Broken on purpose: a rank does not count the steals of thieves.
 struct ForgetfulTasks : Tasks {
   using Tasks::Tasks;
   [[nodiscard]] std::uint64_t steals() const { return 0; }

@@ -34,8 +34,8 @@ constexpr std::size_t kIterations = 3;
 // The memory that the ranks share.
 struct Board {
   std::atomic<std::uint32_t> at_barrier{0};
-  std::atomic<std::uint32_t> running{0};  // tasks that have begun
-  std::atomic<std::uint32_t> deaths{0};   // deaths in Local::deadly
+  std::atomic<std::uint32_t> running{0};  // number of tasks that have begun
+  std::atomic<std::uint32_t> deaths{0};   // number of deaths in Local::deadly
   std::array<std::array<std::atomic<std::uint32_t>, kIds>, kIterations> ended{};
   std::array<std::atomic<Code>, kRanks> code{};
   std::array<std::atomic<std::uint32_t>, kRanks> lost{};
@@ -88,7 +88,7 @@ struct Local {
   std::size_t iteration = 0;
   Collection* collection = nullptr;
   Function<Work> function{};
-  std::uint32_t deadly = kIds;  // the first rank that runs this task dies in it
+  std::uint32_t deadly = kIds;  // the first rank that runs this task dies in the task
 };
 
 void spin(std::chrono::microseconds time) {

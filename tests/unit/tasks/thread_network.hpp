@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A network of ranks that are threads, on nodes of equal size. Each message is late by a random
-// time. Each rank has its own Network, which only its thread uses.
+// time. Each rank has its own Network.
 #pragma once
 
 #include <algorithm>

@@ -104,7 +104,7 @@ TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
 }
 
 // A thread that has its message sends the next thread's message. The server must hand over before
-// it sends.
+// the send.
 struct Chain : World<3> {
   Chain() { send(0); }
   Threads threads() {
@@ -194,7 +194,7 @@ TEST(ElectionModel, a_server_that_leaves_by_a_store_forgets_somebody) {
   EXPECT_EQ(explore<LeavesBlindly>().failure, "nobody can go on");
 }
 
-// Broken on purpose: a waiter is woken before it is told.
+// Broken on purpose: the server wakes a waiter before it tells the waiter.
 struct WakesFirst {
   Flag word{0};
   Threads threads() {

@@ -24,7 +24,7 @@ class Office {
 
   void send(std::size_t to) { boxes_[to].messages.fetch_add(1, std::memory_order_release); }
 
-  // Waits for a message and removes it.
+  // Waits for a message and removes the message.
   void receive(std::size_t me) {
     Waiter waiter;
     waiter.number = me;
@@ -95,8 +95,8 @@ std::int64_t messages() {
   return test::kSanitized ? 2'000 : 30'000;
 }
 
-// Any thread sends to any other. In each round every thread sends and receives a message. A lost
-// wake-up is a hang, which the time limit of the test catches.
+// Any thread sends to any other thread. In each round every thread sends and receives a message. A
+// lost wake-up is a hang, which the time limit of the test catches.
 TEST(Election, messages_to_any_thread_all_arrive) {
   constexpr std::size_t kThreads = 6;
   const std::int64_t rounds = messages() / static_cast<std::int64_t>(kThreads);

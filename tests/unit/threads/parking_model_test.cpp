@@ -23,7 +23,7 @@ using ult::check::require;
 using ult::check::Threads;
 
 // Tasks that wait for messages. A thread of the checker stands for each task. A task sleeps until
-// it has a signal, and uses the signal up.
+// the task has a signal, and uses the signal up.
 template <std::size_t kTasks>
 struct World {
   struct Seat : ParkedSeat<Model> {
@@ -147,7 +147,7 @@ TEST(ParkingModel, a_task_that_wakes_for_another_reason_keeps_its_seat) {
 }
 
 // Broken on purpose: the seat has a single word for `told` and `left`, and the looker reads the
-// name of the task after it has written the word.
+// name of the task after the word is written.
 struct ReadsAfterTelling {
   Flag word{0}, signal{0};
   bool gone = false;

@@ -4,7 +4,7 @@
 // buffer as on x86 (TSO), which delays its stores. The checker finds interleavings that no stress
 // test reaches.
 //
-//   struct Scenario {                       // the checker makes a new one for each execution
+//   struct Scenario {                       // the checker makes a new Scenario for each execution
 //     Model::Atomic<std::uint32_t> x{0};
 //     std::vector<std::function<void()>> threads();
 //     void at_end();                        // calls require() for the conditions at the end
@@ -126,7 +126,7 @@ inline void require(bool condition, const char* what) {
   if (!condition) Explorer::now().fail(what);
 }
 
-// The checker's policy. It replaces Machine of src/base/atomics.hpp.
+// The checker's policy, which replaces Machine of src/base/atomics.hpp.
 struct Model {
   template <class T>
   class Atomic {
@@ -269,7 +269,7 @@ inline void Explorer::execute(const Bounds& bounds) {
   }
 }
 
-// Returns the possible next actions. If the thread that ran last can run, running it comes first.
+// Returns the possible next actions. If the last thread can run on, its run comes first.
 inline const std::vector<Explorer::Action>& Explorer::actions(const Bounds& bounds) {
   possible_.clear();
   const bool goes_on = can_run(threads_[last_]);

@@ -131,8 +131,8 @@ TEST(UltLimits, a_quarter_of_a_million_tasks_exist_at_a_time) {
   }));
 }
 
-// All tasks have begun. There are more stacks than possible guard pages, and more than a sanitizer
-// has fibers.
+// All tasks have begun, so the stacks outnumber the possible guard pages and the fibers of a
+// sanitizer.
 TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   static constexpr int kTasks = 40000;
   Config config = with(1, 1U << 16U);
@@ -161,7 +161,7 @@ TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   EXPECT_LT(counters.unguarded, counters.stacks);
 }
 
-// There is no memory for more stacks. A refused task gives `full` to its joiner, all other tasks
+// No memory is left for more stacks. A refused task gives `full` to its joiner, all other tasks
 // run, and no join hangs.
 TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   Config config = with(1);
@@ -184,7 +184,7 @@ TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
         ++ran;
       })));
     }
-    for (int i = 0; i < 20; ++i) yield();  // all tasks for which there is a stack begin
+    for (int i = 0; i < 20; ++i) yield();  // all tasks with a stack begin
     ASSERT_EQ(setrlimit(RLIMIT_AS, &before), 0);
     open.set();
     for (Task& task : tasks) refused += task.join().code == Code::full ? 1 : 0;
@@ -257,7 +257,7 @@ TEST(UltOrder, breadth_first_runs_the_oldest_first) {
 }
 
 // Every kFairTurns-th choice may take the oldest task. The choices of the idle worker count, too,
-// so one such choice may fall into the ten.
+// so the ten choices of the test may include an oldest task.
 TEST(UltOrder, depth_first_runs_the_newest_first) {
   for (int round = 0; round < 100; ++round) {
     const std::vector<int> ran = order_of_ten(Order::depth_first);
@@ -330,7 +330,7 @@ TEST(UltIdle, a_stolen_task_that_yields_becomes_the_thiefs_own) {
     std::atomic<bool> stop{false};
     const unsigned home = this_worker();
     Result<Task> child = spawn([&] {
-      // yield() switches, and so migrates the child, only if there is another task.
+      // yield() switches, and so migrates the child, only with another task.
       Result<Task> other = spawn([&stop] {
         while (!stop.load()) yield();
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that park in calls of another library (base/light_tasks.h). The tests stand for that
-// library.
+// Tasks that park in calls of another library (base/light_tasks.h). The tests stand for the
+// other library.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -117,7 +117,7 @@ TEST(UltParking, a_worker_with_other_tasks_looks_now_and_then) {
   }));
 }
 
-// A worker dozes while another worker looks, and looks itself once the other has a long task.
+// A worker dozes while another worker looks, and looks once the other has a long task.
 TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
   std::atomic<bool> elsewhere{true};
   std::atomic<bool> dozed{false};

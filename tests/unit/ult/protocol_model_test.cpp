@@ -226,7 +226,7 @@ TEST(SignalModel, a_stolen_task_keeps_the_signal_that_comes_while_it_runs) {
   expect_holds(explore<StolenTask>(preempted(2)), 1000);
 }
 
-// A thread sends two signals, the first before it sets the condition. A thief takes bits, too.
+// A thread sends a signal, sets the condition, and sends a second signal. A thief takes bits, too.
 struct TwoSignals : BlockedTask {
   Threads threads() {
     return {[this] { home(); },
@@ -413,7 +413,7 @@ TEST(JoinModel, a_detached_record_is_given_back_once) { expect_holds(explore<Det
 
 // --- sleeping and waking of thieves -----------------------------------------------------------
 
-// A policy whose heavy fence is an ordinary fence: it drains only the caller's own stores.
+// A policy whose heavy fence is an ordinary fence, which drains only the caller's own stores.
 struct WeakFence : Model {
   static bool heavy_fence() {
     Explorer::now().step();
@@ -422,7 +422,7 @@ struct WeakFence : Model {
   }
 };
 
-// A busy worker spawns kThieves tasks and never runs them itself. Each thief must run one of them.
+// A busy worker spawns kThieves tasks and runs none of these tasks. Each thief must run a task.
 template <class A, int kThieves>
 struct SpawnerAndThieves {
   Memory<512> memory;

@@ -29,7 +29,7 @@ Scheduler started(unsigned workers, bool steal = true) {
   return std::move(*scheduler);
 }
 
-// A task of the other worker waits for a signal, and that worker rests. Returns whether the
+// A task of the other worker waits for a signal, and the other worker rests. Returns whether the
 // signaller's worker then ran the task.
 bool signaller_runs_it(Scheduler& scheduler) {
   std::atomic<bool> go{false};
@@ -37,7 +37,7 @@ bool signaller_runs_it(Scheduler& scheduler) {
   std::uint64_t slept = 0;
   bool ran_here = false;
   EXPECT_TRUE(scheduler.run([&] {
-    // This task keeps its worker until it joins.
+    // The running task keeps its worker until the join.
     const unsigned here = this_worker();
     Result<Task> task = spawn_on(1 - here, [&] {
       slept = scheduler.counters(1 - here).slept;

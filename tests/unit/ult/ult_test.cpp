@@ -45,8 +45,8 @@ struct Kind {
   const char* name;
   Config config;
 };
-// GoogleTest prints a Kind by its name. Without this function it prints the bytes of the structure,
-// including padding.
+// GoogleTest prints a Kind by its name. Without this function GoogleTest prints the bytes of the
+// structure, including padding.
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 
 Config with(unsigned workers, std::uint32_t tasks, Order order = Order::depth_first,

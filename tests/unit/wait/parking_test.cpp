@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Light tasks in until_shared(): they park, and look() of another thread ends their waits. A thread
+// Light tasks park in until_shared(), and look() of another thread ends their waits. A thread
 // stands for each task, and the test's thread for the workers.
 #include "wait/parking.hpp"
 

@@ -15,7 +15,7 @@ constexpr std::uint64_t kPollTicks = 20;
 // A program that polls every `period` ticks. A poll by itself takes kPollTicks.
 class Program {
  public:
-  // Polls for `length` ticks. Returns how often it was asked to help.
+  // Polls for `length` ticks. Returns how often the program was asked to help.
   int poll(std::uint64_t period, std::uint64_t length) {
     int helped = 0;
     for (const std::uint64_t end = now_ + length; now_ < end;) {

@@ -48,7 +48,7 @@ constexpr WaitRules on_cores(std::uint32_t cores) {
   return {.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = cores};
 }
 
-// A thread that waits for its flag, and records which thread polled it.
+// A thread that waits for its flag, and records which thread polled the flag.
 class Sleeper {
  public:
   Sleeper()
@@ -68,7 +68,7 @@ class Sleeper {
     flag = true;
     if (thread_.joinable()) thread_.join();
   }
-  // Waits for an event that will happen.
+  // Waits for an event that is certain to happen.
   static void see(const std::function<bool()>& thing) {
     while (!thing()) std::this_thread::yield();
   }
@@ -134,7 +134,7 @@ TEST_F(Together, others_get_their_messages_while_the_server_waits_on) {
   const auto first = server();
   std::vector<std::unique_ptr<Sleeper>> others;
   for (int i = 0; i < 20; ++i) others.push_back(seated());
-  for (const auto& other : others) other->flag = true;  // all at once
+  for (const auto& other : others) other->flag = true;  // all waits end at once
   for (const auto& other : others) other->end();
   EXPECT_FALSE(first->over);
 }
@@ -193,7 +193,7 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   const auto first = server();
   const auto second = seated();
   const auto third = seated();
-  Sleeper::see([&] { return work_.helped > 0; });  // all three wait
+  Sleeper::see([&] { return work_.helped > 0; });  // all three threads wait
   second->end();                                   // the second thread ends and does not return
   // A step that had already begun may still help.
   const int before = work_.helped;
