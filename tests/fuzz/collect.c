@@ -496,7 +496,8 @@ void play_collective(Player* player, const Step* step) {
   act.count = (int)(pick_bytes(&common, most) / 4);
   act.root = (int)rng_below(&common, (uint32_t)act.ranks);
   act.start = rng_chance(&common, 35);
-  act.in_place = rng_chance(&common, 30) && !act.start;  // MPICH 4.0 crashes
+  // MPICH 4.0 crashes in some nonblocking calls in place.
+  act.in_place = rng_chance(&common, 30) && !act.start;
   act.sum = &kSums[rng_below(&common, act.ranks == 2 ? sizeof kSums / sizeof kSums[0] : kAnySums)];
   player->used_collective[step->collective]++;
   player->doing = collective_names[step->collective];

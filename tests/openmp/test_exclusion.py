@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`ws critical` and `ws atomic` exclude all ranks of a node, also where loops are not shared."""
+"""`ws critical` and `ws atomic` exclude all ranks of a node, even if loops are not shared."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class WaitingUnit final : public LendableWork {
     while (!over.load()) ::usleep(100);
     return true;
   }
-  Guest guest = Guest::no;  // written by the unit, like the next two; read while the unit waits
+  Guest guest = Guest::no;  // the unit writes these three members; the test reads them later
   int lent = -1;
   cpu_set_t cpus{};
   std::atomic<bool> waits{false};

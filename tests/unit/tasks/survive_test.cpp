@@ -109,7 +109,7 @@ void work(Context& context, const Work& task) noexcept {
   ++board.ended[local.iteration][task.id];
 }
 
-// A job of processes. `seeding` says how many ranks have seeds.
+// A job of processes. Ranks 0 and 1 have the seeds.
 struct Job {
   Job() {
     void* const memory =

@@ -53,7 +53,7 @@ class Office {
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // Tells from both ends in turn, and leaves every third ready seat for leave().
+      // Tells from both ends in turn, but in every third look leaves the ready seats for leave().
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }

@@ -84,7 +84,7 @@ TEST(UltParking, a_worker_without_tasks_looks_until_it_has_one) {
   int looks = 0;
   g_ended_idle = 0;
   g_look = [&](unsigned workers) {
-    if (workers == 0) return MH_LOOK_NOTHING;  // a busy worker's look, now and then
+    if (workers == 0) return MH_LOOK_NOTHING;  // an occasional look of a busy worker
     EXPECT_EQ(workers, 1U);
     EXPECT_EQ(library().current(), nullptr) << "the worker is on its own stack";
     if (++looks < 5) return MH_LOOK_NOTHING;

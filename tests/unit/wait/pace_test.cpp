@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kLimit = 100;
 
-// Calls at intervals of `apart` ticks.
+// Makes calls at intervals of `apart` ticks.
 class Calls {
  public:
   bool make(std::uint32_t count, std::uint64_t apart) {
