@@ -26,8 +26,7 @@ static int code_of(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-/* --- the slack of a block ----------------------------------------------------------------------
- */
+/* --- the slack of a block --------------------------------------------------------------------- */
 
 static void slack(void) {
   for (size_t bytes = 15000; bytes < 3000000; bytes = bytes * 5 / 4) {
@@ -44,8 +43,7 @@ static void slack(void) {
   }
 }
 
-/* --- stacks ------------------------------------------------------------------------------------
- */
+/* --- stacks ----------------------------------------------------------------------------------- */
 
 /* Uses some of the stack. */
 static __attribute__((noinline)) int deep(int depth, int value) {
@@ -171,8 +169,7 @@ static void thread_stacks(void) {
   }
 }
 
-/* --- handlers ----------------------------------------------------------------------------------
- */
+/* --- handlers --------------------------------------------------------------------------------- */
 
 static char* kept;
 
@@ -245,8 +242,7 @@ static void masks(void) {
   for (int i = 0; i < 2; ++i) pthread_join(threads[i], NULL);
 }
 
-/* --- attributes of pages -----------------------------------------------------------------------
- */
+/* --- attributes of pages ---------------------------------------------------------------------- */
 
 static sigjmp_buf back;
 static void faulted(int signal) {
@@ -339,8 +335,7 @@ static void attributes_without_descriptor(void) {
   attributes();
 }
 
-/* --- advice ------------------------------------------------------------------------------------
- */
+/* --- advice ----------------------------------------------------------------------------------- */
 
 static void advice(void) {
   for (int round = 0; round < 2; ++round) {
