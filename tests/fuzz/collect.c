@@ -462,7 +462,7 @@ static void exchange_by_type(const Act* act, const Side* out, const Side* in, MP
     MPI_Alltoallw(out->data, out->counts, bytes, types, in->data, in->counts, bytes + ranks,
                   types + ranks, act->comm);
   }
-  done(act, r);  // until the end the library may read the arrays
+  done(act, r);  // the library may read the arrays until this point
   free(bytes);
   free(types);
 }

@@ -2,8 +2,8 @@
 """Finds what a run must not leave behind: processes, and files in /dev/shm that no process maps.
 
 A variable in the environment marks the processes of a run. Forks and daemons inherit the variable,
-so a process that has left the launcher's process group is found, too. A new file in /dev/shm is a
-*leftover* if it stays for longer than a moment and no living process maps it or is named in it.
+so a process that has left the launcher's process group is found, too. A new file in /dev/shm that
+stays is a *leftover*, unless a living process maps the file or has its number in the file's name.
 Other jobs on the machine have their own files. Some MPI libraries leave files when a rank is
 killed, even without help; files with the names of MPI libraries are tolerated in every run.
 """

@@ -109,10 +109,10 @@ void op_pend(Op* op);
 int op_pending(void);
 void complete_some(int most);
 void complete_all(void);
-MPI_Request inactive(MPI_Comm comm, void* buffer, int count);  // never started
+MPI_Request inactive(MPI_Comm comm, void* buffer, int count);  // persistent, never started
 // Completes a request, and traces its error class and status under `name`.
 void finish(const char* name, MPI_Request* request);
-// Rank `from` of BASE sends `value` to rank `to`. Returns the received or else the own value.
+// Rank `from` of BASE sends `value` to rank `to`, where agree() returns the value of rank `from`.
 int agree(int from, int to, int value);
 void jitter(void);
 

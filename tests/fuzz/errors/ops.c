@@ -218,7 +218,7 @@ typedef struct {
   MPI_Status statuses[MOST];
   int count, left;
   bool in_one_call;
-  int sends, too_short;  // requests: sends; receives without enough room
+  int sends, too_short;  // number of sends; of receives without enough room
 } Batch;
 
 static void batch_over(Batch* batch, int i, int code, const MPI_Status* status) {

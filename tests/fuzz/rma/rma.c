@@ -63,7 +63,7 @@ static Plan plan_of(int round) {
   return plan;
 }
 
-// If the origin can flush between its operations, they may overlap in the slice. Otherwise each
+// Operations may overlap in a slice if the origin can flush between the operations. Otherwise each
 // operation has a part of the slice for itself.
 static Operation operation_of(const Plan* plan, Random* random, int number) {
   Operation made = {.form = (Form)below(random, FORMS),
