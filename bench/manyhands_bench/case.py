@@ -100,7 +100,10 @@ class Case:
         wanted = self.ranks_of(variant, machine) * variant.threads
         if wanted <= machine.cores or oversubscribe or self.crowded or self.simulated:
             return None
-        return f"needs {wanted} cores, {machine.cores} usable here (--oversubscribe runs it)"
+        return (
+            f"needs {wanted} cores, but only {machine.cores} can be used "
+            "(--oversubscribe runs it all the same)"
+        )
 
     def expects(self, arm: Arm, variant: Variant, machine: Machine) -> str:
         """The count that a helped launch of that arm must not leave at 0; "" for none."""

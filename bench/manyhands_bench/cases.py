@@ -160,14 +160,14 @@ CASES = (
     ),
     Case(
         "threads-rate",
-        "The same with windows of 64 nonblocking sends of 64 bytes",
+        "Two ranks of many threads, windows of 64 nonblocking sends of 64 bytes",
         "threads",
         ranks(2),
         args("--window", "64", "--threads", "1,2,4,8,16", "--batches", "3", "--batch-ms", "100"),
     ),
     Case(
         "threads-bandwidth",
-        "The same with windows of 8 nonblocking sends of 1 MB",
+        "Two ranks of many threads, windows of 8 nonblocking sends of 1 MB",
         "threads",
         ranks(2),
         args("--window", "8", "--bytes", "1048576", "--threads", "1,2,4,8,16", "--batches", "3"),
@@ -222,14 +222,14 @@ CASES = (
     ),
     Case(
         "exchanges",
-        "Eight long messages each way at a time, MPI_Waitall; time of one",
+        "Eight long messages each way at a time, MPI_Waitall; time of one message",
         "pingpong",
         ranks(2),
         args("--mode", "exchange", "--depth", "8", "--sizes", "64K,256K,512K,1M,8M", "--no-limit"),
     ),
     Case(
         "windows",
-        "Eight short messages each way at a time, MPI_Waitall; time of one",
+        "Eight short messages each way at a time, MPI_Waitall; time of one message",
         "pingpong",
         ranks(2),
         args("--mode", "exchange", "--depth", "8", "--sizes", "8,128,1K,8K", "--no-limit"),
@@ -305,7 +305,7 @@ CASES = (
     ),
     Case(
         "waiters-late",
-        "The same, the others arrive 300 us late in an allreduce",
+        "A pair moves 8 MB, the others arrive 300 us late in an allreduce",
         "waiters",
         all_cores(3),
         args("--wait", "allreduce", "--late", "300"),
@@ -327,7 +327,7 @@ CASES = (
     ),
     Case(
         "overhead",
-        "Cost of checking, and of small chunks for all, all other cores in MPI_Barrier",
+        "Cost of the checks, and of helping with short messages, other cores in MPI_Barrier",
         "pingpong",
         all_cores(3),
         args("--no-limit", "--sizes", "8,256,4K,8K,16K,32K"),
@@ -372,7 +372,7 @@ CASES = (
     ),
     Case(
         "bundle",
-        "Strided on both sides: MPI_Pack, message, MPI_Unpack, all helped, and in one",
+        "Strided on both sides: helped MPI_Pack, message and MPI_Unpack, and one message",
         "noncontiguous",
         ranks(2),
         args("--planes", "32M,1M", "--z", "256"),
@@ -411,14 +411,14 @@ CASES = (
         two_nodes=True,
         not_under={
             "mpich4": "its MPI_Finalize may never end over UCX's TCP",
-            "openmpi4": "it has no windows over TCP",
+            "openmpi4": "this MPI has no windows over TCP",
         },
     ),
     *OBJECT_CASES,
     *LOOP_CASES,
     Case(
         "streams",
-        "What memory can do, by number of copying ranks",
+        "Memory bandwidth by number of copying ranks",
         "streams",
         all_cores(2),
         args(),
@@ -432,7 +432,7 @@ def select(only: list[str], short: bool) -> list[Case]:
     by_name = {case.name: case for case in CASES}
     unknown = [name for name in only if name not in by_name]
     if unknown:
-        raise ValueError(f"no case {', '.join(unknown)}; there are {', '.join(by_name)}")
+        raise ValueError(f"there is no case {', '.join(unknown)}; choose from {', '.join(by_name)}")
     if only:
         return [by_name[name] for name in only]
     return [case for case in CASES if case.short or not short]

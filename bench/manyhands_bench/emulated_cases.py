@@ -170,5 +170,5 @@ def series_of(model: Model, only: list[str]) -> list[Series]:
     unknown = [name for name in only if name not in MAKERS]
     if unknown:
         names = ", ".join(MAKERS)
-        raise ValueError(f"no emulated case {', '.join(unknown)}; there are {names}")
+        raise ValueError(f"there is no emulated case {', '.join(unknown)}; choose from {names}")
     return [one for name in only or MAKERS for one in MAKERS[name](model)]

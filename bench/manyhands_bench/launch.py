@@ -111,14 +111,14 @@ def run(
 def check_moved(count: str, summary: dict[str, Any] | None) -> None:
     """Raises LaunchError if the launch measures the help of third ranks and had none."""
     if count and (summary is None or summary["total"][count] == 0):
-        told = "wrote no summary" if summary is None else f"moved nothing: {count} is 0"
-        raise LaunchError(f"the arm measures the help of third ranks, which {told}")
+        told = "it wrote no summary" if summary is None else f"{count} is 0 in its summary"
+        raise LaunchError(f"the arm measures the help of third ranks, but had none: {told}")
 
 
 def check_loops(arm: Arm, summary: dict[str, Any] | None) -> None:
     """Raises LaunchError if the launch measures shared loops and no helper did a part of a loop."""
     if arm.loops and (summary is None or summary["total"]["loops"]["units_by_others"] == 0):
-        raise LaunchError("the arm measures shared loops, and no helper did a part of one")
+        raise LaunchError("the arm measures shared loops, but no helper ran a part of one")
 
 
 def run_all(

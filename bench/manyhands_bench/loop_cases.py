@@ -128,7 +128,7 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
         size = ("--nx", str(width), "--ny", str(width), "--nz", depth)
         return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
 
-    title = f"{program}: static loops, the last rank with more and more work"
+    title = f"{program}: static loops, with increasing work on the last rank"
     # The last two threads of a loop run on two cores, so one core idles for half a thread's part on
     # average. More threads have smaller parts.
     more = {**STATIC.environment, "OMP_NUM_THREADS": "64"}
@@ -137,10 +137,15 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
 
 
 LOOP_CASES = (
-    _loops("loops", "Unbalanced OpenMP loops: first start to last end", args(), _ways(*WAYS)),
+    _loops(
+        "loops",
+        "Unbalanced OpenMP loops: from the first start to the last end",
+        args(),
+        _ways(*WAYS),
+    ),
     _loops(
         "loops-balanced",
-        "OpenMP loops of equal work, nothing to gain",
+        "OpenMP loops of equal work: the cost of sharing",
         args("--balanced"),
         _ways(*WAYS),
     ),
@@ -155,7 +160,7 @@ LOOP_CASES = (
     ),
     Case(
         "loops-static-balanced",
-        "Static loops of equal work, nothing to gain",
+        "Static loops of equal work: the cost of sharing",
         "loops",
         all_cores(2),
         args("--divided", "--balanced"),
@@ -163,7 +168,7 @@ LOOP_CASES = (
         variants=_ways(GCC),
     ),
     *map(_program, STATIC_PROGRAMS, _PROGRAMS),
-    _loops("loops-empty", "An OpenMP loop that nobody joins", args("--empty"), _ways(*C_WAYS)),
+    _loops("loops-empty", "An OpenMP loop without helpers", args("--empty"), _ways(*C_WAYS)),
     _loops(
         "loops-ranks",
         "Time of each rank in the triangular loop",
@@ -181,7 +186,7 @@ LOOP_CASES = (
     ),
     Case(
         "loops-steal-chunks",
-        "Marked loops of equal work by chunk size, and by that of others",
+        "Marked loops of equal work by chunk size and by the chunk size of helpers",
         "loops",
         all_cores(2),
         args("--balanced", *_2MS, *_ALL_CHUNKS),
@@ -190,7 +195,7 @@ LOOP_CASES = (
     ),
     Case(
         "loops-imbalance",
-        "Finite elements, one rank with more than the mean, marked loops",
+        "Finite elements with marked loops, more work on one rank than the mean",
         "finite_elements",
         all_cores(2),
         _sweep,
@@ -199,13 +204,13 @@ LOOP_CASES = (
     ),
     _loops(
         "loops-threads",
-        "Ranks x threads, the same triangle of 8 ms for all together",
+        "Ranks x threads, a triangle of 8 ms in total",
         args("--micros", "8000", "--total"),
         _grid,
     ),
     Case(
         "loops-nodes",
-        "Two nodes on one machine: loops are shared within each",
+        "Two nodes on one machine: loops are shared within each node",
         "loops",
         lambda machine: 4 * max(1, machine.cores // 4),
         args("--micros", "2000,20000"),
@@ -232,7 +237,7 @@ LOOP_CASES = (
     ),
     _loops(
         "loops-disturbed",
-        "A third program takes one core for 20 ms in every 50 (means)",
+        "A third program takes one core for 20 ms in every 50 ms (means)",
         args("--micros", "500,2000", "--repeat", "400"),
         lambda machine: (
             Variant("", GCC),
@@ -242,7 +247,7 @@ LOOP_CASES = (
     ),
     Case(
         "loops-victims",
-        "Whom to help: the triangle by policy",
+        "Choice of the rank to help: the triangle by policy",
         "loops",
         all_cores(3),
         args(),
@@ -251,7 +256,7 @@ LOOP_CASES = (
     ),
     Case(
         "loops-victims-simulated",
-        "Whom to help, by policy, on simulated nodes of 8 to 128 ranks",
+        "Choice of the rank to help, by policy, on simulated nodes of 8 to 128 ranks",
         "victims",
         ranks(128),
         args(),

@@ -46,7 +46,7 @@ def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
         if lack is None:
             found.append(variant)
         else:
-            given.say(f"{build.name} {case.name} {variant.name}: not here, {lack}")
+            given.say(f"{build.name} {case.name} {variant.name} cannot run here: {lack}")
     return found
 
 
@@ -122,4 +122,4 @@ def _check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:
     """A program that names its result must have the same result in every arm."""
     for others in before.values():
         if [line.get("hash") for line in others] != [line.get("hash") for line in lines]:
-            raise launch.LaunchError("the result differs from that of another arm")
+            raise launch.LaunchError("the result differs from the result of another arm")

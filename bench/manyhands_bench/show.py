@@ -119,8 +119,8 @@ def bars(console: Console, report: dict[str, Any], pick: stats.Estimator) -> Non
     ]
     if not any(shown):
         console.print(
-            "no bars: they need latency, pingpong, pingpong-cells, planes, bundle, "
-            f"{', '.join(heap_bars.CASES)}, or cases of loops"
+            "no bars to show: they belong to the cases latency, pingpong, pingpong-cells, planes, "
+            f"bundle, {', '.join(heap_bars.CASES)}, and to the cases of loops"
         )
 
 
@@ -156,7 +156,9 @@ def _show_heap_bars(console: Console, report: dict[str, Any], pick: stats.Estima
         return False
     console.print()
     console.print(tables.heap_bars(verdicts))
-    console.print("~ missed, but a sign test does not tell it from the bar; - missed")
+    console.print(
+        "~ missed, but a sign test finds no significant difference from the bar; - missed"
+    )
     return True
 
 

@@ -153,7 +153,7 @@ def many_arms(title: str, rows: Rows) -> Table:
 def gains(title: str, found: list[Gain]) -> Table:
     """The part of the possible gain, by way to compile and loop, with the range of the rounds."""
     loops = list(dict.fromkeys(gain.loop for gain in found))
-    table = plain_table(f"{title}: of the possible gain (range of the rounds)", ["", *loops])
+    table = plain_table(f"{title}: share of the possible gain (range of the rounds)", ["", *loops])
     for variant in dict.fromkeys(gain.variant for gain in found):
         row = {gain.loop: gain for gain in found if gain.variant == variant}
         table.add_row(variant, *(_gain_text(row[loop]) if loop in row else "" for loop in loops))
@@ -245,7 +245,7 @@ def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
 def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
     """The bars of the shared heap, a row for each size, a column for each MPI."""
     table = plain_table(
-        "Bars with a shared heap: median, and in how many rounds it is reached", ["", "at least"]
+        "Bars with a shared heap: median, and number of rounds that reach the bar", ["", "at least"]
     )
     for name in verdicts:
         table.add_column(name, justify="right", no_wrap=True)

@@ -69,13 +69,15 @@ constexpr NamedChoice kChoices[] = {{"random", VictimChoice::random},
 std::uint64_t whole(const char* text, std::uint64_t least) {
   char* end = nullptr;
   const unsigned long long value = std::strtoull(text, &end, 10);
-  if (*text == '\0' || *end != '\0' || value < least) usage("an option's value is no such number");
+  if (*text == '\0' || *end != '\0' || value < least)
+    usage("the value of an option is not a whole number, or is too small");
   return value;
 }
 double real(const char* text) {
   char* end = nullptr;
   const double value = std::strtod(text, &end);
-  if (*text == '\0' || *end != '\0' || !(value >= 0)) usage("an option's value is no number");
+  if (*text == '\0' || *end != '\0' || !(value >= 0))
+    usage("the value of an option is not a number from 0 up");
   return value;
 }
 
@@ -94,13 +96,22 @@ constexpr Setting kSettings[] = {
     {"all", [](R& r, const char* v) { r.all = whole(v, 0) != 0; }},
     {"durations", [](R& r, const char* v) { r.durations = v; }},
     {"children", [](R& r, const char* v) { r.children = v; }},
-    {"problem", [](R& r, const char* v) { r.problem = named(kProblems, v, "no such problem"); }},
-    {"machine", [](R& r, const char* v) { r.machine = named(kMachines, v, "no such machine"); }},
+    {"problem",
+     [](R& r, const char* v) {
+       r.problem = named(kProblems, v, "unknown problem; see docs/tasks.md");
+     }},
+    {"machine",
+     [](R& r, const char* v) {
+       r.machine = named(kMachines, v, "unknown machine; see docs/tasks.md");
+     }},
     {"cores", [](R& r, const char* v) { r.cores = count(v, 2); }},
     {"iterations", [](R& r, const char* v) { r.iterations = static_cast<int>(whole(v, 1)); }},
     {"noise", [](R& r, const char* v) { r.noise = real(v); }},
     {"victims",
-     [](R& r, const char* v) { r.rules.choice = named(kChoices, v, "no such choice").choice; }},
+     [](R& r, const char* v) {
+       constexpr auto kWhy = "unknown --victims; give random, hierarchical or nearest";
+       r.rules.choice = named(kChoices, v, kWhy).choice;
+     }},
     {"seed", [](R& r, const char* v) { r.rules.seed = whole(v, 0); }},
     {"longest-pause-ns", [](R& r, const char* v) { r.rules.patience.longest_ns = whole(v, 1); }},
     {"arity", [](R& r, const char* v) { r.rules.arity = count(v, 1); }},
@@ -139,7 +150,7 @@ void read_options(int argc, char** argv, Request& request) {
     if (found != 0) std::exit(2);  // getopt_long() has printed the reason
     kSettings[index].set(request, optarg);
   }
-  if (optind != argc) usage("there is a word that is no option");
+  if (optind != argc) usage("an argument is not an option; options have the form --NAME=VALUE");
 }
 
 Request parse(int argc, char** argv) {
@@ -209,7 +220,7 @@ Balancer balancer_named(const std::string& scheme) {
   for (const auto& [name, balancer] : kBalancerNames) {
     if (name == scheme) return balancer;
   }
-  usage("no such scheme");
+  usage("unknown --scheme; give none, steal, retain, plb-central, plb-tree or auto");
 }
 
 // The durations of the iterations: read from a file of 32-bit numbers, one iteration after the
@@ -225,7 +236,8 @@ class Durations {
                            : durations_of(request.problem, request.machine);
       count_ = drawn_.size();
     }
-    if (count_ == 0 || drawn_.size() % count_ != 0) usage("the file is no multiple of --tasks");
+    if (count_ == 0 || drawn_.size() % count_ != 0)
+      usage("the number of durations in the file is not a multiple of --tasks");
   }
   [[nodiscard]] std::uint32_t tasks() const { return static_cast<std::uint32_t>(count_); }
   // Repeats the last iteration of the file after the file's end, with new noise.
@@ -240,7 +252,8 @@ class Durations {
   static std::vector<Number> numbers(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(file)), {});
-    if (!file || bytes.size() % sizeof(Number) != 0) usage("a file cannot be read");
+    if (!file || bytes.size() % sizeof(Number) != 0)
+      usage("cannot read the file of --durations or --children");
     std::vector<Number> found(bytes.size() / sizeof(Number));
     std::memcpy(found.data(), bytes.data(), bytes.size());
     return found;
@@ -268,7 +281,8 @@ void run(const Request& request) {
     const Outcome outcome = iterations.next({seconds, children});
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
     print(request, iteration, iterations, outcome, wall.count());
-    if (outcome.run != iterations.expected()) usage("tasks were lost or run twice");
+    if (outcome.run != iterations.expected())
+      usage("tasks were lost or ran twice; please report this error");
   }
 }
 
@@ -305,7 +319,8 @@ void balancers(const Request& request) {
 }
 
 int run_all(int argc, char** argv) {
-  if (argc < 2) usage("say `run` or `balancers`");
+  constexpr auto kWhat = "the first argument must be `run` or `balancers`";
+  if (argc < 2) usage(kWhat);
   const std::string_view what = argv[1];
   const Request request = parse(argc - 1, argv + 1);
   if (what == "run") {
@@ -313,7 +328,7 @@ int run_all(int argc, char** argv) {
   } else if (what == "balancers") {
     balancers(request);
   } else {
-    usage("say `run` or `balancers`");
+    usage(kWhat);
   }
   return 0;
 }

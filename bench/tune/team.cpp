@@ -33,7 +33,8 @@ void pin_to(int cpu) {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(static_cast<std::size_t>(cpu), &set);
-  if (::sched_setaffinity(0, sizeof set, &set) != 0) std::perror("mh-tune: cannot pin");
+  if (::sched_setaffinity(0, sizeof set, &set) != 0)
+    std::perror("mh-tune: cannot pin a process to its core");
 }
 
 // The body of a child; does not return. Under Yama a member names its parent as tracer, which also
@@ -104,7 +105,7 @@ int run_team(std::span<const Place> places, const std::function<int(Member&)>& w
   void* page =
       ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (page == MAP_FAILED) {
-    std::perror("mh-tune: no shared memory");
+    std::perror("mh-tune: cannot get shared memory");
     return 1;
   }
   auto& shared = *new (page) Shared;
@@ -116,7 +117,7 @@ int run_team(std::span<const Place> places, const std::function<int(Member&)>& w
     const pid_t child = ::fork();
     if (child == 0) be_member(Member(shared, forked, members), places[forked].cpu, work);
     if (child > 0) continue;
-    std::perror("mh-tune: fork");
+    std::perror("mh-tune: cannot start a process");
     shared.abandoned.store(true, std::memory_order_relaxed);
     break;
   }

@@ -545,7 +545,7 @@ bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
 }
 
 int usage() {
-  std::fprintf(stderr, "usage: mh-tune [--quick]   (people run `mh tune`)\n");
+  std::fprintf(stderr, "usage: mh-tune [--quick]   (internal; use `mh tune`)\n");
   return 2;
 }
 
@@ -554,7 +554,7 @@ int run(const Effort& effort) {
   void* const ring = allocate_shared(sizeof(Cells));
   const GuestMemory memory{static_cast<std::byte*>(allocate_shared(2 * kSaturationBytes))};
   if (ring == nullptr || memory.bytes == nullptr || cpus.empty()) {
-    std::fprintf(stderr, "mh-tune: no shared memory, or no CPU\n");
+    std::fprintf(stderr, "mh-tune: cannot get shared memory, or found no usable CPU\n");
     return 1;
   }
   auto& cells = *new (ring) Cells;

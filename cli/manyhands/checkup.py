@@ -15,14 +15,14 @@ from manyhands.finding import LIMIT, NOTE, OK, Report
 from manyhands.static_loops import StaticRegions
 
 STATIC_ADVICE = (
-    "schedule(runtime) and OMP_SCHEDULE=dynamic when you run it, or schedule(dynamic, N), or mark "
-    "loops: #pragma ws for (docs/workshare.md)"
+    "use schedule(runtime) and run with OMP_SCHEDULE=dynamic, or use schedule(dynamic, N), or mark "
+    "the loops by #pragma ws for (docs/workshare.md)"
 )
 THREADS = 16  # of a rank on one core: enough units of work
-BY_THREADS = f"MH_OPENMP=static and OMP_NUM_THREADS={THREADS} when you run it (docs/openmp.md)"
+BY_THREADS = f"run with MH_OPENMP=static and OMP_NUM_THREADS={THREADS} (docs/openmp.md)"
 TWO_RUN_TIMES = (
-    "with two in one process no loops are shared: build all parts by GCC (libgomp), or all by "
-    "Clang (libomp)"
+    "no loops are shared in a process with two OpenMP run times: compile all parts with GCC "
+    "(libgomp), or all with Clang (libomp)"
 )
 
 
@@ -52,9 +52,9 @@ def examine_reach(report: Report, file: Path) -> bool:
     if reason is not None:
         static = "static" in reason
         advice = (
-            "link it with shared libraries"
+            "link the program with shared libraries"
             if static
-            else "use a 64-bit one without rights of its own"
+            else "build a 64-bit program, without set-user-ID, set-group-ID or file capabilities"
         )
         report.add("program", f"{file}: {reason}, so nothing can be preloaded", LIMIT, advice)
         return False
@@ -66,14 +66,22 @@ def examine_its_mpi(report: Report, file: Path) -> bool:
     """True if the program has an MPI library."""
     mpi = program.mpi_of_file(file)
     if mpi is None:
-        advice = "it is helped if it loads one later" if program.elf_of(file) else ""
-        report.add("MPI", "none linked", NOTE, advice or "none found for this interpreter")
+        advice = (
+            "Manyhands helps only if the program loads an MPI library at run time"
+            if program.elf_of(file)
+            else "the interpreter of this script loads no MPI library either"
+        )
+        report.add("MPI", "none linked", NOTE, advice)
         return False
     starter = launcher.choose(mpi)
     text = f"{mpi.family.title} {mpi.path} ({starter.path if starter else 'no launcher found'})"
     front = installation.library()
     missing = front is not None and not front.with_name(variant_of(mpi)).exists()
-    advice = f"{variant_of(mpi)} is not beside the library: build again" if missing else ""
+    advice = (
+        f"{variant_of(mpi)} is missing beside the library: {installation.how_to_get_programs()}"
+        if missing
+        else ""
+    )
     report.add("MPI", text, LIMIT if missing else OK, advice)
     return True
 
@@ -91,7 +99,7 @@ def counted(found: loops.Loops) -> str:
         parts.append(number_of(found.marked, "marked loop"))
     if found.unmarked:
         loops_found = number_of(found.unmarked, "other loop" if found.marked else "loop")
-        parts.append(f"{loops_found} that may be shared{'' if found.marked else kinds}")
+        parts.append(f"{loops_found} that can be shared{'' if found.marked else kinds}")
     if found.dealt_out:
         parts.append(number_of(found.dealt_out, "static loop"))
     if found.static.qualify or found.static.refused:
@@ -102,8 +110,8 @@ def counted(found: loops.Loops) -> str:
 def by_threads(found: StaticRegions) -> str:
     """The regions with static loops or without loops that MH_OPENMP=static shares, in words."""
     refused = ", ".join(f"{reason} {count}" for reason, count in sorted(found.refused.items()))
-    text = f"{number_of(found.qualify, 'region')} for MH_OPENMP=static"
-    return f"{text} (not: {refused})" if refused else text
+    text = f"{number_of(found.qualify, 'region')} that MH_OPENMP=static can share"
+    return f"{text} (others: {refused})" if refused else text
 
 
 def number_of(count: int, what: str) -> str:
@@ -119,7 +127,7 @@ def loops_advice(found: loops.Loops) -> tuple[str, str]:
             return NOTE, BY_THREADS
         return NOTE, STATIC_ADVICE if found.dealt_out else ""
     if found.handed_out["runtime"] == found.unmarked and not is_dynamic():
-        return NOTE, "OMP_SCHEDULE=dynamic when you run it"
+        return NOTE, "run with OMP_SCHEDULE=dynamic"
     return OK, ""
 
 
@@ -129,7 +137,7 @@ def is_dynamic() -> bool:
 
 def examine_its_loops(report: Report, file: Path) -> Sharing:
     if program.elf_of(file) is None or program.PYTHON.match(file.name):
-        report.add("OpenMP", "not known: its modules load it", NOTE)
+        report.add("OpenMP", "unknown: the modules of a script load OpenMP at run time", NOTE)
         return Sharing([], False)
     found = loops.examine(file)
     names = ", ".join(map(str, found.run_times))
@@ -143,8 +151,8 @@ def examine_its_loops(report: Report, file: Path) -> Sharing:
 
 def about_program(mpi: bool, sharing: Sharing) -> str:
     if not mpi:
-        return "Nothing of it is helped unless it loads an MPI library later."
-    texts = ["Large messages between its ranks are copied by all that wait."]
+        return "Manyhands cannot help the program unless it loads an MPI library at run time."
+    texts = ["Waiting ranks help to copy large messages between ranks of a node."]
     if sharing.marked:
         texts.append(f"{number_of(sharing.marked, 'marked loop')} can be shared.")
     if sharing.unmarked:
@@ -155,7 +163,7 @@ def about_program(mpi: bool, sharing: Sharing) -> str:
             f"{number_of(sharing.by_threads, 'region')} with static loops."
         )
     if sharing.objects and not (sharing.marked or sharing.unmarked or sharing.by_threads):
-        texts.append("None of its OpenMP loops can be shared as it is.")
+        texts.append("None of the program's OpenMP loops can be shared without a change.")
     return " ".join(texts)
 
 
@@ -168,6 +176,6 @@ def examine_program(report: Report, word: str) -> str:
     except program.NotExecutable as reason:
         say.fail(f"cannot execute {word}: {reason}", say.NOT_EXECUTABLE)
     if not examine_reach(report, file):
-        return "It runs without help."
+        return "The program runs without help from Manyhands."
     mpi = examine_its_mpi(report, file)
     return about_program(mpi, examine_its_loops(report, file))

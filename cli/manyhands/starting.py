@@ -83,9 +83,12 @@ def report_reach(file: Path, mpi: program.MpiLibrary | None) -> None:
     """Tell the user if the library can do nothing for this program."""
     reason = program.keeps_preload_out(file)
     if reason is not None:
-        say.note(f"{file} runs without help: {reason}, so nothing can be preloaded into it")
+        say.note(f"{file} runs without help: {reason}, so no library can be preloaded into it")
     elif mpi is None and program.elf_of(file) is not None:
-        say.note(f"{file} is not linked to an MPI library; it is helped if it loads one later")
+        say.note(
+            f"{file} is not linked to an MPI library; Manyhands helps only if the program loads "
+            "one at run time"
+        )
 
 
 def choose_launcher(
@@ -96,7 +99,7 @@ def choose_launcher(
         if chosen is None:
             kind = f"{mpi.family.title} (found {mpi.path})" if mpi else "any MPI"
             say.fail(
-                f"no launcher of {kind} here: put its mpiexec on the PATH, or name it with "
+                f"found no launcher of {kind}: put its mpiexec on the PATH, or name it with "
                 "--mpiexec PATH",
                 say.NOT_FOUND,
             )
@@ -112,8 +115,8 @@ def choose_launcher(
         better = launcher.choose(mpi)
         advice = f"use --mpiexec {better.path}" if better else "leave --mpiexec out"
         say.note(
-            f"{name} loads {mpi.family.title} ({mpi.path}) but {given} is the launcher of "
-            f"{chosen.kind.title}, under which every process is likely to be rank 0: {advice}"
+            f"{name} loads {mpi.family.title} ({mpi.path}), but {given} is the launcher of "
+            f"{chosen.kind.title}, which is likely to make every process rank 0: {advice}"
         )
     return chosen
 

@@ -36,10 +36,10 @@ REASONS = {
     "single or sections": re.compile(
         r"GOMP_(single|sections|ordered)\w*|__kmpc_(end_)?(single|ord)\w*"
     ),
-    "a region inside": re.compile(r"GOMP_parallel\w*|__kmpc_fork_call\w*"),
+    "a nested region": re.compile(r"GOMP_parallel\w*|__kmpc_fork_call\w*"),
     "MPI calls": re.compile(r"P?MPI_\w+|p?mpi_\w+"),
 }
-THREAD_DATA = "data of each thread"
+THREAD_DATA = "thread-local data"
 SHT_SYMTAB, STT_FUNC, PT_TLS = 2, 2, 7
 
 
@@ -112,7 +112,7 @@ def reason_against(imports: set[str]) -> str | None:
     for words, pattern in REASONS.items():
         if any(pattern.fullmatch(name) for name in refused):
             return words
-    return "other calls of OpenMP" if refused else None
+    return "other OpenMP calls" if refused else None
 
 
 def has_thread_data(image: Image) -> bool:

@@ -341,7 +341,8 @@ class Rewriting:
                 self.complain(
                     inner.start,
                     f"'ws {inner.directive.name}' within the 'ws {outer.directive.name}' of line "
-                    f"{line} is refused: only the outer one could be shared; remove one of them",
+                    f"{line} is refused: only the outer directive could be shared; remove one of "
+                    "the two",
                 )
         for match in cancels:
             if self.request.openmp and outer.start < match.start() < end:
@@ -351,7 +352,10 @@ class Rewriting:
         edited = {start for start, _, _ in self.edits}
         for f in found:
             if f.directive.name == "section" and f.start not in edited:
-                self.complain(f.start, "'ws section' outside of 'ws sections'; put it into one")
+                self.complain(
+                    f.start,
+                    "'ws section' outside of 'ws sections'; put it into the block of 'ws sections'",
+                )
 
     def blank_openmp(self) -> None:
         if self.request.openmp:

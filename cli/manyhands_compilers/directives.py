@@ -35,17 +35,17 @@ DIRECTIVES = {
     ),
 }
 WHY_NOT = {
-    "nowait": "a shared loop ends when all of its iterations have ended, those other ranks have "
-    "taken too; remove it",
-    "ordered": "the iterations of a shared loop run in any order; remove it, or leave this loop to "
-    "its own rank",
-    "cancel": "iterations that another rank has taken cannot be called back; leave the loop to its "
-    "own rank",
-    "cancellation": "iterations that another rank has taken cannot be called back; leave the loop "
-    "to its own rank",
-    "task": "a task may go on in any thread of a team, and helpers leave it within a millisecond; "
-    "put the tasks into an array and share a loop over it, with schedule(dynamic, 1)",
-    "num_threads": "who helps is found out at run time; remove it",
+    "nowait": "a shared loop ends only when other ranks have ended their iterations, too; remove "
+    "'nowait'",
+    "ordered": "the iterations of a shared loop run in any order; remove 'ordered', or do not "
+    "share this loop",
+    "cancel": "iterations that another rank has taken cannot be cancelled; do not share this loop",
+    "cancellation": "iterations that another rank has taken cannot be cancelled; do not share this "
+    "loop",
+    "task": "any thread of a team may resume a task, but helpers leave the team within a "
+    "millisecond; put the tasks into an array and share a loop over the array, with "
+    "schedule(dynamic, 1)",
+    "num_threads": "the number of helpers is known only at run time; remove 'num_threads'",
 }
 
 
@@ -120,7 +120,7 @@ def suggestion(word: str, known: tuple[str, ...]) -> str:
     import difflib
 
     near = difflib.get_close_matches(word, known, 1)
-    return f"did you mean '{near[0]}'?" if near else f"known are {', '.join(known)}"
+    return f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
 
 
 def refuse(what: str, word: str, known: tuple[str, ...]) -> None:
@@ -159,7 +159,7 @@ def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
         check_argument(clause, clang)
     for single in ONCE:
         if sum(clause.name == single for clause in clauses) > 1:
-            raise Refused(f"'{single}' is given twice; keep one")
+            raise Refused(f"'{single}' is given twice; remove one of the two")
     directive = Directive(name, clauses)
     schedule(directive)
     steal_schedule(directive)
@@ -214,14 +214,14 @@ def check_argument(clause: Clause, clang: bool) -> None:
     modifier = re.match(r"(task|inscan)\s*,", clause.argument, re.IGNORECASE)
     if clause.name == "reduction" and modifier:
         raise Refused(
-            f"'reduction({modifier.group(1)}, ...)' is refused: helpers come and go while a shared "
-            "loop runs; use a plain reduction"
+            f"'reduction({modifier.group(1)}, ...)' is refused: helpers join and leave while a "
+            "shared loop runs; use a reduction without this modifier"
         )
     conditional = re.match(r"conditional\s*:(?!:)", clause.argument)
     if clang and clause.name == "lastprivate" and conditional:
         raise Refused(
-            "'lastprivate(conditional: ...)' is refused with Clang: its code needs all threads at "
-            "the end of the loop; use GCC, or keep the last value under 'ws critical'"
+            "'lastprivate(conditional: ...)' is refused with Clang: the code of Clang needs all "
+            "threads at the end of the loop; use GCC, or keep the last value under 'ws critical'"
         )
 
 
@@ -254,8 +254,8 @@ def check_modifiers(clause: str, text: str) -> None:
     for modifier in re.split(r"\s*,\s*", text.lower()):
         if modifier == "monotonic":
             raise Refused(
-                f"'monotonic' of '{clause}' is refused: iterations are taken from both ends of a "
-                "shared loop; remove it"
+                f"'monotonic' of '{clause}' is refused: ranks take iterations from both ends of a "
+                "shared loop; remove 'monotonic'"
             )
         if modifier not in ("nonmonotonic", "simd"):
             known = ("nonmonotonic", "simd")

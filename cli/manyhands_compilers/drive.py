@@ -99,7 +99,10 @@ class Driver:
         code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
             sys.stderr.buffer.write(self.unclear)
-            print("error: not preprocessed, so its ws directives were not seen", file=sys.stderr)
+            print(
+                "error: the source was not preprocessed, so its ws directives have no effect",
+                file=sys.stderr,
+            )
         return code or 1
 
     # --- looking at a source
@@ -112,7 +115,7 @@ class Driver:
         text = data.decode("latin-1")
         language = fortran if source.is_fortran else clike
         if self.warns and language.may_have_omp_loops(text):
-            what = "--share-loops has no effect without -fopenmp"
+            what = "--share-loops has no effect without -fopenmp; add -fopenmp"
             print(f"{source.path}: warning: {what}", file=sys.stderr)
         if not source.kind.preprocessed:
             if not self.may_have_directives(text, source):

@@ -61,8 +61,8 @@ def of_family(kind: str, family: str) -> str:
         if named or is_openmpi(path) == (family == "openmpi"):
             return path
     raise NoCompiler(
-        f"--mpi {family}: no {MPI_NAMES[kind][0]} of it is on the PATH; install it, or give the "
-        "path of its mpicc"
+        f"--mpi {family}: no {MPI_NAMES[kind][0]} of this MPI is on the PATH; install the MPI, or "
+        "give the path of its mpicc"
     )
 
 
@@ -81,8 +81,8 @@ def beside(kind: str, given: str) -> str:
         if found:
             return found
     raise NoCompiler(
-        f"--mpi {given}: {paths[0]} is not there or cannot be executed; give mpich, openmpi or the "
-        "path of an mpicc"
+        f"--mpi {given}: {paths[0]} does not exist or cannot be executed; give mpich, openmpi or "
+        "the path of an mpicc"
     )
 
 
@@ -94,7 +94,8 @@ def compiler(kind: str, mpi: str | None) -> list[str]:
     if named:
         if first(named[0]) is None:
             raise NoCompiler(
-                f"{VARIABLES[kind]}={' '.join(named)}: cannot find {named[0]}; name a compiler"
+                f"{VARIABLES[kind]}={' '.join(named)}: cannot find {named[0]}; set "
+                f"{VARIABLES[kind]} to a compiler"
             )
         return named
     for path in on_path(*MPI_NAMES[kind]):
@@ -113,7 +114,7 @@ def check_fortran(command: list[str]) -> None:
         name = next((line for line in os.fsdecode(answer).splitlines() if line), command[0])
         raise NoCompiler(
             f"{' '.join(command)} is '{name.strip()}', but shared loops of Fortran need gfortran: "
-            "set MH_FC=gfortran, or give --mpi an MPI whose mpifort calls it"
+            "set MH_FC=gfortran, or give --mpi an MPI whose mpifort calls gfortran"
         )
 
 
@@ -123,4 +124,4 @@ def c_compiler() -> list[str]:
     for command in (named, ["cc"], ["gcc"], ["clang"], ["mpicc"]):
         if command and first(command[0]):
             return command
-    raise NoCompiler("a C compiler is needed as well: install gcc, or set MH_CC")
+    raise NoCompiler("mhfort also needs a C compiler: install gcc, or set MH_CC")

@@ -245,7 +245,9 @@ class Rewriting:
         self.end_statement(at - 1)
         self.end_atomic()
         for sections in self.sections:
-            self.complain(sections.at, "'ws sections' without 'ws end sections'; add it")
+            self.complain(
+                sections.at, "'ws sections' without 'ws end sections'; add 'ws end sections'"
+            )
         if self.faults:
             raise Faults(self.faults)
         return self.joined()
@@ -469,7 +471,9 @@ class Rewriting:
 
     def replaced_section(self, directive: Directive) -> list[str]:
         if not self.sections:
-            raise Refused(f"'ws {directive.name}' without 'ws sections' before it; add that")
+            raise Refused(
+                f"'ws {directive.name}' without 'ws sections' before it; add 'ws sections'"
+            )
         sections = self.sections[-1]
         if sections.cases == 0 and self.statements > sections.statements:
             sections.first = [sections.next_case()]
@@ -497,7 +501,7 @@ class Rewriting:
         line = self.places[outer[1]][1]
         raise Refused(
             f"'ws {directive.name}' within the shared loop or sections of line {line} is refused: "
-            "only the outer one could be shared; remove one of them"
+            "only the outer directive could be shared; remove one of the two"
         )
 
     def joined(self) -> str:

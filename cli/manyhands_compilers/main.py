@@ -14,18 +14,18 @@ from manyhands_unix import __version__, streams
 HELP = """\
 usage: {kind} [--mpi mpich|openmpi|PATH] [--share-loops] [--show] WORDS...
 
-Compiles {language} with an MPI's compiler and understands `{pragma}` directives:
-loops whose iterations waiting ranks of the same machine may take under
-`mh run`. All other words go to the compiler; without directives it is
-called as it stands.
+Compiles {language} with the compiler of an MPI and translates `{pragma}` directives,
+which mark loops. When the program runs under `mh run`, waiting ranks of the
+same machine may take iterations of these loops. All other options go to the
+compiler. Sources without directives are compiled unchanged.
 
-  --mpi mpich      the compiler of that MPI; also openmpi, or the path of
-                   an mpicc. Without it: {variable} if it is set (a plain compiler
-                   will do), or {mpicc} on the PATH
-  --share-loops    share loops of OpenMP without a schedule, too; needs -fopenmp
+  --mpi mpich      use the compiler of this MPI: mpich, openmpi, or the path of
+                   an mpicc. Default: {variable} if it is set (a compiler without
+                   MPI is enough), else {mpicc} on the PATH
+  --share-loops    also share OpenMP loops without a schedule; needs -fopenmp
   --show           print the commands instead of running them
-  --version        the versions of the compiler and of Manyhands
-  --help           this text (--help=KIND is the compiler's)
+  --version        print the versions of the compiler and of Manyhands
+  --help           print this text (--help=KIND is an option of the compiler)
 
 Example: {kind} -O2 -c solver{extension}
          cmake -DCMAKE_{cmake}_COMPILER={kind} ..

@@ -55,8 +55,8 @@ class Drawing:
         )
         title = "How Manyhands copies one large message with several ranks"
         description = (
-            "A sender's message is described by a small message through the MPI library and listed "
-            "as a job in shared memory; sender, receiver and two waiting ranks copy its chunks. "
+            "A sender sends an RTS header through the MPI library, and the receiver opens a job in "
+            "shared memory; sender, receiver and two waiting ranks copy the chunks of the message. "
             "Below, a timeline: without help one rank copies, with help four do and the wait ends "
             "sooner."
         )
@@ -91,10 +91,10 @@ def message(d: Drawing) -> None:
     rank_box(d, 0, 24, 52, 270, 112, "sends")
     buffer(d, 38, 110, 30.5, "message, in chunks")
     rank_box(d, 1, 666, 52, 270, 112, "receives")
-    buffer(d, 680, 110, 30.5, "where it belongs")
+    buffer(d, 680, 110, 30.5, "receive buffer")
 
     d.arrow("M296 72 H664", INK)
-    d.text(480, 64, "1  a small descriptor, through the MPI library", text_anchor="middle")
+    d.text(480, 64, "1  an RTS header, through the MPI library", text_anchor="middle")
     d.arrow("M296 125 H664", RANKS[1])
     d.text(480, 117, "3  each chunk is copied once, by whoever claims it", text_anchor="middle")
     d.text(

@@ -57,7 +57,7 @@ int first_number(std::initializer_list<const char*> names) {
     const char* end = text + std::strlen(text);
     const auto [stop, error] = std::from_chars(text, end, number);
     if (error == std::errc{} && stop == end && number >= 0) return number;
-    print_message("lci: {}={} is not a number of a process", name, text);
+    print_message("lci: {}={} is not a whole number from 0 up; the launcher sets it", name, text);
     return kNoNumber;
   }
   return kNone;
@@ -106,8 +106,8 @@ bool is_root(const std::string& root) {
   const bool is_on_host = is_path(root) || is_name(root);
   if (is_on_host || is_launcher(root) || root.find(':') != std::string::npos) return true;
   print_message(
-      "lci: MH_LCI_ROOT={} is neither host:port nor a path that begins with /, nor pmi1, pmi2, "
-      "pmix",
+      "lci: MH_LCI_ROOT={} is not accepted: set it to HOST:PORT, a path that begins with /, pmi1, "
+      "pmi2 or pmix",
       root);
   return false;
 }
@@ -127,9 +127,8 @@ bool complete(JobConfig& config) {
   if (placed && config.size <= detail::kMaxRanks) return true;
   if (is_given) return false;
   print_message(
-      "lci: process {} of {}: start all with a launcher (mpiexec, srun), or set MH_LCI_RANK (from "
-      "0 "
-      "on), MH_LCI_SIZE (at most {}) and MH_LCI_ROOT for each",
+      "lci: process {} of {} is not a valid rank: start all processes with a launcher (mpiexec, "
+      "srun), or set MH_LCI_RANK (from 0 up), MH_LCI_SIZE (at most {}) and MH_LCI_ROOT for each",
       config.rank, config.size, detail::kMaxRanks);
   return false;
 }

@@ -37,7 +37,8 @@ bool is_wanted(const DeviceConfig& config) {
   const bool off = setting == "off";
   static Once once;
   if (!off && setting != "on" && once())
-    print_message("MH_LCI_NODE is on or off, not '{}': on", setting);
+    print_message("lci: MH_LCI_NODE='{}' is not accepted and counts as on; give on or off",
+                  setting);
   // The word of a ring record cannot hold a larger size.
   return config.node && !off && config.packet_bytes < kSizeMask;
 }
@@ -98,7 +99,7 @@ Result<bool> all_succeed(Job& job, Status mine) {
                                   [](const auto& text) { return !text.empty() && text != "-"; });
   if (first - reasons->begin() == job.rank()) {
     print_message(
-        "lci: no memory shared by the processes of a host ({}): their messages go through "
+        "lci: the processes of a host cannot share memory ({}): their messages go through "
         "libfabric, which is slower",
         reason);
   }

@@ -156,7 +156,7 @@ std::string share_by_pmi(int version, int rank, const std::string& text, Deadlin
   }
   if (has_mpi()) {
     print_message(
-        "lci: PMI belongs to the MPI library of this process: set MH_LCI_ROOT to "
+        "lci: the MPI library of this process already uses PMI: set MH_LCI_ROOT to "
         "HOST:PORT of rank 0, or give JobConfig::root");
     return {};
   }
@@ -167,7 +167,8 @@ std::string share_by_pmi(int version, int rank, const std::string& text, Deadlin
     if (put && pmi.fence()) shared = pmi.get(kKey);
     pmi.close();
   }
-  if (shared.empty()) print_message("lci: the launcher's PMI did not answer");
+  if (shared.empty())
+    print_message("lci: the launcher's PMI did not answer: set MH_LCI_ROOT to HOST:PORT of rank 0");
   return shared;
 }
 

@@ -84,7 +84,7 @@ struct Given {
 // True: the step has succeeded. Otherwise a message names the step and PMIx's code.
 bool has_done(const char* step, pmix_status_t status) {
   if (status == PMIX_SUCCESS) return true;
-  print_message("lci: {} of the launcher's PMIx has failed with code {}", step, status);
+  print_message("lci: {} of the launcher's PMIx failed with code {}", step, status);
   return false;
 }
 
@@ -149,7 +149,7 @@ bool has_pmix() { return false; }
 PmixUse::~PmixUse() = default;
 int size_by_pmix() { return -1; }
 std::string share_by_pmix(const std::string& /*text*/, Deadline /*deadline*/) {
-  print_message("lci: built without PMIx (Debian: libpmix-dev)");
+  print_message("lci: this build has no PMIx: install libpmix-dev (Debian) and build again");
   return {};
 }
 

@@ -26,7 +26,7 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
      "static: write schedule(runtime) and run with\n"
      "OMP_SCHEDULE=dynamic, or mark it: #pragma ws for"},
     {"several_loops", "several loops", "several loops: give each a parallel region of its own"},
-    {"thread_number", "a thread number is asked for",
+    {"thread_number", "calls for the thread number",
      "thread number: use reduction or private instead"},
     {"barrier", "a barrier", "barrier: end the parallel region there, begin another"},
     {"single", "single or sections", "single, sections, ordered: move out of the region"},
@@ -35,15 +35,15 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
     {"mpi", "MPI calls", "MPI calls: run with MH_THREAD_LEVEL=multiple"},
     {"collectives", "collective or one-sided MPI calls",
      "collective and one-sided calls: move out of the loop"},
-    {"other_calls", "other calls of OpenMP", "other calls of OpenMP: move out of the region"},
+    {"other_calls", "other OpenMP calls", "other OpenMP calls: move out of the region"},
     {"unknown_code", "calls that cannot be followed",
      "calls through pointers: use direct calls instead"},
-    {"thread_data", "data of each thread",
-     "data of each thread: name the region in MH_OPENMP_ONLY\n"
+    {"thread_data", "thread-local data",
+     "thread-local data: name the region in MH_OPENMP_ONLY\n"
      "if its results do not depend on such data"},
     {"waiting", "threads that wait for one another",
      "threads that wait: use barriers instead of flags"},
-    {"by_user", "left out by a list", ""},
+    {"by_user", "excluded by the user", ""},
 }};
 constexpr std::uint32_t kByUser = kObstacles - 1;
 constexpr std::size_t kTopRegions = 3;
@@ -89,16 +89,16 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
     return "every large message had to go through the MPI library";
   }
   if (sum.messages_by_rendezvous == 0 && sum.messages_ended > 0)
-    return "an intercommunicator or collective I/O ended it";
+    return "an intercommunicator or collective I/O ended rendezvous";
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
   if (sum.messages_by_rendezvous == 0 && sum.messages_exchanged > 0)
-    return "busy ranks exchanged all large messages; the MPI library did it";
+    return "busy ranks exchanged all large messages, by the MPI library";
   if (sum.messages_by_rendezvous == 0 && sum.windows_ours > 0)
-    return "no message reached MH_THRESHOLD, no one-sided operation was large";
+    return "no message reached MH_THRESHOLD, and no one-sided operation was large";
   if (sum.messages_by_rendezvous == 0)
     return "no message between ranks of a node reached MH_THRESHOLD";
   if (largest_node(ranks) < 3)
-    return "no third rank on any node; senders and receivers copied together";
+    return "no node has a third rank; senders and receivers copied together";
   return "no third rank was waiting while there was a chunk left";
 }
 
@@ -182,7 +182,7 @@ void add_loops(Lines& lines, const Totals& sum) {
                    kObstacleTexts[i].words);
   }
   if (loops.regions_shared + excluded == 0) return;
-  lines.add("loops          {} shared{}, open to others {} time{}, {} unit{} done by others",
+  lines.add("loops          {} shared{}, open to helpers {} time{}, {} unit{} done by helpers",
             loops.regions_shared, virtual_text(loops), loops.exposures, plural(loops.exposures),
             loops.units_by_others, plural(loops.units_by_others));
   if (excluded > 0) lines.add("not shared     {} ({})", excluded, reasons);

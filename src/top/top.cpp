@@ -118,7 +118,8 @@ std::optional<int> number(std::string_view text) {
 }
 
 int usage() {
-  std::fputs("usage: mh-top find | mh-top watch PID FD MS COUNT   (people run `mh top`)\n", stderr);
+  std::fputs("usage: mh-top find | mh-top watch PID FD MS COUNT   (internal; use `mh top`)\n",
+             stderr);
   return kUsage;
 }
 

@@ -679,4 +679,4 @@ def test_a_file_without_results_is_refused(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     shown = RUNNER.invoke(APP, ["--from", str(file)])
     assert shown.exit_code == 2
-    assert "holds no results" in shown.output
+    assert "has no results" in shown.output

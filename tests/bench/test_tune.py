@@ -149,7 +149,7 @@ def test_a_dry_run_stores_nothing(measured: Path, tmp_path: Path):
     shown = RUNNER.invoke(APP, arguments)
     assert shown.exit_code == 0
     assert "MH_THRESHOLD = 64K" in shown.output
-    assert "stored nothing" in shown.output
+    assert "nothing was stored" in shown.output
     assert not stored.exists()
 
 
@@ -198,15 +198,15 @@ def test_the_real_program_measures_guests_of_another_numa_node(monkeypatch: pyte
     }
     shown = RUNNER.invoke(APP, ["--quick"])
     assert shown.exit_code == 0, shown.output
-    assert "and a guest" in shown.output
+    assert "with a guest" in shown.output
 
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="mh-tune is not built")
 def test_the_real_program_measures_every_table():
     shown = RUNNER.invoke(APP, ["--quick"])
     assert shown.exit_code == 0, shown.output
-    assert "Copying 8 MB by chunk" in shown.output
+    assert "Copying 8 MB in chunks" in shown.output
     assert "Cores of a NUMA node" in shown.output
     if len(os.sched_getaffinity(0)) > 1:
         assert "One message between two cores" in shown.output
-    assert "stored nothing" in shown.output
+    assert "nothing was stored" in shown.output

@@ -27,12 +27,14 @@ def test_defaults(mh: Mh) -> None:
 def test_settings_for_experts_and_tests_are_shown_on_demand_or_when_set(mh: Mh) -> None:
     shown = mh("config").stdout
     assert "MH_CHUNK" not in shown
-    assert re.search(r"^\d+ more for experts and tests: mh config --all$", shown, re.MULTILINE)
+    assert re.search(
+        r"^\d+ more settings for experts and tests: mh config --all$", shown, re.MULTILINE
+    )
     assert "MH_CHUNK" in mh("config", MH_CHUNK="64K").stdout
     everything = mh("config", "--all").stdout
     assert "MH_CHUNK" in everything
     assert "MH_FAKE_NODES" in everything
-    assert "more for experts" not in everything
+    assert "settings for experts and tests: " not in everything
 
 
 def test_at_most_fourteen_settings_are_for_users_and_eleven_for_experts(mh: Mh) -> None:

@@ -51,9 +51,9 @@ def test_the_heap_is_shared_by_default_and_off_when_told(mh: Mh, library: Path) 
     found = findings(mh("doctor", "--json").stdout)["shared heap"]
     assert "are shared" in found["found"] or found["found"].startswith("off: ")
     off = findings(mh("doctor", "--json", MH_HEAP="off").stdout)["shared heap"]
-    assert off["found"] == "off by MH_HEAP=off"
+    assert off["found"] == "off because of MH_HEAP=off"
     wrong = findings(mh("doctor", "--json", MH_HEAP="yes").stdout)["shared heap"]
-    assert wrong["found"] == "off by MH_HEAP=yes"
+    assert wrong["found"] == "off because of MH_HEAP=yes"
     on = findings(mh("doctor", "--json", MH_HEAP="on").stdout)["shared heap"]
     assert on["found"] == "large allocations are shared"
 
@@ -69,7 +69,10 @@ def test_a_limit_that_keeps_the_heap_off_is_named_with_its_remedy(library: Path)
 
 
 def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    for page, words in ((270.0, "slow; the shared heap spares it"), (60.0, "fast enough")):
+    for page, words in (
+        (270.0, "slow; messages in the shared heap avoid it"),
+        (60.0, "fast enough"),
+    ):
         monkeypatch.setattr(machine, "kernel_page_ns", lambda page=page: page)
         report = Report()
         report.way = "cma"

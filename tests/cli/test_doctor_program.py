@@ -67,8 +67,8 @@ def test_program_with_loops_that_may_be_shared(library: Path, tmp_path: Path) ->
     found, _ = looked_at(built(tmp_path, "gcc", MIXED))
     assert found["loops of app"].verdict == "ok"
     assert found["loops of app"].found == (
-        "4 parallel regions, 3 loops that may be shared (dynamic 2, guided 1), 1 static loop, "
-        "1 region for MH_OPENMP=static"
+        "4 parallel regions, 3 loops that can be shared (dynamic 2, guided 1), 1 static loop, "
+        "1 region that MH_OPENMP=static can share"
     )
 
 
@@ -77,10 +77,12 @@ def test_program_with_static_loops_only(library: Path, tmp_path: Path, compiler:
     app = built(tmp_path, compiler, source("", "schedule(static, 3)"))
     found, _ = looked_at(app)
     assert found["loops of app"].found == (
-        "2 parallel regions, 2 static loops, 2 regions for MH_OPENMP=static"
+        "2 parallel regions, 2 static loops, 2 regions that MH_OPENMP=static can share"
     )
     assert found["loops of app"].verdict == "note"
-    assert found["loops of app"].advice.startswith("MH_OPENMP=static and OMP_NUM_THREADS=16")
+    assert found["loops of app"].advice.startswith(
+        "run with MH_OPENMP=static and OMP_NUM_THREADS=16"
+    )
 
 
 TEAMS = """\
@@ -103,7 +105,7 @@ int main(void) { f0(); return x[1]; }
     ("text", "reason"),
     [
         (TEAMS, "single or sections 1"),
-        (TEAMS.replace("int own", "_Thread_local int own"), "data of each"),
+        (TEAMS.replace("int own", "_Thread_local int own"), "thread-local data"),
     ],
 )
 def test_regions_that_need_a_real_team(
@@ -111,8 +113,8 @@ def test_regions_that_need_a_real_team(
 ) -> None:
     found, _ = looked_at(built(tmp_path, compiler, HEAD + text))
     told = found["loops of app"]
-    assert f"0 regions for MH_OPENMP=static (not: {reason}" in told.found
-    assert "schedule(runtime) and OMP_SCHEDULE=dynamic" in told.advice
+    assert f"0 regions that MH_OPENMP=static can share (others: {reason}" in told.found
+    assert "schedule(runtime) and run with OMP_SCHEDULE=dynamic" in told.advice
 
 
 def test_a_schedule_of_the_run_needs_the_run_to_say_it(
@@ -121,7 +123,7 @@ def test_a_schedule_of_the_run_needs_the_run_to_say_it(
     app = built(tmp_path, "gcc", source("schedule(runtime)"))
     monkeypatch.delenv("OMP_SCHEDULE", raising=False)
     found = looked_at(app)[0]["loops of app"]
-    assert (found.verdict, found.advice) == ("note", "OMP_SCHEDULE=dynamic when you run it")
+    assert (found.verdict, found.advice) == ("note", "run with OMP_SCHEDULE=dynamic")
     monkeypatch.setenv("OMP_SCHEDULE", "guided,4")
     found = looked_at(app)[0]["loops of app"]
     assert (found.verdict, found.advice) == ("ok", "")
@@ -132,7 +134,7 @@ def test_marked_loops_are_told(library: Path, tmp_path: Path) -> None:
     threads = "num_threads(__mh_ws_mark ? __mh_ws_mark(2, 0, 0, 0) : 1) schedule(dynamic)"
     found, _ = looked_at(built(tmp_path, "gcc", mark + source(threads, "schedule(dynamic)")))
     assert found["loops of app"].found == (
-        "2 parallel regions, 1 marked loop, 1 other loop that may be shared"
+        "2 parallel regions, 1 marked loop, 1 other loop that can be shared"
     )
 
 
@@ -153,7 +155,7 @@ def test_which_mpi(library: Path, build: Build, compiled: Callable[[Build], Path
     assert found["MPI"].found.startswith(f"{title} /")
     assert Path(build.launcher).name in found["MPI"].found
     assert (found["MPI"].verdict, found["OpenMP"].found) == ("ok", "none")
-    assert conclusion == "Large messages between its ranks are copied by all that wait."
+    assert conclusion == "Waiting ranks help to copy large messages between ranks of a node."
 
 
 def test_what_an_mpi_program_may_expect(library: Path, tmp_path: Path) -> None:
@@ -165,7 +167,7 @@ def test_what_an_mpi_program_may_expect(library: Path, tmp_path: Path) -> None:
     assert "MH_OPENMP=1 shares up to 3 loops." in told
     assert told.endswith("OMP_NUM_THREADS=16 shares up to 1 region with static loops.")
     conclusion = looked_at(built(tmp_path, "gcc", HEAD + TEAMS, *more))[1]
-    assert conclusion.endswith("None of its OpenMP loops can be shared as it is.")
+    assert conclusion.endswith("None of the program's OpenMP loops can be shared without a change.")
 
 
 @pytest.mark.parametrize("kind", ["static", "set-user-ID"])
@@ -177,7 +179,7 @@ def test_what_nothing_can_be_preloaded_into(library: Path, tmp_path: Path, kind:
     assert found["program"].verdict == "limit"
     assert kind in found["program"].found
     assert found["program"].advice
-    assert conclusion == "It runs without help."
+    assert conclusion == "The program runs without help from Manyhands."
 
 
 def test_the_command(mh: Mh, library: Path, tmp_path: Path) -> None:

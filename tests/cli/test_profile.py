@@ -75,10 +75,11 @@ def test_rows_of_ranks_are_summed_the_longest_first() -> None:
 
 def test_waiting_for_a_rank_names_it_and_the_setting() -> None:
     (text,) = advice(parsed(call("MPI_Recv", 0, 2.0, 0.1), late=1.9))
-    assert text.startswith("9.5 % of the run is waiting for rank 1: MH_OPENMP=1")
+    assert text.startswith("9.5 % of the run is waiting for rank 1: ")
+    assert "MH_OPENMP=1" in text
     loops = {"units_by_others": 0, "regions_shared": 3}
     (text,) = advice(parsed(call("MPI_Recv", 0, 2.0, 0.1), late=1.9, loops=loops))
-    assert "3 of the program's loops" in text
+    assert "3 shared loops" in text
 
 
 def test_transfer_of_long_messages_names_the_heap_unless_it_is_there() -> None:
@@ -90,8 +91,8 @@ def test_transfer_of_long_messages_names_the_heap_unless_it_is_there() -> None:
 
 def test_transfer_of_collectives_says_who_moves_the_data() -> None:
     alltoall = call("MPI_Alltoall", 0, 1.0, 1.0)
-    assert "The MPI library moves" in advice(parsed(alltoall))[0]
-    assert "ranks themselves" in advice(parsed(alltoall, collectives_direct=9))[0]
+    assert "The MPI library moved" in advice(parsed(alltoall))[0]
+    assert "ranks already carry out" in advice(parsed(alltoall, collectives_direct=9))[0]
     plain = stored(alltoall)
     plain["summary"] = {**summary(), "not_helping_because": "MH_ENABLE=0"}
     assert "Without --plain" in advice(record.parse(json.dumps(plain)))[0]
@@ -113,7 +114,7 @@ def test_what_was_taken_over_is_told() -> None:
         )
     )
     assert done == (
-        "7 messages (7 MB) by rendezvous; 3 calls of collectives; "
+        "7 messages (7 MB) by rendezvous; 3 collective calls; "
         "4 exchanged messages left to the MPI library"
     )
 
@@ -132,7 +133,11 @@ def test_the_tables_fit_the_terminal(capsys: pytest.CaptureFixture[str]) -> None
 
 @pytest.mark.parametrize(
     ("text", "reason"),
-    [("{", "it is not JSON"), ("[]", '"format" is not'), ('{"format": "x"}', '"format" is not')],
+    [
+        ("{", "it is not valid JSON"),
+        ("[]", '"format" is not'),
+        ('{"format": "x"}', '"format" is not'),
+    ],
 )
 def test_a_file_that_is_no_profile_is_refused(
     mh: Mh, tmp_path: Path, text: str, reason: str
@@ -167,7 +172,7 @@ def test_the_exit_code_is_the_programs(mh: Mh, library: Path, tmp_path: Path) ->
     (tmp_path / "mh-profile.json").write_text("of an earlier run")
     result: subprocess.CompletedProcess[str] = mh("profile", "-n", "1", "sh", "-c", "exit 3")
     assert result.returncode == 3
-    assert "there is no profile" in result.stderr
+    assert "the run wrote no profile" in result.stderr
     assert not (tmp_path / "mh-profile.json").exists()
 
 

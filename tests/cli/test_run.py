@@ -105,7 +105,9 @@ def test_thirty_two_bit_program_is_said_to_run_without_help(
 
 def test_program_without_mpi_is_said_to_have_none(mh: Mh, library: Path) -> None:
     result = mh("run", "--dry-run", "-n", "1", "sleep", "1")
-    assert re.search(r"sleep is not linked to an MPI library; it is helped if", result.stderr)
+    assert re.search(
+        r"sleep is not linked to an MPI library; Manyhands helps only if", result.stderr
+    )
 
 
 # --- environment ------------------------------------------------------------------------------

@@ -223,7 +223,7 @@ def test_own_options(bench: Bench) -> None:
         r"^mhc\+\+ \(Manyhands .*\) drives g\+\+$", version, re.MULTILINE
     )
     assert "--mpi needs a value" in bench("mhcc", "--mpi", code=1).stderr
-    assert "no-such-mpicc is not there" in bench("mhcc", "--mpi=no-such-mpicc", code=1).stderr
+    assert "no-such-mpicc does not exist" in bench("mhcc", "--mpi=no-such-mpicc", code=1).stderr
     assert "MH_CC=none: cannot find none" in bench("mhcc", "-c", "a.c", code=1, MH_CC="none").stderr
     bench.compilers.clear()
     folders = f"{bench.commands}:/nowhere"

@@ -120,7 +120,7 @@ def test_a_wide_atomic_update_takes_the_lock_of_all(
 
 def test_tasks_are_refused_with_what_to_do() -> None:
     for refusal in (lambda: c("#pragma ws task\nf();"), lambda: free("!$ws task\ncall f()")):
-        with pytest.raises(Faults, match=r"'task' is refused: .* share a loop over it"):
+        with pytest.raises(Faults, match=r"'task' is refused: .* share a loop over the array"):
             refusal()
 
 
@@ -352,13 +352,16 @@ def test_openmp_of_fortran_stays_only_if_asked_for() -> None:
 # --- refusals ---------------------------------------------------------------------------------
 
 REFUSED = [
-    ("for nowait", "'nowait' is refused: a shared loop ends when all .* remove it"),
+    ("for nowait", "'nowait' is refused: a shared loop ends only when .* remove 'nowait'"),
     ("for ordered", "'ordered' is refused: .* any order"),
     ("for ordered(1)", "'ordered' is refused"),
     ("ordered", "'ordered' is refused"),
     ("cancel for", "'cancel' is refused"),
     ("for num_threads(2)", "'num_threads' is refused"),
-    ("for reduction(task, + : s)", r"'reduction\(task, ...\)' is refused: .* plain reduction"),
+    (
+        "for reduction(task, + : s)",
+        r"'reduction\(task, ...\)' is refused: .* without this modifier",
+    ),
     ("for reduction(inscan, + : s)", r"'reduction\(inscan, ...\)' is refused"),
     ("for privat(a)", "unknown clause 'privat' of 'ws for': did you mean 'private'?"),
     ("for shared(a)", "unknown clause 'shared' of 'ws for'"),
@@ -437,7 +440,7 @@ def test_cancel_of_openmp_within() -> None:
         ("x = 1\n!$ws end do nowait", "a.f90:2: error: 'nowait' is refused"),
         ("x = 1\n!$ws for", "a.f90:2: error: unknown directive 'for'"),
         ("x = 1\n!$ws do &\n!$ws privat(x)", "a.f90:2: error: .* did you mean 'private'?"),
-        ("!$ws sections\nx = 1", "a.f90:1: error: .* without 'ws end sections'; add it"),
+        ("!$ws sections\nx = 1", "a.f90:1: error: .* without 'ws end sections'; add 'ws end"),
         ("!$ws section", "a.f90:1: error: .* without 'ws sections' before it"),
         (
             "!$ws do\ndo i=1,2\n!$ws do\ndo j=1,2\nend do\nend do",

@@ -165,7 +165,7 @@ def test_a_loop_without_the_library_keeps_its_team(bench: Bench, family: Family)
 def test_without_openmp_the_option_says_that_it_has_no_effect(bench: Bench) -> None:
     bench.write("a.c", PROGRAM.replace("#include <omp.h>\n", ""))
     errors = bench("mhcc", "--share-loops", "-c", "a.c").stderr
-    assert errors == "a.c: warning: --share-loops has no effect without -fopenmp\n"
+    assert errors == "a.c: warning: --share-loops has no effect without -fopenmp; add -fopenmp\n"
 
 
 # --- links and compilers ------------------------------------------------------------------------

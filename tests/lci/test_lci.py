@@ -115,8 +115,11 @@ def test_wrong_arguments_of_the_graph_programs_show_the_usage(
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"MH_LCI_RANK": "x", "MH_LCI_SIZE": "2"}, "MH_LCI_RANK=x is not a number"),
-        ({"MH_LCI_RANK": "2", "MH_LCI_SIZE": "2"}, "process 2 of 2: start all with a launcher"),
+        ({"MH_LCI_RANK": "x", "MH_LCI_SIZE": "2"}, "MH_LCI_RANK=x is not a whole number"),
+        (
+            {"MH_LCI_RANK": "2", "MH_LCI_SIZE": "2"},
+            "process 2 of 2 is not a valid rank: start all processes with a launcher",
+        ),
         ({"MH_LCI_RANK": "0"}, "set MH_LCI_RANK"),
         ({"MH_LCI_RANK": "0", "MH_LCI_SIZE": "2", "MH_LCI_ROOT": "here"}, "MH_LCI_ROOT=here is"),
     ],

@@ -13,7 +13,7 @@
 // run: ranks 3 helped MH_CHUNK=4096
 // run: ranks 3 helped MH_CHUNK=64M
 // run: ranks 3 helped MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K
-// run: ranks 3 helped says "MH_THRESHOLD=1024 is taken as 4096" MH_THRESHOLD=1K MH_EXCHANGE_THRESHOLD=4K
+// run: ranks 3 helped says "MH_THRESHOLD=1024 counts as 4096" MH_THRESHOLD=1K MH_EXCHANGE_THRESHOLD=4K
 // run: ranks 2 helped MH_ENABLE=0
 #include "check.h"
 

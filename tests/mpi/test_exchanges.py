@@ -15,7 +15,7 @@ pytestmark = pytest.mark.under(*QUICK)
 
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
 ROUNDS, MANY = 200, 8  # constants of the program
-DESCRIBED = {
+BY_RENDEZVOUS = {
     "one-way": ROUNDS,
     "sends-first": 2 * MANY,  # messages of the first round, before the exchange is detected
     "shift": ROUNDS,  # messages of a pair, in one direction
@@ -32,7 +32,7 @@ def helped(helped: Arm) -> Arm:
     return without_heap(helped)
 
 
-def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> int:
+def by_rendezvous(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> int:
     program = str(compiled(mpi, SOURCE.stem, [SOURCE]))
     done = run(mpi, helped, ranks, [program], {**WITHOUT_CMA, **env})
     assert done.code == 0, done.told()
@@ -43,31 +43,31 @@ def described(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> in
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="cells need a core for each rank")
 @pytest.mark.parametrize("memory", ["auto", "cma", "cells"])
-@pytest.mark.parametrize("pattern", DESCRIBED)
-def test_only_what_goes_one_way_is_described(
+@pytest.mark.parametrize("pattern", BY_RENDEZVOUS)
+def test_only_what_goes_one_way_goes_by_rendezvous(
     mpi: MpiBuild, helped: Arm, pattern: str, memory: str
 ) -> None:
     env = {"MH_MEMORY": memory, "PATTERN": pattern}
     if memory == "cma" and try_cma(name_ancestor=True) != 0:
         pytest.skip("the kernel does not copy between processes here")
-    assert described(mpi, helped, 2, env) == DESCRIBED[pattern]
+    assert by_rendezvous(mpi, helped, 2, env) == BY_RENDEZVOUS[pattern]
 
 
-@pytest.mark.parametrize("pattern", DESCRIBED)
+@pytest.mark.parametrize("pattern", BY_RENDEZVOUS)
 @pytest.mark.parametrize("memory", ["auto", "mapped"])
-def test_all_are_described_whose_buffers_are_in_a_shared_heap(
+def test_all_go_by_rendezvous_whose_buffers_are_in_a_shared_heap(
     mpi: MpiBuild, helped: Arm, pattern: str, memory: str
 ) -> None:
     each = {"exchange": 2 * MANY, "sends-first": 2 * MANY, "one-way": 1, "shift": 1}
     env = {"MH_MEMORY": memory, "PATTERN": pattern}
-    assert described(mpi, with_heap(helped), 2, env) == ROUNDS * each.get(pattern, 2)
+    assert by_rendezvous(mpi, with_heap(helped), 2, env) == ROUNDS * each.get(pattern, 2)
 
 
 @pytest.mark.parametrize("pattern", ["exchange", "sends-first", "sendrecv", "persistent"])
-def test_all_are_described_if_the_user_says_so(mpi: MpiBuild, helped: Arm, pattern: str) -> None:
+def test_all_go_by_rendezvous_if_the_user_says_so(mpi: MpiBuild, helped: Arm, pattern: str) -> None:
     messages = 2 * ROUNDS * (MANY if pattern in ("exchange", "sends-first") else 1)
     assert (
-        described(
+        by_rendezvous(
             mpi,
             helped,
             2,
@@ -77,7 +77,9 @@ def test_all_are_described_if_the_user_says_so(mpi: MpiBuild, helped: Arm, patte
     )
 
 
-def test_exchanges_of_two_are_described_while_a_third_is_idle(mpi: MpiBuild, helped: Arm) -> None:
+def test_exchanges_of_two_go_by_rendezvous_while_a_third_is_idle(
+    mpi: MpiBuild, helped: Arm
+) -> None:
     env = {"MH_CORES": "3", "PATTERN": "two-of-all"}
-    assert described(mpi, helped, 3, env | {"MH_HELP_THRESHOLD": "64K"}) > 0
-    assert described(mpi, helped, 3, env) == 0, "too short for a third rank"
+    assert by_rendezvous(mpi, helped, 3, env | {"MH_HELP_THRESHOLD": "64K"}) > 0
+    assert by_rendezvous(mpi, helped, 3, env) == 0, "too short for a third rank"

@@ -70,4 +70,4 @@ def test_an_unbalanced_box_gives_the_same_numbers(
     shared = {"MH_OPENMP": "1", "MH_SUMMARY": "1"}
     done = run(mpi, helped, 2, program, {**env, **shared}, timeout_s=100)
     assert thermo(done) == plain
-    assert "PairLJCutOMP::compute: a thread number is asked for" in done.err, done.told()
+    assert "PairLJCutOMP::compute: calls for the thread number" in done.err, done.told()

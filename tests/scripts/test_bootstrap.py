@@ -73,7 +73,7 @@ def test_nothing_missing_asks_apt_for_nothing(
     machine.installed = {"alpha", "beta"}
     bootstrap.install_system_packages("test")
     assert machine.calls == []
-    assert "system packages for 'test': all here" in capsys.readouterr().out
+    assert "system packages for 'test': all installed" in capsys.readouterr().out
 
 
 def test_one_package_that_cannot_be_had_does_not_stop_the_others(

@@ -238,7 +238,7 @@ def test_a_job_of_another_version_is_refused_in_words() -> None:
 def test_a_process_that_is_no_rank_is_explained() -> None:
     own = top(os.getpid(), "--once")
     assert own.returncode == 1
-    assert f"process {os.getpid()} is no rank and no launcher of a job" in own.stderr
+    assert f"process {os.getpid()} is not a rank or the launcher of a visible job" in own.stderr
     none = top(1 << 22, "--once")
     assert none.returncode == 1 and "is no process" in none.stderr
 

@@ -70,7 +70,7 @@ def test_help_counts_as_work_in_one_of_the_two_efficiencies(folder: Path) -> Non
 def test_the_paragraph_says_what_the_job_did(folder: Path) -> None:
     text = findings.paragraph(read(folder))
     assert "2 ranks on 1 node ran for 10 s" in text
-    assert "waiting for rank 1 most of all" in text
+    assert "waiting mostly for rank 1" in text
     assert "1 message of 2 MB went by rendezvous" in text
     assert "copied 1 MB for other ranks" in text
 
@@ -81,7 +81,7 @@ def test_a_killed_rank_is_reported_as_far_as_it_came(tmp_path: Path) -> None:
     assert not run.complete
     assert run.elapsed_s == pytest.approx(2)
     text = findings.paragraph(run)
-    assert "The files of 1 of 2 ranks are there." in text
+    assert "The folder has traces of only 1 of 2 ranks." in text
     assert "killed or still runs" in text
 
 

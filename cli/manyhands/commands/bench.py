@@ -51,22 +51,27 @@ COLUMNS = 100
 
 def bench(
     short: Annotated[
-        bool, typer.Option("--short", help="Only latency, PingPong and small collectives.")
+        bool, typer.Option("--short", help="Run only latency, PingPong and small collectives.")
     ] = False,
     mpi: Annotated[
         list[str] | None,
-        typer.Option(help="MPI build: mpich4, openmpi4, mpich5, openmpi5, abi. Repeatable; all."),
+        typer.Option(
+            help="MPI build: mpich4, openmpi4, mpich5, openmpi5 or abi; may be repeated. "
+            "Default: all."
+        ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(help="Case to run; repeatable. --list shows them.")
+        list[str] | None,
+        typer.Option(help="Case to run; may be repeated. --list shows all cases."),
     ] = None,
     rounds: Annotated[
-        int, typer.Option(min=1, help="Launches of every arm, in turn.")
+        int, typer.Option(min=1, help="Number of rounds; each launches every arm once.")
     ] = MIN_ROUNDS,
     rest: Annotated[
         float,
         typer.Option(
-            min=0, help="Idle seconds before each round: hosts then keep two busy cores together."
+            min=0,
+            help="Idle seconds before each round: hosts then keep two virtual cores close.",
         ),
     ] = 0,
     json_file: Annotated[
@@ -79,35 +84,38 @@ def bench(
             "--from",
             exists=True,
             dir_okay=False,
-            help="Show results stored by --json; runs nothing.",
+            help="Show results stored by --json; run nothing.",
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Check the project's bars: met or not, per MPI.")
+        bool,
+        typer.Option("--compare", help="Show for each MPI whether the project's bars are met."),
     ] = False,
     plot_file: Annotated[
         Path | None,
         typer.Option(
             "--plot",
             callback=writable,
-            help="Draw speedup over size, times of ranks, times over imbalance into this PNG file.",
+            help="Draw a PNG file: speedup over size, times of ranks, times over imbalance.",
         ),
     ] = None,
     control: Annotated[
         bool,
-        typer.Option("--control", help="Plain against plain: the noise of this machine."),
+        typer.Option(
+            "--control", help="Compare plain with plain to show the noise of this machine."
+        ),
     ] = False,
     best: Annotated[
         bool,
-        typer.Option("--best", help="The fastest batch of a launch instead of the median one."),
+        typer.Option("--best", help="Use the fastest batch of each launch instead of the median."),
     ] = False,
     library: Annotated[
-        Path | None, typer.Option(help="The library to preload instead of the one built here.")
+        Path | None, typer.Option(help="Preload this library instead of the one built here.")
     ] = None,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Also run cases with more ranks than cores.")
     ] = False,
-    list_cases: Annotated[bool, typer.Option("--list", help="List the cases and end.")] = False,
+    list_cases: Annotated[bool, typer.Option("--list", help="List the cases and exit.")] = False,
     emulate: Annotated[
         str | None,
         typer.Option(
@@ -134,9 +142,7 @@ def bench(
             return
     else:
         preload = (
-            None
-            if control
-            else installation.needed_library(library, "--control measures the noise without it")
+            None if control else installation.needed_library(library, "--control needs no library")
         )
         cases = _cases(only or [], short)
         report = _measure(console, cases, _builds(mpi or []), rounds, rest, preload, oversubscribe)
@@ -173,12 +179,12 @@ def _emulate(
     root = _checkout()
     if name not in emulated_nodes.names(root):
         found = ", ".join(emulated_nodes.names(root))
-        say.fail(f"no model {name}; there are {found}", say.USAGE)
+        say.fail(f"there is no model {name}; choose one of {found}", say.USAGE)
     library = library or emulated.library_of(root)
     if not library.exists():
         say.fail(
-            f"{library} is missing: cmake -S . -B build-emulate -G Ninja -DMH_EMULATE=ON "
-            "-DMH_TESTS=OFF && cmake --build build-emulate"
+            f"{library} is missing; to build it: cmake -S . -B build-emulate -G Ninja "
+            "-DMH_EMULATE=ON -DMH_TESTS=OFF && cmake --build build-emulate"
         )
     here = host.describe()
     model = emulated_nodes.load(root, name)
@@ -221,7 +227,7 @@ def _list(console: Console) -> None:
     for case in CASES:
         obstacle = case.obstacle(here, oversubscribe=False)
         short = "short" if case.short else ""
-        note = f"\n{'':31}[dim]not here: {obstacle}[/dim]" if obstacle else ""
+        note = f"\n{'':31}[dim]cannot run here: {obstacle}[/dim]" if obstacle else ""
         console.print(f"{case.name:24}{short:7}{case.title}{note}")
 
 
@@ -231,7 +237,7 @@ def _stored(file: Path) -> dict:
     except ValueError:
         report = None
     if not isinstance(report, dict) or "records" not in report:
-        say.fail(f"{file} holds no results: give a file that `mh bench --json` wrote", say.USAGE)
+        say.fail(f"{file} has no results: name a file that `mh bench --json` wrote", say.USAGE)
     return report
 
 
@@ -243,7 +249,7 @@ def _console() -> Console:
 def _checkout() -> Path:
     root = installation.checkout()
     if root is None:
-        say.fail("the benchmark programs are compiled from source: run mh bench in a checkout")
+        say.fail("mh bench compiles its programs from source: run it from the mh of a checkout")
     return root
 
 
@@ -260,7 +266,7 @@ def _builds(wanted: list[str]) -> list[mpis.MpiBuild]:
     if missing or not found:
         have = ", ".join(found) or "none"
         names = ", ".join(missing) or "any build"
-        say.fail(f"no MPI compiler and launcher for {names}; found: {have}", say.USAGE)
+        say.fail(f"found no MPI compiler and launcher for {names}; installed: {have}", say.USAGE)
     return [found[name] for name in wanted] if wanted else list(found.values())
 
 
@@ -277,15 +283,17 @@ def _measure(
     load = host.load_average()
     if load > QUIET_LOAD:
         console.print(
-            f"[yellow]load average is {load:.1f}: other programs are running, ratios will vary[/]"
+            f"[yellow]load average is {load:.1f}: other programs are running; ratios will vary[/]"
         )
     if rounds < MIN_ROUNDS:
-        console.print(f"[yellow]{rounds} rounds give a poor range; {MIN_ROUNDS} is the least[/]")
+        console.print(
+            f"[yellow]the ranges need at least {MIN_ROUNDS} rounds; --rounds is {rounds}[/]"
+        )
     runnable = []
     for case in cases:
         obstacle = case.obstacle(here, oversubscribe)
         if obstacle:
-            console.print(f"[dim]{case.name}: not here, {obstacle}[/dim]")
+            console.print(f"[dim]{case.name} cannot run here: {obstacle}[/dim]")
         else:
             runnable.append(case)
     started = time.monotonic()
@@ -333,7 +341,7 @@ def _progress(console: Console) -> Progress:
         TextColumn("{task.description:28}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("launches, left"),
+        TextColumn("launches, time left"),
         TimeRemainingColumn(),
         console=console,
         transient=True,

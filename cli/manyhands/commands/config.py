@@ -15,17 +15,19 @@ if TYPE_CHECKING:
 
 
 HEADINGS = {
-    "user": "What a run may need",
-    "expert": "For experts: what a benchmark may want to vary",
+    "user": "For users",
+    "expert": "For experts: settings that a benchmark may vary",
     "test": "For tests",
 }
 
 
 def config(
-    everything: bool = typer.Option(False, "--all", help="Also settings for experts and tests."),
-    as_json: bool = typer.Option(False, "--json", help="Print JSON (all settings)."),
+    everything: bool = typer.Option(
+        False, "--all", help="Show the settings for experts and tests, too."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print all settings as JSON."),
 ) -> None:
-    """Show the settings, their values now, and where they come from.
+    """Show the settings, their current values and the origin of each value.
 
     Settings for experts and tests are shown with --all, or if they have been set. A setting is an
     environment variable, or a line 'MH_KEY = value' of this host's tune file; the environment
@@ -84,10 +86,10 @@ def print_groups(values: list[settings.Value], everything: bool) -> None:
         for value in shown:
             print_value(console, value, width)
     if hidden:
-        console.print(f"\n{hidden} more for experts and tests: mh config --all")
+        console.print(f"\n{hidden} more settings for experts and tests: mh config --all")
     file = settings.tune_file()
     if file is not None:
-        state = "" if file.is_file() else " (not there; mh tune writes it)"
+        state = "" if file.is_file() else " (does not exist; mh tune writes it)"
         console.print(f"tune file: {file}{state}", soft_wrap=True)
 
 

@@ -28,19 +28,21 @@ def why_refused(error: int) -> tuple[str, str]:
     """The likely cause of a refused process_vm_readv, and the remedy."""
     scope = machine.yama_scope()
     if error == errno.ENOSYS:
-        return "the kernel lacks it or a seccomp filter hides it", CONTAINER
+        return "the kernel lacks process_vm_readv, or a seccomp filter hides it", CONTAINER
     if scope is not None and scope >= 2:
-        return f"Yama scope {scope}", "sysctl -w kernel.yama.ptrace_scope=1 (as root; 0 or 1)"
+        return f"Yama scope {scope}", "as root: sysctl -w kernel.yama.ptrace_scope=1 (or =0)"
     if machine.seccomp_mode() == 2:
         return "a seccomp filter of the container", CONTAINER
     if scope == 1:
-        return "Yama scope 1", "sysctl -w kernel.yama.ptrace_scope=0 (as root)"
-    return os.strerror(error).lower(), "run all ranks as one user, and see docs for containers"
+        return "Yama scope 1", "as root: sysctl -w kernel.yama.ptrace_scope=0"
+    return os.strerror(
+        error
+    ).lower(), "run all ranks as the same user; in containers, see docs/containers.md"
 
 
 CONTAINER = (
-    "docker run --cap-add SYS_PTRACE (podman alike), or --security-opt seccomp=PROFILE that "
-    "permits process_vm_readv and process_vm_writev"
+    "docker run (or podman run) --cap-add SYS_PTRACE, or --security-opt seccomp=PROFILE with a "
+    "profile that permits process_vm_readv and process_vm_writev"
 )
 
 
@@ -54,7 +56,7 @@ def examine_memory(report: Report) -> None:
         report.way = "cma after naming the ancestor"
         report.add(
             "CMA between ranks",
-            "works once the ranks name their common ancestor, which the library does",
+            "works: the library lets the ranks' common ancestor trace them",
         )
     else:
         cause, remedy = why_refused(plain)
@@ -67,8 +69,8 @@ def examine_pace(report: Report) -> None:
     page = machine.kernel_page_ns() if report.way != "none" else None
     if page is None:
         return
-    way = "slow; the shared heap spares it" if page > SLOW_PAGE_NS else "fast enough"
-    report.add("CMA, time a page", f"{page:.0f} ns beyond the copying: {way}")
+    way = "slow; messages in the shared heap avoid it" if page > SLOW_PAGE_NS else "fast enough"
+    report.add("CMA, time per page", f"{page:.0f} ns on top of the copy: {way}")
 
 
 def examine_restrictions(report: Report) -> None:
@@ -86,9 +88,9 @@ def examine_restrictions(report: Report) -> None:
         ("user", machine.INITIAL_USER_NAMESPACE),
     ):
         own = machine.in_own_namespace(kind, initial)
-        spaces.append(f"{kind}: {'unknown' if own is None else 'own' if own else 'the host'}")
+        spaces.append(f"{kind}: {'unknown' if own is None else 'own' if own else 'of the host'}")
     own_pid = machine.in_own_namespace("pid", machine.INITIAL_PID_NAMESPACE)
-    advice = "ranks of one job in several containers: share --pid and --ipc" if own_pid else ""
+    advice = "if a job has several containers, let them share --pid and --ipc" if own_pid else ""
     report.add("namespaces", ", ".join(spaces), NOTE if own_pid else OK, advice)
 
 
@@ -98,13 +100,13 @@ def examine_restrictions(report: Report) -> None:
 def examine_cores(report: Report) -> None:
     usable, online = os.sched_getaffinity(0), machine.online_cpus()
     cores = machine.cores(usable)
-    text = f"{len(usable)} CPUs on {cores} cores usable of {len(online)} CPUs online"
+    text = f"{len(usable)} of {len(online)} online CPUs usable, on {cores} cores"
     few = cores < 2
     report.add(
         "cores",
         text,
         LIMIT if few else OK,
-        "with one core there is no idle core to help with" if few else "",
+        "ranks need at least two cores to help each other: permit more" if few else "",
     )
     for number, cpus in machine.numa_nodes().items():
         report.add(f"NUMA node {number}", f"CPUs {machine.compress(cpus)}")
@@ -113,7 +115,7 @@ def examine_cores(report: Report) -> None:
         "binding",
         f"this shell may use CPUs {machine.compress(usable)}" if bound else "none in this shell",
         NOTE if bound else OK,
-        "ranks inherit it unless the launcher binds them itself" if bound else "",
+        "ranks inherit this binding unless the launcher binds them" if bound else "",
     )
     granted = machine.cgroup_cpus()
     tight = granted is not None and granted < len(usable)
@@ -121,7 +123,9 @@ def examine_cores(report: Report) -> None:
         "cgroup limit",
         "none" if granted is None else f"{granted:g} CPUs",
         NOTE if tight else OK,
-        f"start at most {max(1, int(granted or 0))} ranks: more are throttled" if tight else "",
+        f"start at most {max(1, int(granted or 0))} ranks: the kernel throttles more"
+        if tight
+        else "",
     )
 
 
@@ -148,7 +152,7 @@ def examine_pages(report: Report) -> None:
         "/dev/shm",
         f"{size(total)}, {size(free)} free",
         LIMIT if small else OK,
-        "clear it, or docker run --shm-size=64m" if small else "",
+        "delete files in it, or use docker run --shm-size=64m" if small else "",
     )
 
 
@@ -160,7 +164,7 @@ def examine_heap(report: Report) -> None:
         return
     mode = os.environ.get("MH_HEAP", "").strip() or "auto"
     if mode not in ("auto", "on"):
-        report.add("shared heap", f"off by MH_HEAP={mode}", NOTE, "leave MH_HEAP unset")
+        report.add("shared heap", f"off because of MH_HEAP={mode}", NOTE, "unset MH_HEAP")
         return
     good, why = machine.heap_verdict(beside, mode)
     cause, _, remedy = why.partition("; ")
@@ -188,7 +192,8 @@ def examine_mpi(report: Report) -> None:
             family.title,
             text,
             LIMIT if missing else OK if starter else NOTE,
-            f"libmanyhands-{family.value}.so is not beside the library: build again"
+            f"libmanyhands-{family.value}.so is missing beside the library: "
+            f"{installation.how_to_get_programs()}"
             if missing
             else "",
         )
@@ -197,11 +202,12 @@ def examine_mpi(report: Report) -> None:
 def examine_settings(report: Report) -> None:
     values, complaints = settings.current()
     changed = [f"{v.setting.key}={v.text}" for v in values if v.source != "default"]
-    verdict = LIMIT if "MH_ENABLE=0" in changed or "MH_MEMORY=none" in changed else OK
-    advice = "it switches helping off: unset it" if verdict == LIMIT else ""
+    off = [word for word in ("MH_ENABLE=0", "MH_MEMORY=none") if word in changed]
+    verdict = LIMIT if off else OK
+    advice = f"helping is off: unset {off[0].partition('=')[0]}" if off else ""
     report.add("settings", ", ".join(changed) or "all at their defaults", verdict, advice)
     for complaint in complaints:
-        report.add("settings", complaint, NOTE, "see mh config")
+        report.add("settings", complaint, NOTE, "mh config explains each setting")
 
 
 # --- output -----------------------------------------------------------------------------------
@@ -214,8 +220,8 @@ def conclusion(report: Report) -> str:
             "or through the MPI library where there are more ranks than cores."
         )
     if any(finding.verdict == LIMIT for finding in report.findings):
-        return "Ranks may read each other's memory, but see the limits above."
-    return "Messages between ranks of a node are copied by all that wait (cross-memory attach)."
+        return "Ranks can read each other's memory, but note the advice on the limits above."
+    return "Waiting ranks help to copy messages between ranks of a node (cross-memory attach)."
 
 
 def print_table(report: Report, title: str, text: str) -> None:
@@ -260,17 +266,17 @@ def facts(report: Report, word: str | None, text: str) -> dict[str, object]:
 
 def doctor(
     word: str | None = typer.Argument(
-        None, metavar="PROGRAM", help="Look at this program instead of the machine."
+        None, metavar="PROGRAM", help="Check this program instead of the machine."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON instead of a table."),
 ) -> None:
-    """Say what this machine allows and what to change to get more help.
+    """Check this machine or a program, and show the changes that let ranks help more.
 
-    Tries whether ranks may read each other's memory, looks at cores, limits and MPI libraries, and
-    exits with 0 when ranks can help each other here, 1 when something has to change first.
+    Tests whether ranks can read each other's memory, and checks cores, limits and MPI libraries.
+    The exit code is 0 if ranks can help each other here, and 1 if something must be changed first.
 
-    For a PROGRAM it shows the MPI and OpenMP that the program loads and the number of its loops
-    that can be shared, without running it.
+    With a PROGRAM, shows the MPI and the OpenMP run time that the program loads, and how many of
+    its loops can be shared. The program does not run.
     """
     report = Report()
     text = checkup.examine_program(report, word) if word else examine_machine(report)

@@ -36,7 +36,7 @@ def _read(path: Path) -> record.Profile:
 def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) -> int:
     if starting.is_rank():
         say.fail(
-            f"mh profile starts all ranks itself. In a launcher's command, run the program with "
+            f"mh profile starts all ranks itself. Under another launcher, run the program with "
             f"MH_PROFILE={file}, and then: mh profile --from {file}",
             say.USAGE,
         )
@@ -54,32 +54,36 @@ def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) 
 def profile(
     ctx: typer.Context,
     mpiexec: str | None = typer.Option(
-        None, help="Launcher to use instead of the one that belongs to the program's MPI."
+        None, help="Launcher to use instead of the launcher of the program's MPI."
     ),
     plain: bool = typer.Option(
         False, "--plain", help="Profile the program without help (MH_ENABLE=0)."
     ),
-    json: Path = typer.Option(FILE, help="File for the profile."),
+    json: Path = typer.Option(FILE, help="Write the profile to this file."),
     stored: Path | None = typer.Option(
         None, "--from", help="Show a stored profile; run nothing.", exists=True, dir_okay=False
     ),
-    top: int = typer.Option(14, min=1, help="Rows of the table of calls."),
+    top: int = typer.Option(14, min=1, help="Number of rows in the table of calls."),
 ) -> None:
     """Profile an MPI program: its time in MPI by call and size, and who waits for whom.
 
-    *Transfer* is the time in which all ranks that a call depends on are in MPI. A faster transfer
-    makes it shorter. *Waiting* is the time in which one of them is not. Its work can be shared.
-    Options that are not listed here go to the launcher, as with `mh run`.
+    *Transfer* is the time in a call while all ranks that the call depends on are in MPI. Faster
+    copies shorten it. *Waiting* is the time in a call while one of these ranks is not in MPI yet.
+    Other ranks shorten it if they share the work of that rank. Options that are not listed here go
+    to the launcher, as with `mh run`.
     """
     if stored is not None:
         show(_read(stored), console(), top)
         return
     status = _run(ctx.obj, mpiexec, plain, json)
     if not json.exists():
-        say.note("there is no profile: no rank called MPI_Finalize with the library preloaded")
+        say.note(
+            "the run wrote no profile: no rank called MPI_Finalize with the library preloaded; "
+            "mh doctor PROGRAM shows whether it can be preloaded"
+        )
         raise typer.Exit(status or say.FAILURE)
     show(_read(json), console(), top)
-    say.note(f"stored as {json}: mh profile --from {json}")
+    say.note(f"stored as {json}; to show it again: mh profile --from {json}")
     raise typer.Exit(status)
 
 

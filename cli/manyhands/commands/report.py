@@ -58,21 +58,27 @@ def _write(format: Format, folders: list[Path], output: Path | None) -> None:
 
 
 def report(
-    folder: Path = typer.Argument(help="Folder that MH_TRACE named.", show_default=False),
+    folder: Path = typer.Argument(
+        help="Folder with the trace, as named by MH_TRACE.", show_default=False
+    ),
     after: Path | None = typer.Argument(
-        None, help="A second run, to compare with the first.", show_default=False
+        None, help="Folder of a second run to compare with the first.", show_default=False
     ),
     output: Path | None = typer.Option(
-        None, "-o", "--output", help=f"File to write; {FILE} for a page.", callback=writable
+        None,
+        "-o",
+        "--output",
+        help=f"Output file. Default: {FILE} for html, else standard output.",
+        callback=writable,
     ),
     format: Format = typer.Option(
-        Format.html, help="html, chrome (for Perfetto), csv (events) or json (sums)."
+        Format.html, help="Output format: html, chrome (for Perfetto), csv (events) or json (sums)."
     ),
 ) -> None:
     """Report on a traced run: where the time went, who helped whom, and what can help.
 
-    Run the program with MH_TRACE=FOLDER first. The page needs no network. A killed job, or a job
-    that still runs, is reported as far as its trace goes.
+    Run the program with MH_TRACE=FOLDER first. The page needs no network. The report of a job that
+    was killed or still runs ends where its trace ends.
     """
     if after is not None and format in (Format.chrome, Format.csv):
         say.fail(f"--format {format.value} takes one run, not two", say.USAGE)
@@ -80,7 +86,7 @@ def report(
     try:
         _write(format, folders, output)
     except NotATrace as reason:
-        say.fail(f"{reason}; MH_TRACE=FOLDER mh run ... writes a trace")
+        say.fail(f"{reason}; to write a trace: MH_TRACE=FOLDER mh run ...")
 
 
 def register(app: typer.Typer) -> None:

@@ -23,18 +23,18 @@ class RunCommand(TyperCommand):
 def run(
     ctx: typer.Context,
     mpiexec: str | None = typer.Option(
-        None, help="Launcher to use instead of the one that belongs to the program's MPI."
+        None, help="Launcher to use instead of the launcher of the program's MPI."
     ),
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Print the command that would start the program, and stop."
+        False, "--dry-run", help="Print the command that would start the program, and exit."
     ),
 ) -> None:
-    """Run an MPI program with its waiting ranks helping.
+    """Run an MPI program so that waiting ranks help others.
 
-    The launcher is that of the MPI which the program loads. Every option that is not listed here
-    goes to the launcher unchanged; `--` marks the start of the program where that is in doubt.
-    Signals and the exit code are the launcher's own. As part of another launcher's command (srun -n
-    8 mh run ./app) it starts just the program.
+    `mh run` uses the launcher of the MPI library that the program loads, and passes every option
+    that is not listed here to the launcher unchanged. `--` marks the start of the program where it
+    is ambiguous. Signals and the exit code are those of the launcher. Under another launcher
+    (srun -n 8 mh run ./app), `mh run` starts only the program, once for each rank.
     """
     starting.start(ctx.obj, mpiexec, dry_run)
 

@@ -29,32 +29,41 @@ PROGRAM = "mh-simulate"
 
 def simulate(
     cores: Annotated[
-        list[int] | None, typer.Option(help="Cores of the machine; repeatable. 2400.")
+        list[int] | None,
+        typer.Option(help="Number of cores; may be repeated. Default: 2400."),
     ] = None,
     scheme: Annotated[
         list[str] | None,
-        typer.Option(help="none, steal, retain, plb-central, plb-tree, auto; repeatable. retain."),
+        typer.Option(
+            help="Scheme: none, steal, retain, plb-central, plb-tree or auto; may be repeated. "
+            "Default: retain."
+        ),
     ] = None,
     problem: Annotated[
-        str, typer.Option(help="hf-be256, hf-be512, hf-be512-20 (smaller tasks), tce.")
+        str,
+        typer.Option(help="Problem: hf-be256, hf-be512, hf-be512-20 (smaller tasks) or tce."),
     ] = "hf-be256",
-    machine: Annotated[str, typer.Option(help="hopper, titan or intrepid.")] = "hopper",
+    machine: Annotated[str, typer.Option(help="Machine: hopper, titan or intrepid.")] = "hopper",
     iterations: Annotated[int, typer.Option(min=1, help="Iterations of each run.")] = 5,
     victims: Annotated[
-        str, typer.Option(help="Choice of victims: random, hierarchical, nearest.")
+        str, typer.Option(help="Choice of victims: random, hierarchical or nearest.")
     ] = "random",
     balancers: Annotated[
-        bool, typer.Option("--balancers", help="The table of balancers instead.")
+        bool,
+        typer.Option("--balancers", help="Print the table of balancers instead of iterations."),
     ] = False,
     option: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=VALUE for mh-simulate: latency-ns, tasks, noise, ... Repeatable."),
+        typer.Option(
+            help="Option NAME=VALUE of mh-simulate, such as latency-ns, tasks or noise; may be "
+            "repeated."
+        ),
     ] = None,
-    output: Annotated[Path, typer.Option(file_okay=False, help="Folder for CSV and plots.")] = Path(
-        "simulated"
-    ),
+    output: Annotated[
+        Path, typer.Option(file_okay=False, help="Folder for CSV files and plots.")
+    ] = Path("simulated"),
     program: Annotated[
-        Path | None, typer.Option(help="Simulator to run instead of the installed one.")
+        Path | None, typer.Option(help="Run this simulator instead of the installed one.")
     ] = None,
 ) -> None:
     """Simulate task collections: stealing, retention and balancers at any number of cores."""

@@ -22,17 +22,19 @@ PROGRAM = "mh-top"
 def _installed() -> Path:
     found = installation.program(PROGRAM)
     if found is None:
-        say.fail(f"{PROGRAM} is not there: {installation.how_to_get_programs()}")
+        say.fail(f"the program {PROGRAM} is missing: {installation.how_to_get_programs()}")
     return found
 
 
 def _none_found(search: Search) -> NoReturn:
     hidden = ""
     if search.unreadable:
-        hidden = f" ({search.unreadable} of your processes hide their descriptors)"
+        hidden = (
+            f" (the kernel hides the file descriptors of {search.unreadable} of your processes)"
+        )
     say.fail(
-        f"you run no job with Manyhands on this node{hidden}; mh run -n 2 ./app starts one, "
-        "and it is seen from MPI_Init to MPI_Finalize"
+        f"you run no job with Manyhands on this node{hidden}; start one with mh run -n 2 ./app. "
+        "A job is visible between MPI_Init and MPI_Finalize"
     )
 
 
@@ -56,7 +58,9 @@ def _chosen(search: Search, word: str | None) -> Job:
         _none_found(search)
     if len(found) > 1:
         _print_list(found)
-        say.fail("several jobs run: name one by its first number, mh top PID", say.USAGE)
+        say.fail(
+            "several jobs run: choose one by the first number of its line, mh top PID", say.USAGE
+        )
     if found[0].refused is not None:
         say.fail(found[0].refused)
     return found[0]
@@ -82,17 +86,17 @@ def top(
     job: str | None = typer.Argument(
         None,
         metavar="[PID|JOB]",
-        help="Process of a rank or of the launcher, or number of the Slurm job.",
+        help="Process number of a rank or of the launcher, or number of the Slurm job.",
         show_default=False,
     ),
-    one_table: bool = typer.Option(False, "--once", help="Print one table, and end."),
-    as_json: bool = typer.Option(False, "--json", help="Print one table as JSON, and end."),
-    interval: float = typer.Option(1.0, min=0.05, max=3600, help="Seconds between two tables."),
+    one_table: bool = typer.Option(False, "--once", help="Print one table and exit."),
+    as_json: bool = typer.Option(False, "--json", help="Print one table as JSON and exit."),
+    interval: float = typer.Option(1.0, min=0.05, max=3600, help="Seconds between tables."),
 ) -> None:
     """Watch a running job on this node: who waits, who helps whom, and rates.
 
-    Shows the ranks of one of your jobs. Without an argument it is the only one that runs. q leaves.
-    The job does not notice that it is watched.
+    Shows the ranks of one of your jobs. The argument is needed only if several of your jobs run.
+    The key q quits. Watching does not disturb the job.
     """
     reader = _installed()
     chosen = _chosen(jobs.find(reader), job)

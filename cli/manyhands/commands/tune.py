@@ -30,16 +30,16 @@ PROGRAM = "mh-tune"
 
 def tune(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Measure and show; store nothing.")
+        bool, typer.Option("--dry-run", help="Measure and show the results; store nothing.")
     ] = False,
     output: Annotated[
-        Path | None, typer.Option(help="Store in this file instead of the host's own.")
+        Path | None, typer.Option(help="Store the settings in this file instead of the host's own.")
     ] = None,
     program: Annotated[
-        Path | None, typer.Option(help="Measuring program to run instead of the installed one.")
+        Path | None, typer.Option(help="Run this measuring program instead of the installed one.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="A rough look in a second; stores nothing.")
+        bool, typer.Option("--quick", help="Measure roughly, in a second; store nothing.")
     ] = False,
 ) -> None:
     """Measure copy speed on this host and store the settings that follow from it."""
@@ -83,7 +83,9 @@ def _measured(console: Console, program: Path, quick: bool) -> list[decide.Line]
                 progress.update(task, advance=1, description=line["kind"])
             progress.refresh()
     if process.returncode != 0:
-        say.fail(f"{program} ended with {process.returncode} before it had measured everything")
+        say.fail(
+            f"{program} failed with exit code {process.returncode} before the last measurement"
+        )
     return lines
 
 
@@ -119,8 +121,8 @@ def _show(console: Console, lines: list[decide.Line]) -> None:
     for line in lines:
         if line["kind"] == "refused":
             console.print(
-                f"[yellow]reading another process's memory is refused here ({line['why']}): "
-                "no threshold or chunk table; `mh doctor` says how to change that[/]"
+                f"[yellow]a process cannot read another's memory here ({line['why']}), so there "
+                "is no threshold and no chunk table; `mh doctor` says how to change that[/]"
             )
     copies = decide.copies(lines)
     if copies:
@@ -132,11 +134,13 @@ def _show(console: Console, lines: list[decide.Line]) -> None:
     if transfers:
         console.print(_transfer_table(transfers))
     elif len(next(iter(by_node.values()), [])) < 2:
-        console.print("one core only: sharing a message takes two, so there is nothing to compare")
+        console.print(
+            "only one core: sharing a message takes two cores, so no message was measured"
+        )
 
 
 def _copy_table(copies: dict[str, dict[int, float]]) -> Table:
-    table = _table("Copying 8 MB by chunk, one core, GB/s", "chunk", *copies, "(one end)")
+    table = _table("Copying 8 MB in chunks by one core, GB/s", "chunk", *copies, "(one end)")
     largest = max(rate for rates in copies.values() for rate in rates.values())
     for chunk in copies["own"]:
         rates = [copies[way].get(chunk) for way in copies]
@@ -146,9 +150,14 @@ def _copy_table(copies: dict[str, dict[int, float]]) -> Table:
 
 
 def _saturation_table(by_node: dict[int, list[float]], with_guest: dict[int, list[float]]) -> Table:
-    guest = ["and a guest"] if with_guest else []
+    guest = ["with a guest"] if with_guest else []
     table = _table(
-        "Cores of a NUMA node copying together", "NUMA node", "cores", "GB/s", *guest, ""
+        "Cores of a NUMA node that copy together (guest: a core of another node)",
+        "NUMA node",
+        "cores",
+        "GB/s",
+        *guest,
+        "",
     )
     largest = max(max(rates) for rates in by_node.values())
     for numa, rates in by_node.items():
@@ -161,7 +170,7 @@ def _saturation_table(by_node: dict[int, list[float]], with_guest: dict[int, lis
 
 def _transfer_table(transfers: list[decide.Transfer]) -> Table:
     table = _table(
-        "One message between two cores, copied plainly (by one of them) and shared",
+        "One message between two cores, copied by one core (plain) and by both (shared)",
         "size",
         "plain",
         "shared",
@@ -187,9 +196,9 @@ def _store(console: Console, chosen: dict[str, str], output: Path | None, dry_ru
         console.print(f"{key} = {value}")
     missing = [key for key in ("MH_THRESHOLD", "MH_CHUNK", "MH_SATURATE") if key not in chosen]
     if missing:
-        console.print(f"not decided by these measurements, defaults stay: {', '.join(missing)}")
+        console.print(f"the measurements set no value, so defaults apply: {', '.join(missing)}")
     if dry_run or not chosen:
-        console.print("stored nothing")
+        console.print("nothing was stored")
         return
     path = output or settings.tune_file()
     if path is None:
@@ -199,7 +208,7 @@ def _store(console: Console, chosen: dict[str, str], output: Path | None, dry_ru
         file.write(path, chosen, heading)
     console.print(f"stored in {path}; to undo, delete that file", soft_wrap=True)
     if output is not None:
-        console.print(f"programs read it with MH_TUNE_FILE={path}", soft_wrap=True)
+        console.print(f"to use it, run programs with MH_TUNE_FILE={path}", soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:

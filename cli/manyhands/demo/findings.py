@@ -141,16 +141,19 @@ def share(finding: Finding, part: str) -> float:
 def sentence(finding: Finding, control: bool = False) -> str:
     """The finding in plain words, with the reason if there was no gain."""
     if not finding.identical:
-        return "The results DIFFER: this is a fault of Manyhands, please report it."
+        return "The results DIFFER: this is a bug of Manyhands, please report it."
     if finding.rounds < FEWEST_ROUNDS:
-        return f"{finding.rounds} rounds are too few to tell a difference from noise."
+        return (
+            f"{finding.rounds} rounds are too few to tell a difference from noise: use --rounds "
+            f"{FEWEST_ROUNDS} or more."
+        )
     speedup = finding.speedup
     if speedup.gained():
-        verdict = f"The program became {percent(speedup.median - 1)} faster "
+        verdict = f"Help made the program {percent(speedup.median - 1)} faster "
         verdict += f"({percent(speedup.low - 1)} to {percent(speedup.high - 1)})."
         cause = gain(finding)
     elif speedup.lost():
-        verdict = f"The program became {percent(1 - speedup.median)} slower "
+        verdict = f"Help made the program {percent(1 - speedup.median)} slower "
         verdict += f"({percent(1 - speedup.high)} to {percent(1 - speedup.low)})."
         cause = bound(finding)
     else:
@@ -162,26 +165,26 @@ def sentence(finding: Finding, control: bool = False) -> str:
 
 def gain(finding: Finding) -> str:
     saved = 1 - 1 / finding.communication.median
-    text = f"{percent(share(finding, 'mpi_s'))} of its time was communication"
-    return f"{text}, which now takes {percent(saved)} less." if saved > 0 else f"{text}."
+    text = f"Communication took {percent(share(finding, 'mpi_s'))} of the plain run"
+    return f"{text}; it is {percent(saved)} shorter with help." if saved > 0 else f"{text}."
 
 
 def bound(finding: Finding) -> str:
     action = finding.did
     if action is None:
-        return "Manyhands left no summary: it was not active in this run."
+        return "Manyhands wrote no summary: it was not active in this run."
     if action.why_not:
         return f"Manyhands did not help: {action.why_not}."
     if action.messages == 0:
         return (
-            "Manyhands took over no message: of large ones between ranks of a node it leaves to "
-            "the MPI library what two busy ranks exchange, if it is contiguous, below 8 MB and not "
-            "in a shared heap (MH_HEAP=on)."
+            "Manyhands copied no message. When two busy ranks exchange contiguous messages below "
+            "8 MB, the MPI library copies them, unless they are in a shared heap (MH_HEAP=on)."
         )
     reach = (
-        f"Helping shortens communication alone, which is {percent(share(finding, 'mpi_s'))} of the "
-        f"time here ({percent(share(finding, 'wait_s'))} or more of the time was waiting)"
+        f"Help shortens only communication, which took {percent(share(finding, 'mpi_s'))} of the "
+        f"plain run, with at least {percent(share(finding, 'wait_s'))} of the run spent waiting"
     )
     if not finding.communication.gained():
         return f"{reach}."
-    return f"{reach}; it now takes {percent(1 - 1 / finding.communication.median)} less."
+    saved = 1 - 1 / finding.communication.median
+    return f"{reach}. Communication is {percent(saved)} shorter with help."

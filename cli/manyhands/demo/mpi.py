@@ -31,8 +31,8 @@ def choose(wanted: str | None) -> MpiBuild:
         if name in found:
             return found[name]
     raise NoMpi(
-        "no MPI here (no mpicc with an mpiexec beside it): install one, load its module, or run "
-        "`make build` in the checkout, which brings one along"
+        "found no MPI (no mpicc with an mpiexec beside it): install an MPI, load its module, or "
+        "run `make build` in the checkout, which installs one there"
     )
 
 
@@ -49,9 +49,11 @@ def _named(wanted: str, names: list[str]) -> MpiBuild:
         build = _beside(mpicc.absolute())
         if build is not None:
             return build
-        raise NoMpi(f"--mpi {wanted}: there is no mpiexec beside {mpicc}")
+        raise NoMpi(f"--mpi {wanted}: there is no mpiexec beside {mpicc}; name a complete MPI")
     have = ", ".join(names) or "none"
-    raise NoMpi(f"--mpi {wanted}: neither a prefix nor an mpicc nor a build found here ({have})")
+    raise NoMpi(
+        f"--mpi {wanted} names no prefix, no mpicc and no installed build (installed: {have})"
+    )
 
 
 def _beside(mpicc: Path) -> MpiBuild | None:

@@ -73,7 +73,7 @@ def demonstrate(wish: Wish, source: Path) -> dict[str, Any]:
     placement = Placement.CORES if ranks <= usable_cores() else Placement.FREE
     with tempfile.TemporaryDirectory(prefix="mh-demo-") as scratch:
         setup = Setup(build, placement, program, ranks, Path(scratch))
-        library = str(wish.library) if wish.library else "none: plain against plain"
+        library = str(wish.library) if wish.library else "none: both kinds of run are plain"
         show.opening(out, setup, grid, library)
         warn_of_load(out)
         play = Play(pinned_if_possible(setup, out), grid, wish)
@@ -98,7 +98,9 @@ def demonstrate(wish: Wish, source: Path) -> dict[str, Any]:
 def warn_of_load(out: Console) -> None:
     load = os.getloadavg()[0]
     if load > QUIET_LOAD:
-        out.print(f"[yellow]load average is {load:.1f}: other programs run, times will vary[/]\n")
+        out.print(
+            f"[yellow]load average is {load:.1f}: other programs run, so times will vary[/]\n"
+        )
 
 
 def pinned_if_possible(setup: Setup, out: Console) -> Setup:

@@ -41,16 +41,19 @@ class Case:
 
 
 CASES = [
-    Case("packed", "planes packed by the program, ranks in balance", ("--halo", "packed")),
+    Case("packed", "planes packed by the program, balanced ranks", ("--halo", "packed")),
     Case(
-        "heap", "the same; helped with a shared heap, MH_HEAP=on", ("--halo", "packed"), heap=True
+        "heap",
+        "planes packed by the program; helped runs use MH_HEAP=on",
+        ("--halo", "packed"),
+        heap=True,
     ),
     Case(
         "late",
-        "packed planes, every second rank has 25 % more to compute",
+        "packed planes, every second rank computes 25 % more",
         ("--halo", "packed", "--imbalance", "25"),
     ),
-    Case("types", "planes as MPI datatypes, ranks in balance", ("--halo", "types")),
+    Case("types", "planes as MPI datatypes, balanced ranks", ("--halo", "types")),
 ]
 
 

@@ -118,7 +118,7 @@ def table(finding: Finding, arms: tuple[str, str]) -> Table:
             _range(speedup) if speedup else "",
         )
     result.add_row(
-        "  halo data while in MPI",
+        "  halo data per s of MPI",
         _speed(finding.plain["mpi_s"], finding),
         _speed(finding.helped["mpi_s"], finding),
     )
@@ -128,19 +128,19 @@ def table(finding: Finding, arms: tuple[str, str]) -> Table:
 def action(did: Did | None) -> str:
     if did is None:
         return "Manyhands: no summary"
-    text = f"Manyhands: {did.messages} messages taken over ({size(did.bytes)})"
+    text = f"Manyhands: {did.messages} messages by rendezvous ({size(did.bytes)})"
     if did.messages:
         text += (
             f"; copied {size(did.by_owners)} by senders and receivers, {size(did.by_others)} by "
             f"other waiting ranks in {did.help_s:.3f} s"
         )
-    return text + (f"; {did.resends} sent again through MPI" if did.resends else "")
+    return text + (f"; {did.resends} sent again by the MPI library" if did.resends else "")
 
 
 def limit(findings: list[Finding]) -> str:
     one = max(f.one_gb_per_s for f in findings)
     together = max(f.together_gb_per_s for f in findings)
     return (
-        f"Limit of the memory, measured in the same runs with buffers of a message's size: memcpy "
-        f"{one:.1f} GB/s by one rank, {together:.1f} GB/s by all {findings[0].ranks} together."
+        f"Limit of the memory, measured in the same runs with buffers as large as a message: memcpy "
+        f"by one rank {one:.1f} GB/s, by all {findings[0].ranks} together {together:.1f} GB/s."
     )

@@ -68,17 +68,16 @@ def find(reader: Path) -> Search:
 def why_not(word: str) -> str:
     """The reason why this word names no job."""
     if not word.isdecimal() or not processes.exists(int(word)):
-        return f"{word} is no process and no batch job with Manyhands on this node"
+        return f"there is no process {word} on this node, and no batch job {word} with Manyhands"
     pid = int(word)
     if processes.user(pid) != os.geteuid():
-        return f"process {pid} belongs to another user"
+        return f"process {pid} belongs to another user: mh top shows only your own jobs"
     if processes.hides_descriptors(pid):
         return (
-            f"the kernel hides the descriptors of process {pid}: its program has special rights "
-            "(set-user-ID, capabilities), or runs in another container"
+            f"the kernel hides the file descriptors of process {pid}: its program has special "
+            "rights (set-user-ID, capabilities), or runs in another container"
         )
     return (
-        f"process {pid} is no rank and no launcher of a job that can be seen; "
-        "a job is seen from MPI_Init to MPI_Finalize, with at least two ranks on this node "
-        "and without MH_ENABLE=0"
+        f"process {pid} is not a rank or the launcher of a visible job; a job is visible between "
+        "MPI_Init and MPI_Finalize, with at least two ranks on this node and without MH_ENABLE=0"
     )

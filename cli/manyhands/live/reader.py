@@ -46,4 +46,4 @@ def watching(reader: Path, job: Job, interval_s: float, count: int = 0) -> Itera
 def once(reader: Path, job: Job, interval_s: float) -> Interval | Ended:
     with watching(reader, job, interval_s, 1) as lines:
         line = lines.readline()
-    return parse(line) if line else Ended("mh-top has ended early")
+    return parse(line) if line else Ended("mh-top ended unexpectedly")

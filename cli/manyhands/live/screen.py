@@ -77,11 +77,11 @@ class View:
 
     def drawn(self) -> RenderableType:
         if self.interval is None:
-            return Text(f"{self.job.program}\nlooking ...")
+            return Text(f"{self.job.program}\nwaiting for the first numbers ...")
         ranks = self.interval["ranks"]
         self.first = max(0, min(self.first, len(ranks) - self._rows()))
         seen = ranks[self.first : self.first + self._rows()]
-        where = "q leaves"
+        where = "q quits"
         if len(seen) < len(ranks):
             last = self.first + len(seen)
             where += f", arrows scroll: {self.first + 1} to {last} of {len(ranks)}"
@@ -103,7 +103,7 @@ class Lines:
         """The lines that have come; the end of the stream reads as the end of the job."""
         got = os.read(self.descriptor, 1 << 16)
         if not got:
-            return ['{"ended": "mh-top has ended early"}']
+            return ['{"ended": "mh-top ended unexpectedly"}']
         *lines, self.rest = (self.rest + got).split(b"\n")
         return [line.decode() for line in lines]
 

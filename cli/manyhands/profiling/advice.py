@@ -30,9 +30,10 @@ def _loops(summary: dict[str, Any] | None) -> str:
     loops = (summary or {}).get("total", {}).get("loops", {})
     shared = loops.get("regions_shared", 0)
     if shared:
-        return f"MH_OPENMP=1 uses it in {shared} of the program's loops"
+        return f"waiting ranks could work in {shared} shared loops of the program meanwhile"
     return (
-        "MH_OPENMP=1 can use it if the program has OpenMP loops, and `mh doctor PROGRAM` lists them"
+        "if the program has OpenMP loops, MH_OPENMP=1 lets waiting ranks run iterations of them "
+        "(`mh doctor PROGRAM` counts the loops)"
     )
 
 
@@ -62,8 +63,8 @@ def _on_collectives(total: dict[str, Any]) -> str:
             "Without --plain, the ranks of a node move the data of blocking collectives themselves."
         )
     if total["collectives_direct"]:
-        return "The ranks themselves carry out the collectives that they can."
-    return "The MPI library moves the data of collectives here."
+        return "The ranks already carry out collectives themselves where they can."
+    return "The MPI library moved the data of collectives in this run."
 
 
 def _on_transfer(profile: Profile) -> str | None:
@@ -102,13 +103,13 @@ def taken_over(profile: Profile) -> str:
     if messages:
         done.append(f"{messages} messages ({size_text(moved)}) by rendezvous")
     if total["collectives_direct"]:
-        done.append(f"{total['collectives_direct']} calls of collectives")
+        done.append(f"{total['collectives_direct']} collective calls")
     if total["others_bytes"]:
         done.append(f"{size_text(total['others_bytes'])} copied by third ranks")
     if total["one_sided_operations"]:
         done.append(f"{total['one_sided_operations']} one-sided operations")
     if total["loops"]["units_by_others"]:
-        done.append(f"{total['loops']['units_by_others']} units of loops by waiting ranks")
+        done.append(f"{total['loops']['units_by_others']} units of loops run by waiting ranks")
     if total["messages_exchanged"]:
         done.append(f"{total['messages_exchanged']} exchanged messages left to the MPI library")
     return "; ".join(done) or "nothing: no message was long enough, and no loop was shared"

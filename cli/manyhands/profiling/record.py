@@ -95,7 +95,7 @@ def parse(text: str) -> Profile:
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise NotAProfile(f"it is not JSON: {error}") from error
+        raise NotAProfile(f"it is not valid JSON: {error}") from error
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise NotAProfile(f'its "format" is not {FORMAT}')
     late: dict[int, float] = defaultdict(float)

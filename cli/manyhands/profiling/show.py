@@ -35,8 +35,8 @@ def _totals(profile: Profile) -> Table:
     for name, value, meaning in (
         ("from MPI_Init to MPI_Finalize", whole, ""),
         ("in MPI", profile.mpi_s, ""),
-        ("  transfer", profile.transfer_s, "all ranks concerned are in MPI"),
-        ("  waiting", profile.waiting_s, "for a rank that is not"),
+        ("  transfer", profile.transfer_s, "all ranks of the call are in MPI"),
+        ("  waiting", profile.waiting_s, "a rank of the call is not in MPI yet"),
     ):
         table.add_row(name, _seconds(value), percent(value, whole), meaning)
     return table
@@ -49,7 +49,7 @@ def _data(row: Row) -> str:
 
 def _calls(profile: Profile, most: int) -> Table:
     count = len(profile.ranks)
-    table = _table("call, a rank", "data", "calls", "s", "of MPI", "transfer s", "waiting s")
+    table = _table("call, per rank", "data", "calls", "s", "of MPI", "transfer s", "waiting s")
     for row in profile.rows[:most]:
         table.add_row(
             row.call,
@@ -93,7 +93,7 @@ def show(profile: Profile, out: Console, most: int) -> None:
         out.print(f"{len(profile.rows) - most} more rows: mh profile --top {len(profile.rows)}\n")
     out.print(_ranks(profile))
     if count > MOST_RANKS:
-        out.print(f"The {MOST_RANKS} ranks that others waited for most are shown.\n")
+        out.print(f"The table shows the {MOST_RANKS} ranks with the largest late times.\n")
     out.print(f"Manyhands took over: {taken_over(profile)}.")
     for text in advice(profile):
         out.print(text)

@@ -80,15 +80,17 @@ class RankFile:
             except ValueError as error:  # an empty file
                 raise NotATrace(f"{path} is empty") from error
         if len(self._data) < HEADER_BYTES or self._data[:8] != MAGIC:
-            raise NotATrace(f"{path} does not begin as a trace does")
+            raise NotATrace(f"{path} is not a trace file")
         (_, version, names, self._at, self._capacity, self.rank, self.ranks, self.node, self.pid,
          self._rate, self.start_ticks, self.start_unix_ns, host) = HEADER.unpack_from(
             self._data
         )  # fmt: skip
         if version != VERSION:
-            raise NotATrace(f"{path} has version {version} of the format, not {VERSION}")
+            raise NotATrace(
+                f"{path} has version {version} of the trace format; this mh reads version {VERSION}"
+            )
         if len(self._data) < self._at + self._capacity * SLOT.size:
-            raise NotATrace(f"{path} is cut off")
+            raise NotATrace(f"{path} is truncated")
         self.host = host.rstrip(b"\0").decode(errors="replace")
         text = self._data[HEADER_BYTES : HEADER_BYTES + names].decode()
         self._names = tuple(text.splitlines())

@@ -40,12 +40,12 @@ def _time(run: Run) -> str:
     whole = run.elapsed_s
     waiting, transfer = run.mean_s("waiting_s"), run.mean_s("transfer_s")
     latest = _latest(run)
-    whom = "late ranks" if latest is None else f"rank {latest} most of all"
+    whom = "for late ranks" if latest is None else f"mostly for rank {latest}"
     return (
         f"{_plural(len(run.ranks), 'rank')} on {_plural(run.nodes, 'node')} ran for {whole:.3g} s. "
         f"A rank spent {percent(waiting + transfer, whole)} of the run in MPI: "
         f"{percent(transfer, whole)} moving data, "
-        f"{percent(waiting, whole)} waiting for {whom}."
+        f"{percent(waiting, whole)} waiting {whom}."
     )
 
 
@@ -72,18 +72,18 @@ def _help(run: Run) -> str:
 def _partial(run: Run) -> str:
     texts = []
     if len(run.ranks) < run.world:
-        texts.append(f"The files of {len(run.ranks)} of {run.world} ranks are there.")
+        texts.append(f"The folder has traces of only {len(run.ranks)} of {run.world} ranks.")
     open_ranks = [rank.rank for rank in run.ranks if not rank.complete]
     if open_ranks:
         names = ", ".join(map(str, open_ranks[:8])) + (" ..." if len(open_ranks) > 8 else "")
         texts.append(
-            f"No end of the trace: rank {names}. The job was killed or still runs, "
-            "and the times reach to the last event."
+            f"The trace has no end for rank{'s' * (len(open_ranks) > 1)} {names}: the job was "
+            "killed or still runs, and the times reach to the last event."
         )
     if run.lost:
         texts.append(
             f"{run.lost} events were overwritten by later ones. The timeline lacks them; "
-            "sums of help, of messages and of time in MPI include them."
+            "the sums of help, messages and time in MPI include them."
         )
     return " ".join(texts)
 
@@ -119,8 +119,8 @@ def advice(run: Run) -> list[str]:
     if run.profile is not None:
         return profiled.advice(run.profile)
     return [
-        "Advice needs the profile of a run that came to MPI_Finalize. The table of waiting by call "
-        "shows where this run was."
+        "There is no advice, because the run did not reach MPI_Finalize and wrote no profile. The "
+        "table 'Waiting by call' shows where the ranks spent their time in MPI."
     ]
 
 

@@ -50,7 +50,7 @@ def _efficiencies(run: Run) -> str:
     return (
         _table(["counted as work", "parallel efficiency", "load balance", "communication"], rows)
         + "<p class=note>POP: parallel efficiency = load balance × communication efficiency. "
-        "Useful is all time outside MPI; help is work for other ranks, inside MPI.</p>"
+        "Useful work is all time outside MPI; help is work for other ranks inside MPI.</p>"
     )
 
 
@@ -68,7 +68,7 @@ def _calls(run: Run) -> str:
         ]
         for row in run.calls[:MOST_CALLS]
     ]
-    head = ["call, a rank", "calls", "data", "s in MPI", "transfer s", "waiting s", "of the run"]
+    head = ["call, per rank", "calls", "data", "s in MPI", "transfer s", "waiting s", "of the run"]
     return _table(head, rows)
 
 
@@ -85,7 +85,7 @@ def _ranks(run: Run) -> str:
         ]
         for rank in run.ranks
     ]
-    head = ["rank", "host", "computing s", "transfer s", "waiting s", "helping s", "awaited s"]
+    head = ["rank", "host", "computing s", "transfer s", "waiting s", "helping s", "late s"]
     return _table(head, rows)
 
 
@@ -118,7 +118,7 @@ def _matrix(run: Run) -> str:
         for a in numbers
     )
     head = ["helper \\ owner", *map(str, numbers)]
-    note = "<p class=note>Bytes copied as a chunk, and seconds for which the core was lent.</p>"
+    note = "<p class=note>Bytes copied in chunks, and seconds during which a core was lent.</p>"
     return _table(head, rows, "matrix") + note
 
 
@@ -165,10 +165,10 @@ def _compared(runs: list[Run]) -> str:
     before, after = runs
     measures: tuple[tuple[str, Callable[[Run], float]], ...] = (
         ("wall time, s", lambda run: run.elapsed_s),
-        ("computing, s a rank", lambda run: run.mean_s("useful_s")),
-        ("transfer, s a rank", lambda run: run.mean_s("transfer_s")),
-        ("waiting, s a rank", lambda run: run.mean_s("waiting_s")),
-        ("helping, s a rank", lambda run: run.mean_s("helping_s")),
+        ("computing, s per rank", lambda run: run.mean_s("useful_s")),
+        ("transfer, s per rank", lambda run: run.mean_s("transfer_s")),
+        ("waiting, s per rank", lambda run: run.mean_s("waiting_s")),
+        ("helping, s per rank", lambda run: run.mean_s("helping_s")),
         ("parallel efficiency", lambda run: run.efficiency(False).parallel),
         ("… with help", lambda run: run.efficiency(True).parallel),
     )

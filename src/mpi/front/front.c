@@ -209,14 +209,14 @@ static void describe_chain(void) {
 }
 
 /* Opens the variant and lets it fill the table. Returns false after a message with the cause; the
- * program then runs unhelped. */
+ * program then runs without help. */
 static bool open_variant(void) {
   char file[sizeof folder + 64];
   find_folder();
   snprintf(file, sizeof file, "%s/libmanyhands-%s.so", folder, library.abi);
   void* handle = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == NULL) {
-    say("the program runs unhelped: %s; put the variants beside libmanyhands.so", dlerror());
+    say("the program runs without help: %s; put the variants beside libmanyhands.so", dlerror());
     return false;
   }
   union {
@@ -226,12 +226,12 @@ static bool open_variant(void) {
   describe_chain();
   const int answer = open.call != NULL ? open.call(&chain, &table) : MH_REFUSED_BUILD;
   if (answer == MH_REFUSED_BUILD) {
-    say("the program runs unhelped: %s is not of the same build as libmanyhands.so; install both "
-        "anew",
+    say("the program runs without help: %s is not of the same build as libmanyhands.so; reinstall "
+        "both",
         file);
   } else if (answer == MH_REFUSED_LIBRARY) {
-    say("the program runs unhelped: %s lacks what every MPI of its kind has; report this with its "
-        "version (%s)",
+    say("the program runs without help: %s lacks functions that every MPI of its kind has; report "
+        "this with its version (%s)",
         library.object.file, library.version);
   }
   return answer == MH_ACCEPTED;
@@ -240,9 +240,8 @@ static bool open_variant(void) {
 static bool try_to_help(void) {
   if (switched_off()) return false;
   if (library.abi == NULL) {
-    say("the program runs unhelped: %s (%s %s); supported are MPICH and its family, Open MPI, and "
-        "the "
-        "standard ABI",
+    say("the program runs without help: %s (%s %s); supported are MPICH and its family, Open MPI, "
+        "and the standard ABI",
         library.why_not, library.object.file, library.version);
     return false;
   }

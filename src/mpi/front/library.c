@@ -90,12 +90,12 @@ static const char* name_abi(struct mh_library* library) {
   if (has_standard_name(soname)) return "abi";
   if (strstr(library->version, "Open MPI") != NULL) {
     if (!named || ends_with(soname, ".so.40")) return "openmpi";
-    library->why_not = "an Open MPI with another ABI than that of versions 3 to 5";
+    library->why_not = "an Open MPI without the ABI of versions 3 to 5";
   } else if (is_of_mpich_family(library->version)) {
     if (!named || ends_with(soname, ".so.12")) return "mpich";
-    library->why_not = "a relative of MPICH without the common ABI of that family";
+    library->why_not = "an MPI of the MPICH family without the common ABI of that family";
   } else {
-    library->why_not = "an MPI that is not known";
+    library->why_not = "an unknown MPI";
   }
   return NULL;
 }

@@ -34,7 +34,7 @@ void say_settings() {
   if (config.world_rank != 0) return;
   for (const std::string& warning : loaded_settings().warnings) print_message("{}", warning);
   if (settings().enable && settings().threshold < kLeastThreshold)
-    print_message("MH_THRESHOLD={} is taken as {}: shorter messages gain nothing",
+    print_message("MH_THRESHOLD={} counts as {}: shorter messages gain nothing",
                   settings().threshold, kLeastThreshold);
 }
 

@@ -54,8 +54,9 @@ void share_loops() {
     switches.threads = switches.threads || openmp::has_marked_loops();
     in_loop::start();
   } else if (config.me == 0) {
-    print_message("no loops are shared: the program has {} OpenMP run time",
-                  shared.code == Code::unsupported ? "no, or more than one," : "no usable");
+    print_message("loops are not shared: the program has {}", shared.code == Code::unsupported
+                                                                  ? "no OpenMP run time, or several"
+                                                                  : "no usable OpenMP run time");
   }
 }
 
@@ -84,7 +85,7 @@ void share_cores() {
       new lend::Pool(*services.node, services.own_area().lendings, node_setup::usable_cores() - 1,
                      loops ? openmp::stack_for_loops() : 0);
   if (loops && !services.helpers->has_stack_space()) {
-    say_no_loops("too little address space (ulimit -v) for stacks as large as the program's own");
+    say_no_loops("too little address space for stacks of the program's size; raise 'ulimit -v'");
     loops = false;
   }
   services.lender.emplace(*services.node, offsetof(RankArea, lendings), policy, admitted);

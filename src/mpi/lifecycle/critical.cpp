@@ -30,8 +30,8 @@ void say_once_no_lock() {
   static std::atomic<bool> said{false};  // relaxed: one thread of a rank prints the message
   if (said.exchange(true, std::memory_order_relaxed)) return;
   print_message(
-      "rank {} has more than {} names of critical sections; the further ones exclude only threads "
-      "of their own rank",
+      "rank {} has more than {} names of critical sections; all further names exclude only threads "
+      "of the same rank",
       config.world_rank, node::NamedLocks::kMost);
 }
 

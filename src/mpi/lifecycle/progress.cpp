@@ -151,8 +151,8 @@ class NodeWork final : public wait::WaitActions {
     static bool said = false;
     if (!said && openmp::shared_region() != nullptr) {
       print_message(
-          "loops: a rank may not run on the cores of another (cpusets); start the job "
-          "with one set of cores for all ranks of a node to have loops shared");
+          "loops are not shared: a rank may not run on the cores of another (cpusets); start the "
+          "job with one set of cores for all ranks of a node");
     }
     said = true;
   }

@@ -235,7 +235,9 @@ bool defer_operation(Win& win, const void* origin, const TargetArgs& target, con
 CallResult report_unknown_layout(const Win& win) {
   static Once once;
   if (once())
-    print_message("a datatype of a one-sided operation cannot be read, so the operation fails");
+    print_message(
+        "a one-sided operation fails, because Manyhands cannot read its datatype; run with "
+        "MH_WINDOWS=none");
   return raise_error(win.handle, MPI_ERR_TYPE);
 }
 

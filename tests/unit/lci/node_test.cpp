@@ -88,7 +88,7 @@ TEST(Node, a_rank_without_memory_sends_all_to_the_network_and_one_says_so) {
     if (rank != 0) refuse(SYS_memfd_create, EMFILE);
   });
   EXPECT_EQ(text,
-            "manyhands: lci: no memory shared by the processes of a host (Too many open files): "
+            "manyhands: lci: the processes of a host cannot share memory (Too many open files): "
             "their messages go through libfabric, which is slower\n");
 }
 
