@@ -42,13 +42,15 @@ def measure(environment: dict[str, str], what: str | None) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", nargs="?", choices=["loop", "random"], help="alone")
+    parser.add_argument(
+        "what", nargs="?", choices=["loop", "random"], help="measure only this part"
+    )
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if options.rounds < 1:
-        parser.error("--rounds is at least 1")
+        parser.error("--rounds must be at least 1")
     if not PROGRAM.exists() or not HEAP.exists():
-        parser.error(f"{PROGRAM.name} and {HEAP.name} are not built: make build")
+        parser.error(f"{PROGRAM.name} and {HEAP.name} are not built: run make build")
     found = {
         name: environment
         for name, environment in ALLOCATORS.items()

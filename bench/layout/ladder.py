@@ -75,7 +75,7 @@ def measured(build: MpiBuild, seconds: float, only: str) -> Launch:
         sys.exit(f"{' '.join(command)} failed:\n{done.stdout[-500:]}{done.stderr[-2000:]}")
     lines = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
     if not lines:
-        sys.exit(f"no type is called like '{only}'; without --only all are shown")
+        sys.exit(f"no type has '{only}' in its name; without --only all types are measured")
     return {(line["type"], line["way"]): line for line in lines}
 
 
@@ -134,15 +134,21 @@ def show(results: dict[str, list[Launch]], estimator: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mpi", default="", help="names of MPI builds, by commas (default: all)")
-    parser.add_argument("--only", default="", help="part of a type's name")
-    parser.add_argument("--seconds", type=float, default=0.2, help="for each type and direction")
-    parser.add_argument("--launches", type=int, default=1, help="of each MPI, in turn")
-    parser.add_argument("--least", action="store_true", help="the fastest round, not the median")
-    parser.add_argument("--json", type=Path, help="store all numbers")
+    parser.add_argument("--mpi", default="", help="MPI builds, separated by commas (default: all)")
+    parser.add_argument(
+        "--only", default="", help="measure only types with this text in their names"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=0.2, help="seconds for each type and direction"
+    )
+    parser.add_argument("--launches", type=int, default=1, help="launches of each MPI, in turn")
+    parser.add_argument(
+        "--least", action="store_true", help="use the fastest round instead of the median"
+    )
+    parser.add_argument("--json", type=Path, help="store all numbers in this file")
     options = parser.parse_args()
     if options.launches < 1:
-        parser.error("--launches: at least 1")
+        parser.error("--launches must be at least 1")
     builds = find_builds(ROOT)
     # The standard ABI is MPICH 5 under another name.
     names = options.mpi.split(",") if options.mpi else [name for name in builds if name != "abi"]

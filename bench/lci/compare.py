@@ -119,21 +119,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog="example: bench/lci/compare.py --rounds 5"
     )
-    parser.add_argument("--lci-v2", type=Path, metavar="PREFIX", help="where LCI v2 is installed")
+    parser.add_argument(
+        "--lci-v2", type=Path, metavar="PREFIX", help="prefix where LCI v2 is installed"
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument(
-        "--trips", type=int, default=20_000, help="round trips of one run, at least"
+        "--trips", type=int, default=20_000, help="least number of round trips of one run"
     )
     parser.add_argument("--tasks", type=int, nargs="+", default=[1, 4, 64, 1024])
     parser.add_argument("--bytes", type=int, default=64)
-    parser.add_argument("--window", type=int, default=1, help="messages of a round")
-    parser.add_argument("--cycles", type=int, default=0, help="computation before a round")
+    parser.add_argument("--window", type=int, default=1, help="number of messages in a round")
+    parser.add_argument(
+        "--cycles", type=int, default=0, help="cycles of computation before a round"
+    )
     options = parser.parse_args()
     plain = options.window == 1 and options.cycles == 0 and options.bytes == 64
     tool = plain and shutil.which("fi_pingpong") is not None
     rounds_of = [str(options.window), str(options.cycles)]
     if shutil.which("fi_pingpong") is None:
-        print("fi_pingpong (libfabric-bin) is not installed: nothing of the provider itself")
+        print("fi_pingpong (libfabric-bin) is not installed: the provider itself is not measured")
     results: dict[str, list[float | None]] = {}
 
     def note(name: str, value: float | None) -> None:

@@ -115,20 +115,28 @@ def main() -> None:
         epilog="example: bench/lci/graph.py --hosts 2 4 --scale 18 --rounds 5",
     )
     builds = mpis.find_builds(ROOT)
-    parser.add_argument("--hosts", type=int, nargs="+", default=[2, 4], help="2 or more")
-    parser.add_argument("--scale", type=int, default=18, help="2 to this many vertices")
+    parser.add_argument(
+        "--hosts", type=int, nargs="+", default=[2, 4], help="numbers of hosts, from 2 up"
+    )
+    parser.add_argument(
+        "--scale", type=int, default=18, help="the graph has 2 to the power of this number vertices"
+    )
     parser.add_argument(
         "--programs", nargs="+", choices=PROGRAMS, default=["bfs", "cc", "pagerank"]
     )
     parser.add_argument("--cut", choices=("edges", "vertices"), default="edges")
-    parser.add_argument("--rounds", type=int, default=5, help="launches, of all ways each")
-    parser.add_argument("--trials", type=int, default=9, help="runs of each way in a launch")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="number of launches; each runs all ways"
+    )
+    parser.add_argument(
+        "--trials", type=int, default=9, help="number of runs of each way in a launch"
+    )
     # MPICH 4's MPI_Finalize may never end over UCX's TCP.
     parser.add_argument("--mpi", choices=builds, default="openmpi4")
     parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
     options = parser.parse_args()
     if min(options.hosts) < 2 or options.rounds < 1 or options.trials < 1:
-        parser.error("at least two hosts, one round and one trial")
+        parser.error("give at least two hosts, one round and one trial")
     if options.mpi not in builds:
         sys.exit(f"{options.mpi} is not installed")
     if (why := nodes.obstacle()) is not None:

@@ -90,9 +90,9 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args()
     if options.rounds < 1:
-        parser.error("--rounds: at least one")
+        parser.error("--rounds must be at least 1")
     if not OURS.exists():
-        sys.exit(f"{OURS} is not built: cmake --build build")
+        sys.exit(f"{OURS} is not built: run cmake --build build")
     out = Console(width=100)
     with tempfile.TemporaryDirectory() as folder:
         chosen = arms(Path(folder))

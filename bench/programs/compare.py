@@ -220,12 +220,12 @@ def options() -> argparse.Namespace:
         epilog="example: bench/programs/compare.py --rounds 9 --only NWChem",
     )
     parser.add_argument("--rounds", type=int, default=9, help="runs of each arm (default: 9)")
-    parser.add_argument("--only", metavar="NAME", help="programs whose names contain this")
-    parser.add_argument("--traced", action="store_true", help="one more arm, with a trace")
-    parser.add_argument("--json", type=Path, help="file for all samples")
+    parser.add_argument("--only", metavar="NAME", help="run programs with this text in the name")
+    parser.add_argument("--traced", action="store_true", help="add an arm with a trace")
+    parser.add_argument("--json", type=Path, help="store all samples in this file")
     parsed = parser.parse_args()
     if parsed.rounds < 1:
-        parser.error("--rounds: at least one")
+        parser.error("--rounds must be at least 1")
     for library in (FRONT, HEAP):
         if not library.exists():
             sys.exit(f"{library} is not built: run make build")
@@ -238,7 +238,8 @@ def main() -> None:
         ARMS.update(TRACED)
     wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
     if not wanted:
-        sys.exit(f"no program is named like '{chosen.only}': {', '.join(p.name for p in PROGRAMS)}")
+        names = ", ".join(p.name for p in PROGRAMS)
+        sys.exit(f"no program has '{chosen.only}' in its name; there are {names}")
     out = Console(width=160)
     builds = find_builds(ROOT)
     shown = table()

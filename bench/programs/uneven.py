@@ -104,7 +104,7 @@ def run_once(program: Measured, mpi: MpiBuild, arm: str, work: str) -> tuple[flo
         if done.returncode != 0 or found is None:
             raise Failed(f"exit code {done.returncode}\n{(done.stdout + done.stderr)[-1500:]}")
         if arm == "shared" and work == "uneven" and not helped(summary):
-            raise Failed(f"{program.name}: no helper did a part of a loop")
+            raise Failed(f"{program.name}: no helper ran a part of a loop")
         solved = re.finditer(program.result, done.stdout, re.MULTILINE)
         return float(found.group(1)), [match.group(0) for match in solved]
 
@@ -163,20 +163,22 @@ def show(measured: dict[str, Times]) -> None:
 
 def options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--minife", type=Path, help="the program miniFE.x")
-    parser.add_argument("--hpccg", type=Path, help="the program test_HPCCG")
-    parser.add_argument("--mpi", default="mpich4", help="the MPI build of both (mpich4)")
+    parser.add_argument("--minife", type=Path, help="path of the program miniFE.x")
+    parser.add_argument("--hpccg", type=Path, help="path of the program test_HPCCG")
+    parser.add_argument(
+        "--mpi", default="mpich4", help="MPI build of both programs (default: mpich4)"
+    )
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--json", type=Path, help="file for all times")
+    parser.add_argument("--json", type=Path, help="store all times in this file")
     parsed = parser.parse_args()
     if not (parsed.minife or parsed.hpccg):
-        parser.error("--minife or --hpccg: nothing to run")
+        parser.error("nothing to run: give --minife, --hpccg or both")
     if parsed.mpi not in find_builds(ROOT):
         parser.error(
             f"--mpi: {parsed.mpi} is not installed; there are {', '.join(find_builds(ROOT))}"
         )
     if parsed.rounds < 1:
-        parser.error("--rounds: at least one")
+        parser.error("--rounds must be at least 1")
     for file in (parsed.minife, parsed.hpccg):
         if file is not None and not file.exists():
             parser.error(f"{file} does not exist")

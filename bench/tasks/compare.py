@@ -42,7 +42,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mpi", choices=builds, default="mpich4")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--molecule", type=Path, help="an .xyz file: Hartree-Fock as well")
+    parser.add_argument(
+        "--molecule", type=Path, help="molecule (.xyz file) for an additional run of Hartree-Fock"
+    )
     options = parser.parse_args()
     mpi = builds[options.mpi]
     build(mpi, options.molecule is not None)

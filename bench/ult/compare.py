@@ -109,7 +109,7 @@ def show(results: dict[tuple[str, str], list[float]], names: list[str], cases: l
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Light tasks side by side.",
+        description="Compares the costs of libraries of light tasks.",
         epilog="example: bench/ult/compare.py --build build --rounds 9",
     )
     parser.add_argument("--build", type=Path, default=Path("build"))
@@ -122,7 +122,7 @@ def main() -> None:
     names = [name for name in programs if name not in absent]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {options.rounds} rounds")
     if absent:
-        print(f"not built here: {', '.join(absent)}")
+        print(f"not measured, because they are not built: {', '.join(absent)}")
     results: dict[tuple[str, str], list[float]] = defaultdict(list)
     left_out: set[tuple[str, str]] = set()
     for turn in range(options.rounds):

@@ -79,8 +79,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--players", type=int, nargs="+", default=[64])
     parser.add_argument("--bytes", type=int, default=64)
-    parser.add_argument("--work-ns", type=int, default=0, help="computation before each send")
-    parser.add_argument("--messages", type=int, default=400_000, help="of a run, about")
+    parser.add_argument(
+        "--work-ns", type=int, default=0, help="nanoseconds of computation before each send"
+    )
+    parser.add_argument(
+        "--messages", type=int, default=400_000, help="approximate number of messages of a run"
+    )
     parser.add_argument("--mpi", nargs="+", default=["mpich4", "openmpi4", "mpich5", "openmpi5"])
     options = parser.parse_args()
     builds = [build for name, build in find_builds(ROOT).items() if name in options.mpi]

@@ -107,7 +107,7 @@ def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Ca
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
     if not set(entry) - {"if"}:
-        raise TableError(f"{prototype.name}: nothing is done; why intercept it?")
+        raise TableError(f"{prototype.name}: the entry does nothing; give it a body or remove it")
     for alone in ("instead", "does"):
         if alone in entry and set(entry) - {alone, "if"}:
             raise TableError(f"{prototype.name}: {alone} stands alone, without before and after")

@@ -88,9 +88,9 @@ def test_arrays_of_counts_are_not_narrowed(generate: ModuleType) -> None:
         ({"instead": "rma::put(win)", "before": "arrivals::window(win)"}, "stands alone"),
         ({"instead": "rma::put()"}, "names none of its parameters"),
         ({"insted": "rma::put(win)"}, "unknown key insted"),
-        ({}, "why intercept it"),
+        ({}, "the entry does nothing"),
         ("rma::put(win)", "does without if"),
-        ({"if": "is_ours(win)"}, "why intercept it"),
+        ({"if": "is_ours(win)"}, "the entry does nothing"),
     ],
 )
 def test_an_entry_that_cannot_be_meant_is_refused(

@@ -105,7 +105,7 @@ def test_a_room_without_a_place_is_a_fault(lint: ModuleType, repository: Path) -
     write(repository, "src/cellar/a.hpp", "")
     write(repository, "libs/cellar/a.hpp", "")
     assert lint.arrow_faults() == [
-        f"{folder}/cellar/a.hpp: its folder is in no order of scripts/lint"
+        f"{folder}/cellar/a.hpp: scripts/lint lists no such folder; add it to an order"
         for folder in ("libs", "src")
     ]
 

@@ -71,7 +71,8 @@ def bench(
         float,
         typer.Option(
             min=0,
-            help="Idle seconds before each round: hosts then keep two virtual cores close.",
+            help="Idle seconds before each round. Without rest, hosts of virtual machines move "
+            "busy cores apart.",
         ),
     ] = 0,
     json_file: Annotated[

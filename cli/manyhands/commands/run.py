@@ -26,7 +26,7 @@ def run(
         None, help="Launcher to use instead of the launcher of the program's MPI."
     ),
     dry_run: bool = typer.Option(
-        False, "--dry-run", help="Print the command that would start the program, and exit."
+        False, "--dry-run", help="Print the command that would start the program and exit."
     ),
 ) -> None:
     """Run an MPI program so that waiting ranks help others.

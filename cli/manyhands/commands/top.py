@@ -96,7 +96,7 @@ def top(
     """Watch a running job on this node: who waits, who helps whom, and rates.
 
     Shows the ranks of one of your jobs. The argument is needed only if several of your jobs run.
-    The key q quits. Watching does not disturb the job.
+    Press q to quit. Watching does not disturb the job.
     """
     reader = _installed()
     chosen = _chosen(jobs.find(reader), job)
