@@ -142,5 +142,6 @@ def limit(findings: list[Finding]) -> str:
     together = max(f.together_gb_per_s for f in findings)
     return (
         f"Limit of the memory, measured in the same runs with buffers as large as a message: "
-        f"memcpy by one rank {one:.1f} GB/s, by all {findings[0].ranks} together {together:.1f} GB/s."
+        f"memcpy by one rank {one:.1f} GB/s, "
+        f"by all {findings[0].ranks} together {together:.1f} GB/s."
     )
