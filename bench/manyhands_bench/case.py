@@ -102,7 +102,7 @@ class Case:
             return None
         return (
             f"needs {wanted} cores, but only {machine.cores} can be used "
-            "(--oversubscribe runs it all the same)"
+            "(--oversubscribe runs the case anyway)"
         )
 
     def expects(self, arm: Arm, variant: Variant, machine: Machine) -> str:

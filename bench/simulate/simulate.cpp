@@ -98,11 +98,12 @@ constexpr Setting kSettings[] = {
     {"children", [](R& r, const char* v) { r.children = v; }},
     {"problem",
      [](R& r, const char* v) {
-       r.problem = named(kProblems, v, "unknown problem; see docs/tasks.md");
+       r.problem =
+           named(kProblems, v, "unknown --problem; give hf-be256, hf-be512, hf-be512-20 or tce");
      }},
     {"machine",
      [](R& r, const char* v) {
-       r.machine = named(kMachines, v, "unknown machine; see docs/tasks.md");
+       r.machine = named(kMachines, v, "unknown --machine; give hopper, titan or intrepid");
      }},
     {"cores", [](R& r, const char* v) { r.cores = count(v, 2); }},
     {"iterations", [](R& r, const char* v) { r.iterations = static_cast<int>(whole(v, 1)); }},

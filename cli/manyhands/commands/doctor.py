@@ -106,7 +106,7 @@ def examine_cores(report: Report) -> None:
         "cores",
         text,
         LIMIT if few else OK,
-        "ranks need at least two cores to help each other: permit more" if few else "",
+        "ranks help each other only on two or more cores: give the job more" if few else "",
     )
     for number, cpus in machine.numa_nodes().items():
         report.add(f"NUMA node {number}", f"CPUs {machine.compress(cpus)}")
@@ -204,7 +204,7 @@ def examine_settings(report: Report) -> None:
     changed = [f"{v.setting.key}={v.text}" for v in values if v.source != "default"]
     off = [word for word in ("MH_ENABLE=0", "MH_MEMORY=none") if word in changed]
     verdict = LIMIT if off else OK
-    advice = f"helping is off: unset {off[0].partition('=')[0]}" if off else ""
+    advice = f"to let ranks help, undo {' and '.join(off)}" if off else ""
     report.add("settings", ", ".join(changed) or "all at their defaults", verdict, advice)
     for complaint in complaints:
         report.add("settings", complaint, NOTE, "mh config explains each setting")

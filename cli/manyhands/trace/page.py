@@ -50,7 +50,7 @@ def _efficiencies(run: Run) -> str:
     return (
         _table(["counted as work", "parallel efficiency", "load balance", "communication"], rows)
         + "<p class=note>POP: parallel efficiency = load balance × communication efficiency. "
-        "Useful work is all time outside MPI; help is work for other ranks inside MPI.</p>"
+        "Useful work is the time outside MPI; help is work for other ranks inside MPI.</p>"
     )
 
 
