@@ -168,7 +168,8 @@ bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort
   return true;
 }
 
-// The first member measures; the others wait in the barrier. False: a member is gone.
+// Measures the ways to copy: the first member measures, the others wait in the barrier. False: a
+// member has died.
 bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
   if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
   return member.barrier();

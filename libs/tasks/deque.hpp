@@ -166,7 +166,7 @@ class Deque {
     }
   }
   [[nodiscard]] Slots& slots() { return slots_; }
-  // Call after the tasks of the reservation have been copied.
+  // Returns the slots of a reservation to the owner. Called after the tasks have been copied.
   void complete(Reservation reservation) {
     // release: partner is the acquire in reclaim(): the slots may be written again.
     words_.itail.fetch_add(reservation.count, std::memory_order_release);

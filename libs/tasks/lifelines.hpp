@@ -75,7 +75,7 @@ class Lifelines {
   }
   // The heir calls this when the dead rank's tasks are saved, or if they cannot be saved.
   void report(std::uint32_t rank, Loss loss) {
-    // release: partner is the acquire in loss(): the saved tasks are seen.
+    // release: pairs with the acquire in loss(). A rank that reads the loss sees the saved tasks.
     lines_[rank].loss.store(loss, std::memory_order_release);
   }
   [[nodiscard]] Loss loss(std::uint32_t rank) const {

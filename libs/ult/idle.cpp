@@ -20,7 +20,8 @@ constexpr int kQuietLooks = 64;  // polls; one to two microseconds together
 constexpr int kLooksPerSteal = 8;
 }  // namespace
 
-// This worker, on its thread's own stack. Returns a claimed task; nullptr: the scheduler ends.
+// Runs on the worker's thread, on that thread's own stack. Returns a claimed task, or nullptr when
+// the scheduler ends.
 TaskRecord* Worker::find() {
   for (;;) {
     if (TaskRecord* record = choose()) return record;

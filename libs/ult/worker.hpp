@@ -107,8 +107,8 @@ class alignas(kCacheLine) Worker {
   void arrive(void* from, bool first);
   void show(TaskRecord* record);
   void migrate(TaskRecord* record);
-  // Gives `next` a stack and returns it. A task without a stack ends as refused; the function then
-  // continues with another task. nullptr: there is no task.
+  // Gives `next` a stack and returns `next`. If no stack is left, ends `next` without running it
+  // (Code::full), and tries another ready task. nullptr: no task is ready.
   TaskRecord* with_stack(TaskRecord* next);
   [[noreturn]] static void enter(void* from, Worker* worker);
   static void adopt_thread_stack(Fibre& fibre);

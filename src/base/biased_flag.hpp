@@ -101,8 +101,8 @@ class BiasedFlag {
   // True once another thread has revoked the favour. Ordered against own_ by the fences on both
   // sides.
   std::atomic<bool> revoked_;
-  // True once the revoking thread's fence has been passed. release: after the fence; acquire: later
-  // raise_as_any().
+  // True once a fence on all threads has followed the revocation: no further call needs a fence.
+  // release: by the thread that made the fence; acquire: in later calls of raise_as_any().
   std::atomic<bool> settled_;
   // Raised by threads that are not favoured; they acquire and release by it.
   std::atomic_flag raised_ = ATOMIC_FLAG_INIT;

@@ -16,7 +16,7 @@ namespace mh::emulated {
 
 // The ways to move bytes that a model has rates for. `copy`: loads and stores of mapped memory.
 // `kernel`: a single copy by the kernel. `twice`: two such copies through a scratch buffer.
-// `blocks` have gaps. `reduce`: elements are combined.
+// `blocks`: loads and stores of data with gaps. `reduce`: loads and stores that combine elements.
 enum class Way : std::uint8_t { copy, kernel, twice, blocks, reduce };
 
 // Bytes of a rank of the node.

@@ -8,7 +8,7 @@
 
 namespace mh {
 
-// Writes "manyhands: TEXT\n". Line breaks in the text become spaces.
+// Writes "manyhands: TEXT\n" to stderr. Line breaks in the text become spaces.
 void print_line(std::string_view text) noexcept;
 
 }  // namespace mh

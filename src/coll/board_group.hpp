@@ -35,7 +35,7 @@
 namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
-// With more ranks than cores, a root runs ahead until it gives up its core.
+// With more ranks than cores, a root gives up its core before the ring is full.
 inline constexpr std::uint32_t kRecords = 128;
 inline constexpr std::uint32_t kStaged = 4;             // few, so that the blocks stay in the cache
 inline constexpr std::size_t kShortBytes = 512;         // staged data that fit into a short block

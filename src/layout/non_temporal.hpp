@@ -77,7 +77,7 @@ inline bool write_rows(Address at, const BlockRows& rows, const std::byte* strea
 // ---- Reading --------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kLanes = 4;
-// The distance of a lane's prefetches, in bytes of the stream.
+// Each of the four lanes of a read prefetches this many bytes of the stream ahead.
 inline constexpr std::uint64_t kAhead = 2048;
 // The shortest row that gains from lanes: half of a lane's lines have been prefetched.
 inline constexpr std::uint64_t kLeastRead = 2 * kLanes * kAhead;

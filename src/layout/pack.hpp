@@ -52,7 +52,8 @@ struct Elements {
 
 inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
-// Pack or unpack a range of the stream, and return the number of bytes moved.
+// Pack or unpack a range of the stream; `packed` holds the first byte of the range. Return the
+// number of bytes moved.
 std::uint64_t pack_range(const Elements& from, StreamRange range, void* packed);
 std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* packed);
 

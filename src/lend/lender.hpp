@@ -54,7 +54,7 @@ class Lender {
  private:
   static constexpr std::uint32_t kNobody = ~0U;
 
-  // A brief offer, and the time at which it was first seen.
+  // A rank's last BriefOffer (channel.hpp), and the tick at which this lender first saw the offer.
   struct SeenOffer {
     std::uint64_t offer = 0;
     std::uint64_t at = 0;

@@ -11,28 +11,28 @@ constexpr double kBytesPerNs = 5;  // of one core that packs; only a hint for le
 
 }  // namespace
 
-void PackPipeline::open(const End& end, Task task) {
+void PackPipeline::open(const End& end, PackKind kind) {
   const std::uint32_t use = use_in(offers()) + 1;
   end_ = end;
-  task_ = task;
+  kind_ = kind;
   collected_ = 0;
   for (PackCell& cell : cells_) cell.finished.store(0, std::memory_order_relaxed);
   next_.store(word_of(use, 0), std::memory_order_relaxed);
   offered_.store(word_of(use, 0), std::memory_order_release);
 }
 
-void PackPipeline::offer(const Load& load) {
+void PackPipeline::offer(const PackedChunk& chunk) {
   const std::uint64_t word = offers();
-  cells_[count_in(word) % kCells].load = load;
+  cells_[count_in(word) % kCells].chunk = chunk;
   offered_.store(word + 1, std::memory_order_release);
 }
 
-std::optional<Load> PackPipeline::collect() {
+std::optional<PackedChunk> PackPipeline::collect() {
   if (empty()) return std::nullopt;
   PackCell& cell = cells_[collected_ % kCells];
   if (cell.finished.load(std::memory_order_acquire) != collected_ + 1) return std::nullopt;
   ++collected_;
-  return cell.load;
+  return cell.chunk;
 }
 
 std::optional<std::uint32_t> PackPipeline::claim() {
@@ -52,24 +52,24 @@ std::uint64_t PackPipeline::work() {
   const auto index = claim();
   if (!index) return 0;
   PackCell& cell = cells_[*index % kCells];
-  const Load load = cell.load;
-  if (task_ == Task::pack) {
-    pack(end_, load.range, load.buffer);
+  const PackedChunk chunk = cell.chunk;
+  if (kind_ == PackKind::pack) {
+    pack(end_, chunk.range, chunk.buffer);
   } else {
-    unpack(end_, load.range, load.buffer);
+    unpack(end_, chunk.range, chunk.buffer);
   }
   cell.finished.store(*index + 1, std::memory_order_release);
-  return load.range.end - load.range.begin;
+  return chunk.range.end - chunk.range.begin;
 }
 
 // ---- The pipelines of a process ----------------------------------------------------------------
 
-PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, Task task,
+PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, PackKind kind,
                         std::uint64_t bytes)
     : pack_pipelines_(pack_pipelines), index_(pack_pipelines.taken_.take()) {
   if (index_ == kNone) own_ = std::make_unique<PackPipeline>();
   pack_pipeline_ = own_ ? own_.get() : &pack_pipelines.pack_pipelines_[index_];
-  pack_pipeline_->open(end, task);
+  pack_pipeline_->open(end, kind);
   if (own_ || !pack_pipelines_.may_expose()) return;
   if (pack_pipelines_.exposed_.test_and_set(std::memory_order_acquire)) return;
   const double alone_ns = static_cast<double>(bytes) / kBytesPerNs;

@@ -29,10 +29,10 @@
 
 namespace mh::p2p {
 
-enum class Task : std::uint8_t { pack, unpack };
+enum class PackKind : std::uint8_t { pack, unpack };
 
 // A chunk: a range of the packed stream, and its packed bytes.
-struct Load {
+struct PackedChunk {
   layout::StreamRange range;
   std::byte* buffer;
 };
@@ -42,26 +42,26 @@ struct Load {
 //       next use. offered_ is (use, chunks offered), written by the owner. Therefore a successful
 //       claim is of the use that the thread has read, and of an offered chunk.
 //   R2  The owner writes a cell after it has collected the cell's previous chunk and before it offers
-//       the next one. It writes end_ and task_ while the pack pipeline is empty. A thread
+//       the next one. It writes end_ and kind_ while the pack pipeline is empty. A thread
 //       reads all three without a lock from its claim of a chunk to the chunk's finish.
 class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;
 
   // Owner. The pack pipeline must be empty.
-  void open(const End& end, Task task);
+  void open(const End& end, PackKind kind);
   [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
   [[nodiscard]] std::uint32_t outstanding() const { return count_in(offers()) - collected_; }
-  void offer(const Load& load);  // while fewer than kCells are outstanding
+  void offer(const PackedChunk& chunk);  // while fewer than kCells are outstanding
   // The oldest chunk that is not collected, if it is finished.
-  std::optional<Load> collect();
+  std::optional<PackedChunk> collect();
 
   // Any thread: packs or unpacks one chunk. Returns its bytes; 0 if there is none.
   std::uint64_t work();
 
  private:
   struct PackCell {
-    Load load{};
+    PackedChunk chunk{};
     // 1 + the number of the chunk that was finished here last. Release by the thread that has
     // finished it; pairs with the acquire in collect().
     std::atomic<std::uint32_t> finished{0};
@@ -79,9 +79,9 @@ class PackPipeline {
   std::optional<std::uint32_t> claim();
 
   End end_{};
-  Task task_ = Task::pack;
+  PackKind kind_ = PackKind::pack;
   std::uint32_t collected_ = 0;  // the owner's
-  // Release by the owner, acquire before a claim: the claim sees the cell, end_ and task_.
+  // Release by the owner, acquire before a claim: the claim sees the cell, end_ and kind_.
   alignas(kCacheLine) std::atomic<std::uint64_t> offered_{0};
   // relaxed: a claim publishes nothing; open() is published by the next offer.
   alignas(kCacheLine) std::atomic<std::uint64_t> next_{0};
@@ -102,7 +102,7 @@ class PackPipelines final : public lend::LendableWork {
   // this one gets no helpers.
   class Use {
    public:
-    Use(PackPipelines& pack_pipelines, const End& end, Task task, std::uint64_t bytes);
+    Use(PackPipelines& pack_pipelines, const End& end, PackKind kind, std::uint64_t bytes);
     ~Use();
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;

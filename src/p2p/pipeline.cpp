@@ -43,7 +43,7 @@ void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
 }
 
 bool Pipeline::claim_fill(std::uint32_t use, PipelineChunk& chunk) {
-  // acquire: see fills_.
+  // acquire: pairs with the release in open(); a claim sees the fields as open() left them.
   std::uint64_t now = fills_.load(std::memory_order_acquire);
   for (;;) {
     if (use_in(now) != use || left_in(now) == 0) return false;

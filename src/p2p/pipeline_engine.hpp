@@ -99,7 +99,8 @@ class PipelineEngine final : public lend::LendableWork {
 
   // True if a message to or from this rank is on a pipeline, or may come on a pipeline. A hint.
   [[nodiscard]] bool has_messages() const;
-  // Fills or drains one chunk of any message.
+  // Drains one chunk of a message to this rank, or else fills a chunk of a send of this rank.
+  // False: no pipeline has a chunk for this process.
   bool move_one();
   // A rank whose process is late with a message to or from this rank, while this rank has had no
   // chunk to move for some time.
@@ -134,7 +135,8 @@ class PipelineEngine final : public lend::LendableWork {
   // B2).
   std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
-  // Slots that are announced. A hint: the rendezvous send's state and a claim decide.
+  // Slots of this rank's send table between announce() and withdraw(). A hint: the state of the
+  // slot says whether a pipeline carries the send.
   SlotSet<SharedSendTable::kSlots> announced_;
   // By pipeline of this rank: the message that it carries (OnPipeline), or 0. Release by begin(),
   // acquire by readers, which then see `to_`.

@@ -91,15 +91,16 @@ enum class Mover {
   unsettled,  // the sender has taken the send and may return it: the receiver asks again
 };
 
-// Decides which rank moves the message. Called by the receiver after it has read the buffer. `send`
-// is null if no RTS header lies there; otherwise `generation` is the header's. `posted` is null if
-// the sender cannot push.
+// Takes the send for the receiver if the send is still posted; otherwise returns the rank that
+// moves the message. Called by the receiver after it has read the buffer. `send` is null if no RTS
+// header lies there; otherwise `generation` is the header's. `posted` is null if the sender cannot
+// push.
 //
 // The order of the reads matters. A sender changes the posted receive before it ends the send.
 // Therefore the send is read first: if it is over, a push that ended it is seen. A sender also
 // changes the posted receive before it writes the buffer, and the caller has read the buffer
 // before. Therefore, if the header is gone, the posted receive is no longer open.
-inline Mover who_moves(SendSlot* send, std::uint64_t generation, const PostedReceive* posted) {
+inline Mover settle_mover(SendSlot* send, std::uint64_t generation, const PostedReceive* posted) {
   if (send != nullptr && send->take(generation)) return Mover::receiver;
   const bool over = send == nullptr || send->state_of(generation) == SlotState::free;
   // acquire: orders the next read behind the reads of the buffer, whose bytes are not atomic.

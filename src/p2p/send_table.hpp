@@ -5,7 +5,8 @@
 // and sender and receiver change the slot's state:
 //
 //   free ─sender─▶ posted ─either─▶ taken ─receiver─▶ moving ─receiver─▶ done ─sender─▶ free
-//                    │                │ │                └───receiver──▶ resend ─receiver─▶ done
+//                    │                │ │ │              └───receiver──▶ resend ─receiver─▶ done
+//                    │                │ │ └────────────────receiver──▶ resend
 //                    │                │ └──either──▶ done
 //                    └──sender──▶ free└──sender──▶ posted
 //
@@ -18,7 +19,7 @@
 //
 // posted ▶ free: the header was cancelled before a receive matched it.
 //
-// taken ▶ posted: the push failed.
+// taken ▶ posted: the push failed. To resend: the receiver could not copy the message.
 //
 // Lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the library sends
 // further messages by its own protocols.
@@ -82,7 +83,7 @@ struct alignas(kCacheLine) SendSlot {
   std::uint64_t sequence;      // counts the messages of this sender: the order of posting
   std::int32_t tag;
   std::uint32_t to;          // receiver, rank on the node
-  std::uint32_t fin_tag;     // tag of the FIN that the receiver sends, or kNoFin
+  std::uint32_t fin_tag;     // tag of the FIN, which the mover sends; or kNoFin
   std::uint32_t contiguous;  // 1: at `from`, without gaps; else only the sender knows the layout
   std::uint32_t ordered;     // 1: the sender's messages are sent in the order of `sequence`
   std::uint32_t shaped;  // 1: not contiguous; SharedSendTable::shapes has the shape from `from` on
@@ -124,9 +125,9 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // Both read a send's fields without a claim. Meanwhile the sender may cancel the send and post
-  // another. The function says() reads the send of `generation`, in any state, until the send is
-  // over. The function posted() reads the send that is posted now.
+  // Both read the fields of a send that is not taken. Meanwhile the sender may cancel the send and
+  // post another. The function says() reads the send of `generation`, in any state, until the send
+  // is over. The function posted() reads the send that is posted now.
   [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
   // Called by the rank that the picture at the top of this file names for the change to `next`.

@@ -36,7 +36,7 @@ enum class MappingSource : std::uint8_t { kernel, list };
 
 class Mappings {
  public:
-  // Reads the mappings that this process has now.
+  // Reads the shared, writable file mappings that this process has now.
   static Mappings read(MappingSource source = MappingSource::kernel);
   // Reads the mapping of `address` alone, if the kernel answers queries; otherwise all mappings.
   static Mappings around(std::uint64_t address);

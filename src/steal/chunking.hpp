@@ -45,7 +45,8 @@ class Chunking {
 
 // The order of chunks. The data that the program touches first is copied last, so that it is still
 // in the cache: a program that reads upwards wants the chunks from high to low. Without such
-// knowledge, each side keeps to its end, which keeps the caches apart.
+// knowledge, the owner claims from the low end and all others from the high end, so that each cache
+// keeps its own part.
 constexpr CopyOrder order_for(AccessOrder access) {
   switch (access) {
     case AccessOrder::low_to_high:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job: a transfer, cut into chunks that any rank of the node may claim.
+// A job: a copy, cut into chunks that any rank of the node may claim.
 //
 // The *owner* exposes a job in a slot of its own and is the only rank that reuses the slot. A
 // *thief* is a thread that claims a chunk, the owner's own threads included. A job is a single

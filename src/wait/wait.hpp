@@ -3,8 +3,8 @@
 //
 // until(done) returns when done() is true. While done() is false, the rank does the first of these
 // steps that finds work, and calls done() after each step:
-//   - progress of our own protocol (messages to send again);
-//   - a chunk of a job of its own that another rank waits for;
+//   - progress of our own protocol: resends, landed headers, pieces to and from other nodes;
+//   - a chunk of a message to or from this rank;
 //   - lending its core to the process at the other end of a message to or from this rank;
 //   - help for another rank: a chunk of its job (steal::Thief: ranks of this NUMA node first) or of
 //     its one-sided operation, or this core for a unit;

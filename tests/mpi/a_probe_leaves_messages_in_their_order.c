@@ -16,7 +16,7 @@
 
 enum { MESSAGES = 12, TAGS = 3, LAST_TAG = 99, ROUNDS = 40, WAYS = 4, IN_ORDER = 300 };
 
-static const int sizes[] = {DESCRIPTOR, LARGE, 10, 3000, LARGE + 8, DESCRIPTOR};
+static const int sizes[] = {RTS_HEADER, LARGE, 10, 3000, LARGE + 8, RTS_HEADER};
 
 typedef struct {
   int tag, bytes, key;
@@ -113,7 +113,7 @@ static void* poll_all(void* argument) {
   return NULL;
 }
 
-static int size_in_order(int number) { return number % 2 ? DESCRIPTOR : THRESHOLD + number; }
+static int size_in_order(int number) { return number % 2 ? RTS_HEADER : THRESHOLD + number; }
 
 static void send_in_order(void) {
   for (int i = 0; i < IN_ORDER; ++i) {

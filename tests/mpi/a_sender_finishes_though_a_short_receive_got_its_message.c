@@ -41,7 +41,7 @@ static void tell(int way) {
 }
 
 static void receive(int way, int persistent, int behind) {
-  unsigned char* data = blank(2 * DESCRIPTOR);
+  unsigned char* data = blank(2 * RTS_HEADER);
   MPI_Request request;
   MPI_Status status;
   if (persistent) {

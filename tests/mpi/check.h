@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 enum {
-  DESCRIPTOR = 96,    // bytes of the RTS header of a large message
+  RTS_HEADER = 96,    // bytes of the RTS header of a large message
   THRESHOLD = 65536,  // bytes from which on messages go by rendezvous
   LARGE = 1000000,    // bytes, well above the threshold
   STUCK_SECONDS = 40,

@@ -12,7 +12,7 @@
 #include "check.h"
 
 enum { PLAIN = 4000, WAYS = 4, ROOMS = 3 };
-static const int rooms[ROOMS] = {DESCRIPTOR / 2, DESCRIPTOR, DESCRIPTOR + 300};
+static const int rooms[ROOMS] = {RTS_HEADER / 2, RTS_HEADER, RTS_HEADER + 300};
 
 static int calls;
 static void note(MPI_Comm* comm, int* code, ...) {
@@ -76,7 +76,7 @@ int main(int argc, char** argv) {
     for (int room = 0; room < ROOMS; ++room) {
       if (rank == 0) {
         send(PLAIN, TAG, comm);
-        send(DESCRIPTOR, TAG + 1, comm);
+        send(RTS_HEADER, TAG + 1, comm);
         send(LARGE, TAG + 2, comm);
       } else if (rank == 1) {
         const int expected = receive(way, rooms[room], TAG, comm);

@@ -56,10 +56,10 @@ static void check_size(const MPI_Status* status, int source, int tag, const char
 // Messages are probed and then received, among short messages of the size of an RTS header.
 static void probed(void) {
   if (is_sender()) {
-    unsigned char* small = filled(DESCRIPTOR, 3);
+    unsigned char* small = filled(RTS_HEADER, 3);
     double* data = matrix(1);
     MPI_Request requests[2];
-    MPI_Isend(small, DESCRIPTOR, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, &requests[0]);
+    MPI_Isend(small, RTS_HEADER, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, &requests[0]);
     MPI_Isend(data, 1, rows, partner(), TAG, MPI_COMM_WORLD, &requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     free(small);
@@ -68,11 +68,11 @@ static void probed(void) {
   }
   MPI_Status status;
   MPI_Probe(MPI_ANY_SOURCE, MPI_ANY_TAG, MPI_COMM_WORLD, &status);
-  check_status(&status, partner(), TAG, DESCRIPTOR);
-  unsigned char small[DESCRIPTOR];
-  MPI_Recv(small, DESCRIPTOR, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, &status);
-  check_status(&status, partner(), TAG, DESCRIPTOR);
-  check_bytes(small, DESCRIPTOR, 3, "a small message");
+  check_status(&status, partner(), TAG, RTS_HEADER);
+  unsigned char small[RTS_HEADER];
+  MPI_Recv(small, RTS_HEADER, MPI_BYTE, partner(), TAG, MPI_COMM_WORLD, &status);
+  check_status(&status, partner(), TAG, RTS_HEADER);
+  check_bytes(small, RTS_HEADER, 3, "a small message");
   int flag = 0;
   while (flag == 0) MPI_Iprobe(partner(), TAG, MPI_COMM_WORLD, &flag, &status);
   check_size(&status, partner(), TAG, "MPI_Iprobe");
@@ -215,8 +215,8 @@ static void freed(void) {
 }
 
 // Receives too short even for an RTS header: the library reports the error, and no state is left.
-// The messages go from receivers to senders, because a sender sends no more pieces to a receiver
-// that was late.
+// The ranks swap their roles here: after the tests before, the usual sender sends no pieces to its
+// receiver, which was late.
 static void much_too_short(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (!is_sender()) {

@@ -10,7 +10,7 @@ import pytest
 from harness.launch import QUICK, Arm, compiled, run, without_heap
 from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 
-SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_belts.c"
+SOURCE = Path(__file__).parent / "third_ranks_lend_their_cores_to_pipelines.c"
 
 
 @pytest.fixture

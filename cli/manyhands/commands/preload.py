@@ -9,7 +9,7 @@ from manyhands import installation, say
 
 
 def preload() -> None:
-    """Print the path of the library to preload."""
+    """Print the libraries for LD_PRELOAD, separated by colons."""
     library = installation.library()
     if library is None:
         say.fail(installation.what_is_missing())

@@ -88,7 +88,8 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests. True if a request may need rndv::complete().
+// Called by every call that completes requests: tells the exchange detector of the call. True if a
+// request may need rndv::complete().
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;

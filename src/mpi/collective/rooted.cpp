@@ -118,8 +118,9 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
   return unpack(to, 0, from) ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
 }
 
-// Receives the blocks of a gather at the root. The other ranks do not wait for the root, so if
-// their calls differ from the root's, the root's call fails.
+// Receives the blocks of a gather at the root. The other ranks do not wait for the root. If the
+// bytes or types of a wrong program differ, only the root sees it: its call returns
+// MPI_ERR_TRUNCATE.
 int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {

@@ -69,7 +69,7 @@ class Incoming {
         to_(to),
         layout_(std::move(layout)),
         bytes_(bytes),
-        pack_pipeline_(*pack_pipelines, to_, p2p::Task::unpack, bytes) {}
+        pack_pipeline_(*pack_pipelines, to_, p2p::PackKind::unpack, bytes) {}
 
   // Receives a piece or unpacks a chunk. True once the message is complete. One thread at a time
   // advances the message; other threads get false.
@@ -102,9 +102,9 @@ class Incoming {
     // therefore unpacks only if no piece has arrived, or if enough pieces wait for other threads.
     if (!has_arrived || pack_pipeline_->outstanding() >= pack_pipeline_.enough())
       pack_pipeline_->work();
-    while (const auto load = pack_pipeline_->collect()) {
-      count(load->range);
-      piece_buffers.release(load->buffer);
+    while (const auto chunk = pack_pipeline_->collect()) {
+      count(chunk->range);
+      piece_buffers.release(chunk->buffer);
     }
     return is_over();
   }

@@ -45,9 +45,9 @@ struct InternodeSend {
   std::deque<SentPiece> in_flight;            // in the order of posting
   bool posted = false;                        // the header and every piece have been sent
   bool counts_as_done = false;                // the FIN is sent, or the blocking call is over
-  std::uint64_t last_change = 0;              // tick at which the receiver last got a piece
+  std::uint64_t last_change = 0;              // tick at which the library last completed a piece
 
-  // Releases the buffers of pieces that the receiver has got, in order. True if none is left.
+  // Releases the buffers of pieces whose sends are complete, in order. True if none is left.
   bool release_sent() {
     while (!in_flight.empty()) {
       int flag = 0;
@@ -92,7 +92,7 @@ void complete_send(InternodeSend& send) {
   send_fin(config.me, send.fin_tag);
 }
 
-// Advances a posted send. True if the receiver has got the whole message.
+// Advances a posted send. True if the library has completed the sends of all pieces.
 bool advance(InternodeSend& send) {
   const bool over = send.release_sent();
   if (send.counts_as_done) return over;
@@ -118,9 +118,9 @@ int world_rank(MPI_Comm comm, int rank) {
   return found == MPI_UNDEFINED ? -1 : found;
 }
 
-void post_piece(InternodeSend& send, const p2p::Load& load) {
-  SentPiece piece{.request = MPI_REQUEST_NULL, .buffer = load.buffer};
-  real.Isend(load.buffer, length_of(load.range), MPI_BYTE, send.to, tag_of(send.header),
+void post_piece(InternodeSend& send, const p2p::PackedChunk& chunk) {
+  SentPiece piece{.request = MPI_REQUEST_NULL, .buffer = chunk.buffer};
+  real.Isend(chunk.buffer, length_of(chunk.range), MPI_BYTE, send.to, tag_of(send.header),
              config.internode_comm, &piece.request);
   send.in_flight.push_back(piece);
 }
@@ -128,7 +128,8 @@ void post_piece(InternodeSend& send, const p2p::Load& load) {
 // Packs and posts the pieces of the message, with the help of lent cores.
 void post_pieces(InternodeSend& send) {
   const PieceSplit split{.bytes = send.header.bytes, .piece = send.header.piece};
-  p2p::PackPipelines::Use pack_pipeline(*pack_pipelines, send.from, p2p::Task::pack, split.bytes);
+  p2p::PackPipelines::Use pack_pipeline(*pack_pipelines, send.from, p2p::PackKind::pack,
+                                        split.bytes);
   std::uint64_t offered = 0;
   for (std::uint64_t posted = 0; posted < split.pieces();) {
     while (offered < split.pieces() && pack_pipeline->outstanding() < pack_pipeline.enough()) {
@@ -138,8 +139,8 @@ void post_pieces(InternodeSend& send) {
       if (offered == split.pieces()) pack_pipeline.nothing_more();
     }
     pack_pipeline->work();
-    while (const auto load = pack_pipeline->collect()) {
-      post_piece(send, *load);
+    while (const auto chunk = pack_pipeline->collect()) {
+      post_piece(send, *chunk);
       ++posted;
     }
     send.release_sent();

@@ -27,7 +27,7 @@
 //       with gaps, and a sender cannot see the receive. Once such a communicator exists,
 //       rendezvous therefore ends on the node (`rendezvous_ended`). The same holds when a rank
 //       with such a receive enters another call without an arrival barrier (collective I/O,
-//       MPI_Comm_create_group: before_unhelped() in calls.json). The rule also holds when such
+//       MPI_Comm_create_group: the entries `unhelped` of calls.json). The rule also holds when such
 //       a rank has a thread in a collective that did not wait for late members, because the
 //       rank has more threads in collectives than cores.
 //

@@ -35,7 +35,7 @@ struct ProcessConfig {
   std::uint32_t me = 0;     // rank on the node
   std::uint32_t ranks = 0;  // of the node
   int world_rank = 0;
-  std::uint64_t key[2] = {0, 0};  // opens every RTS header of this node
+  std::uint64_t key[2] = {0, 0};  // opens every RTS header of the MPI job
 
   // Sizes in bytes from which messages go by rendezvous.
   std::uint64_t least_threshold = 0;     // the least of any rank of the job

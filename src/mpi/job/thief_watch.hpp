@@ -2,7 +2,8 @@
 // Tells an owner that waits for the last chunks of a job whether their thieves have died.
 //
 // A process announces its intent before it claims a chunk (node::ClaimIntent). The watch reads the
-// announcements and the process table at most once a second. One wait uses one watch.
+// announcements and the process table at most once a second. One wait uses one watch. Limit: a rank
+// in another pid namespace counts as alive.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,8 @@ class PieceBuffer {
 };
 
 // Receives the message through the library after a failed copy. The sender's wait loop sends the
-// whole message, even if the receive buffer is shorter. Returns the library's code.
+// whole message, even if the receive buffer is shorter. The send is contiguous: copies of data with
+// gaps do not fail. Returns the library's code.
 int receive_by_library(const TakenMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send;

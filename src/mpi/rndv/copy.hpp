@@ -44,7 +44,7 @@ Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer);
 void trace_copied(std::uint64_t begin, std::uint64_t bytes, std::uint32_t other,
                   observe::MessagePath path);
 
-// Gives the send buffer back to the sender, and sends the FIN.
+// Gives the send buffer back to the sender, and sends a FIN if a request waits for one.
 void release_sender(p2p::SendSlot& send, std::uint32_t sender);
 
 // Sends, through the MPI library, a message of contiguous data that the receiver could not copy.

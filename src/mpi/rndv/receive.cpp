@@ -78,7 +78,7 @@ p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
                        const p2p::PostedReceive* posted) {
   p2p::Mover mover = p2p::Mover::unsettled;
   wait::until([&] {
-    mover = p2p::who_moves(send, generation, posted);
+    mover = p2p::settle_mover(send, generation, posted);
     if (mover == p2p::Mover::unsettled) kick_progress();
     return mover != p2p::Mover::unsettled;
   });

@@ -163,7 +163,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
     send.change(p2p::SlotState::posted);
     return false;
   }
-  // release: pairs with the acquire in p2p::who_moves(): the receiver sees `pushing` before any
+  // release: pairs with the acquire in p2p::settle_mover(): the receiver sees `pushing` before any
   // byte of its buffer has changed.
   posted->bytes.store(send.bytes, std::memory_order_relaxed);
   posted->state.store(p2p::PostedState::pushing, std::memory_order_release);

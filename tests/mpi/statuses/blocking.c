@@ -30,7 +30,7 @@ static const char* name_of(MPI_Message message) {
 }
 
 static void answer(Call call, const Case* one) {
-  if (one->is_ordinary_96) MPI_Send(buffer, DESCRIPTOR, MPI_BYTE, 0, TAG, comm);
+  if (one->is_ordinary_96) MPI_Send(buffer, RTS_HEADER, MPI_BYTE, 0, TAG, comm);
   if (one->source == MPI_PROC_NULL) return;
   if (call == Sendrecv || call == Sendrecv_replace) {
     MPI_Sendrecv(buffer, one->bytes, MPI_BYTE, 0, TAG, other, ROOM, MPI_BYTE, 0, TAG, comm,
@@ -103,7 +103,7 @@ static void show(Call call, const Case* one) {
   const int to = one->source == MPI_PROC_NULL ? MPI_PROC_NULL : 1;
   MPI_Status status = fresh_status();
   int code = MPI_SUCCESS;
-  if (one->is_ordinary_96) MPI_Recv(buffer, DESCRIPTOR, MPI_BYTE, 1, TAG, comm, MPI_STATUS_IGNORE);
+  if (one->is_ordinary_96) MPI_Recv(buffer, RTS_HEADER, MPI_BYTE, 1, TAG, comm, MPI_STATUS_IGNORE);
   print("%s %s:", call_names[call], one->name);
   switch (call) {
     case Recv:
@@ -151,17 +151,17 @@ void show_blocking_calls(bool with_errors) {
       {"large from anyone", LARGE, ROOM, MPI_ANY_SOURCE, MPI_ANY_TAG, false},
       {"from nobody", 0, 100, MPI_PROC_NULL, TAG, false},
       {"large from nobody", 0, ROOM, MPI_PROC_NULL, TAG, false},
-      {"96 bytes", DESCRIPTOR, DESCRIPTOR, 1, TAG, false},
-      {"96 bytes into large", DESCRIPTOR, ROOM, MPI_ANY_SOURCE, TAG, false},
+      {"96 bytes", RTS_HEADER, RTS_HEADER, 1, TAG, false},
+      {"96 bytes into large", RTS_HEADER, ROOM, MPI_ANY_SOURCE, TAG, false},
       {"large after 96 bytes", LARGE, ROOM, MPI_ANY_SOURCE, MPI_ANY_TAG, true},
       {"short after 96 bytes", 100, 100, MPI_ANY_SOURCE, MPI_ANY_TAG, true},
   };
   const Case bad[] = {
       {"short, cut", 100, 40, 1, TAG, false},
-      {"96 bytes, cut", DESCRIPTOR, 95, 1, TAG, false},
+      {"96 bytes, cut", RTS_HEADER, 95, 1, TAG, false},
       {"large, cut", LARGE, LARGE - 8, 1, TAG, false},
       {"large into short", LARGE, 40, 1, TAG, false},
-      {"large into 96 bytes", LARGE, DESCRIPTOR, MPI_ANY_SOURCE, TAG, false},
+      {"large into 96 bytes", LARGE, RTS_HEADER, MPI_ANY_SOURCE, TAG, false},
   };
   buffer = calloc(2, ROOM);
   other = calloc(2, ROOM);

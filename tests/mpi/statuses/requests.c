@@ -57,7 +57,7 @@ static int bytes_of(Kind kind) {
     case SEND_OF_96:
     case RECEIVE_OF_96:
     case TRUNCATED_OF_96:
-      return DESCRIPTOR;
+      return RTS_HEADER;
     case RECEIVE_OF_0:
       return 0;
     default:
@@ -375,7 +375,7 @@ static void print_status_of(Kind kind, const MPI_Status* status) {
         (unsigned)status->MPI_ERROR);
 }
 
-// Returns the kind of request whose status is number `i`.
+// Returns the kind of the request to which the i-th status of the call belongs, or NULL_REQUEST.
 static Kind kind_of_status(Call call, const Outcome* out, int i) {
   int at = i;
   if (call == Wait || call == Test || call == Get_status) at = out->count - 1;

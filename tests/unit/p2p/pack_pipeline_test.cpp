@@ -33,14 +33,14 @@ class PackPipelineTest : public testing::Test {
   std::array<std::array<std::byte, kChunk>, PackPipeline::kCells> buffers_{};
   std::vector<std::byte> bytes_ = message_of(1, 20 * kChunk);
 
-  Load chunk(std::uint64_t index) {
+  PackedChunk chunk(std::uint64_t index) {
     return {.range = {index * kChunk, (index + 1) * kChunk},
             .buffer = buffers_[index % PackPipeline::kCells].data()};
   }
 };
 
 TEST_F(PackPipelineTest, chunks_are_collected_in_the_order_in_which_they_were_offered) {
-  pack_pipeline_->open(end_at(bytes_), Task::pack);
+  pack_pipeline_->open(end_at(bytes_), PackKind::pack);
   EXPECT_TRUE(pack_pipeline_->empty());
   EXPECT_EQ(pack_pipeline_->work(), 0U) << "nothing was offered";
   pack_pipeline_->offer(chunk(0));
@@ -50,16 +50,16 @@ TEST_F(PackPipelineTest, chunks_are_collected_in_the_order_in_which_they_were_of
   EXPECT_EQ(pack_pipeline_->work(), kChunk);
   EXPECT_EQ(pack_pipeline_->work(), 0U);
   for (std::uint64_t index = 0; index < 2; ++index) {
-    const auto load = pack_pipeline_->collect();
-    ASSERT_TRUE(load);
-    EXPECT_EQ(load->range.begin, index * kChunk);
-    EXPECT_EQ(load->buffer[5], value(1, index * kChunk + 5));
+    const auto chunk = pack_pipeline_->collect();
+    ASSERT_TRUE(chunk);
+    EXPECT_EQ(chunk->range.begin, index * kChunk);
+    EXPECT_EQ(chunk->buffer[5], value(1, index * kChunk + 5));
   }
   EXPECT_TRUE(pack_pipeline_->empty());
 }
 
 TEST_F(PackPipelineTest, it_is_full_until_the_oldest_chunk_is_collected) {
-  pack_pipeline_->open(end_at(bytes_), Task::pack);
+  pack_pipeline_->open(end_at(bytes_), PackKind::pack);
   for (std::uint64_t index = 0; index < PackPipeline::kCells; ++index) {
     EXPECT_LT(pack_pipeline_->outstanding(), PackPipeline::kCells);
     pack_pipeline_->offer(chunk(index));
@@ -74,7 +74,7 @@ TEST_F(PackPipelineTest, it_is_full_until_the_oldest_chunk_is_collected) {
 
 TEST_F(PackPipelineTest, unpacking_writes_the_range_and_nothing_else) {
   std::vector<std::byte> to(3 * kChunk);
-  pack_pipeline_->open(end_at(to), Task::unpack);
+  pack_pipeline_->open(end_at(to), PackKind::unpack);
   std::fill(buffers_[0].begin(), buffers_[0].end(), std::byte{7});
   pack_pipeline_->offer({.range = {kChunk, kChunk + 10}, .buffer = buffers_[0].data()});
   EXPECT_EQ(pack_pipeline_->work(), 10U);
@@ -111,8 +111,8 @@ class Crowd {
     const std::uint64_t bytes = 1 + (7919ULL * message) % (40 * kChunk);
     std::vector<std::byte> from = message_of(message, bytes);
     std::vector<std::byte> to(bytes);
-    packing_.open(end_at(from), Task::pack);
-    unpacking_.open(end_at(to), Task::unpack);
+    packing_.open(end_at(from), PackKind::pack);
+    unpacking_.open(end_at(to), PackKind::unpack);
     std::vector<std::byte*> free;
     for (auto& buffer : buffers_) free.push_back(buffer.data());
     for (std::uint64_t offered = 0, there = 0; there < bytes;) {

@@ -11,15 +11,15 @@
 namespace mh::p2p {
 namespace {
 
-class LandingsTest : public testing::Test {
+class PostedReceivesTest : public testing::Test {
  protected:
-  LandingsTest() { posted_receives_.attach(board_.get()); }
-  std::unique_ptr<PostedReceiveTable> board_ = std::make_unique<PostedReceiveTable>();
+  PostedReceivesTest() { posted_receives_.attach(table_.get()); }
+  std::unique_ptr<PostedReceiveTable> table_ = std::make_unique<PostedReceiveTable>();
   PostedReceives posted_receives_;
   char buffer_[256] = {};
 };
 
-TEST_F(LandingsTest, an_open_landing_shows_where_and_how_much) {
+TEST_F(PostedReceivesTest, an_open_receive_shows_where_and_how_much) {
   const PostedReceive* posted = posted_receives_.open(buffer_, sizeof buffer_);
   ASSERT_NE(posted, nullptr);
   EXPECT_EQ(posted->state.load(), PostedState::open);
@@ -27,17 +27,17 @@ TEST_F(LandingsTest, an_open_landing_shows_where_and_how_much) {
   EXPECT_EQ(posted->capacity.load(), sizeof buffer_);
 }
 
-TEST_F(LandingsTest, the_extent_covers_every_landing_that_was_ever_open) {
-  EXPECT_EQ(board_->extent.load(), 0U);
+TEST_F(PostedReceivesTest, the_extent_covers_every_receive_that_was_ever_open) {
+  EXPECT_EQ(table_->extent.load(), 0U);
   PostedReceive* first = posted_receives_.open(buffer_, 1);
   PostedReceive* second = posted_receives_.open(buffer_, 1);
-  EXPECT_EQ(board_->extent.load(), 2U);
+  EXPECT_EQ(table_->extent.load(), 2U);
   posted_receives_.close(first);
   posted_receives_.close(second);
-  EXPECT_EQ(board_->extent.load(), 2U);
+  EXPECT_EQ(table_->extent.load(), 2U);
 }
 
-TEST_F(LandingsTest, a_landing_is_of_a_buffer_only_while_it_is_open_for_it) {
+TEST_F(PostedReceivesTest, a_posted_receive_is_of_a_buffer_only_while_it_is_open_for_it) {
   const auto here = reinterpret_cast<std::uint64_t>(buffer_);
   PostedReceive* posted = posted_receives_.open(buffer_, 1);
   EXPECT_TRUE(posted->is_of(here));
@@ -51,7 +51,7 @@ TEST_F(LandingsTest, a_landing_is_of_a_buffer_only_while_it_is_open_for_it) {
   EXPECT_FALSE(posted->is_of(here));
 }
 
-TEST_F(LandingsTest, a_full_board_refuses_and_takes_again_after_a_close) {
+TEST_F(PostedReceivesTest, a_full_table_refuses_and_takes_again_after_a_close) {
   std::vector<PostedReceive*> open;
   while (PostedReceive* posted = posted_receives_.open(buffer_, 1)) open.push_back(posted);
   EXPECT_EQ(open.size(), kPostedReceives);
@@ -61,7 +61,7 @@ TEST_F(LandingsTest, a_full_board_refuses_and_takes_again_after_a_close) {
   EXPECT_EQ(posted_receives_.open(buffer_, 2), open[70]);
 }
 
-TEST_F(LandingsTest, threads_never_share_a_landing) {
+TEST_F(PostedReceivesTest, threads_never_share_a_posted_receive) {
   std::atomic<int> clashes{0};
   std::vector<std::thread> threads;
   for (std::uint64_t me = 1; me <= 4; ++me) {

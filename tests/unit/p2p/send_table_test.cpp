@@ -178,12 +178,12 @@ TEST_F(SendTableTest, threads_never_share_a_slot) {
 
 TEST(RtsHeader, is_recognised_by_the_key_of_its_job_alone) {
   const std::uint64_t key[2] = {0x1234, 0x5678};
-  RtsHeader descriptor{};
-  descriptor.key[0] = key[0];
-  descriptor.key[1] = key[1];
-  EXPECT_TRUE(opens_rts(&descriptor, key));
-  descriptor.key[1] ^= 1;
-  EXPECT_FALSE(opens_rts(&descriptor, key));
+  RtsHeader header{};
+  header.key[0] = key[0];
+  header.key[1] = key[1];
+  EXPECT_TRUE(opens_rts(&header, key));
+  header.key[1] ^= 1;
+  EXPECT_FALSE(opens_rts(&header, key));
 }
 
 TEST(RtsHeader, holds_whole_elements_of_every_common_size) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The orders in which the messages of a few ranks arrive and their tasks end, one after the other.
-// Each execution takes its choices from a list; at its end the next list follows (depth first).
-// A single thread executes all orders.
+// Executes a test once for each order in which the messages of a few ranks may arrive and their
+// tasks may end. An execution takes its choices from a list; the lists follow depth first. A single
+// thread executes all orders.
 #pragma once
 
 #include <cstddef>

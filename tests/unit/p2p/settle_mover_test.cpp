@@ -13,62 +13,62 @@ namespace {
 
 constexpr std::uint64_t kUse = 5;
 
-class ArrivalTest : public testing::Test {
+class SettleMoverTest : public testing::Test {
  protected:
-  ArrivalTest() {
-    letter_.word = SendSlot::word_of(kUse, SlotState::posted);
-    landing_.state = PostedState::open;
+  SettleMoverTest() {
+    send_.word = SendSlot::word_of(kUse, SlotState::posted);
+    posted_.state = PostedState::open;
   }
-  Mover asked() { return who_moves(&letter_, kUse, &landing_); }
+  Mover asked() { return settle_mover(&send_, kUse, &posted_); }
 
-  SendSlot letter_;
-  PostedReceive landing_;
+  SendSlot send_;
+  PostedReceive posted_;
 };
 
-TEST_F(ArrivalTest, the_receiver_moves_what_nobody_has_taken) {
+TEST_F(SettleMoverTest, the_receiver_moves_what_nobody_has_taken) {
   EXPECT_EQ(asked(), Mover::receiver);
-  EXPECT_EQ(letter_.state(), SlotState::taken);
+  EXPECT_EQ(send_.state(), SlotState::taken);
 }
 
-TEST_F(ArrivalTest, without_a_descriptor_it_is_an_ordinary_message) {
-  EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::nobody);
-  EXPECT_EQ(who_moves(nullptr, 0, nullptr), Mover::nobody);
+TEST_F(SettleMoverTest, without_a_header_the_message_is_an_ordinary_message) {
+  EXPECT_EQ(settle_mover(nullptr, 0, &posted_), Mover::nobody);
+  EXPECT_EQ(settle_mover(nullptr, 0, nullptr), Mover::nobody);
 }
 
-TEST_F(ArrivalTest, a_descriptor_of_a_use_that_is_over_is_the_users_bytes) {
-  letter_.word = SendSlot::word_of(kUse + 1, SlotState::posted);
+TEST_F(SettleMoverTest, a_header_of_a_send_that_is_over_is_the_users_bytes) {
+  send_.word = SendSlot::word_of(kUse + 1, SlotState::posted);
   EXPECT_EQ(asked(), Mover::nobody);
-  EXPECT_EQ(letter_.state(), SlotState::posted);
+  EXPECT_EQ(send_.state(), SlotState::posted);
 }
 
 // All steps of a sender that pushes, seen by a receiver that has read the RTS header before the
 // first step.
-TEST_F(ArrivalTest, a_delivery_is_never_overlooked) {
-  ASSERT_TRUE(letter_.take(kUse));
+TEST_F(SettleMoverTest, a_push_is_never_overlooked) {
+  ASSERT_TRUE(send_.take(kUse));
   EXPECT_EQ(asked(), Mover::unsettled);
-  landing_.state = PostedState::pushing;
+  posted_.state = PostedState::pushing;
   EXPECT_EQ(asked(), Mover::sender);
-  EXPECT_EQ(who_moves(nullptr, 0, &landing_), Mover::sender);  // the RTS header is overwritten
-  landing_.state = PostedState::pushed;
+  EXPECT_EQ(settle_mover(nullptr, 0, &posted_), Mover::sender);  // the RTS header is overwritten
+  posted_.state = PostedState::pushed;
   EXPECT_EQ(asked(), Mover::sender);
-  letter_.change(SlotState::done);
+  send_.change(SlotState::done);
   EXPECT_EQ(asked(), Mover::sender);
-  letter_.word = SendSlot::word_of(kUse + 1, SlotState::posted);  // the slot has another message
+  send_.word = SendSlot::word_of(kUse + 1, SlotState::posted);  // the slot has another message
   EXPECT_EQ(asked(), Mover::sender);
-  EXPECT_EQ(letter_.state(), SlotState::posted);
+  EXPECT_EQ(send_.state(), SlotState::posted);
 }
 
-TEST_F(ArrivalTest, a_delivery_that_failed_is_the_receivers_again) {
-  ASSERT_TRUE(letter_.take(kUse));
-  landing_.state = PostedState::pushing;
-  landing_.state = PostedState::open;
+TEST_F(SettleMoverTest, after_a_push_that_failed_the_receiver_moves_the_message) {
+  ASSERT_TRUE(send_.take(kUse));
+  posted_.state = PostedState::pushing;
+  posted_.state = PostedState::open;
   EXPECT_EQ(asked(), Mover::unsettled);
-  letter_.change(SlotState::posted);
+  send_.change(SlotState::posted);
   EXPECT_EQ(asked(), Mover::receiver);
 }
 
 // Both sides at the same time: exactly one side moves each message, and the receiver knows which.
-TEST_F(ArrivalTest, one_side_moves_each_message) {
+TEST_F(SettleMoverTest, one_side_moves_each_message) {
   constexpr std::uint64_t kMessages = 20'000;
   constexpr std::uint64_t kOver = kMessages + 1;
   // Each message needs two turns of both threads, which takes milliseconds on busy cores.
@@ -80,13 +80,13 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
   std::thread sender([&] {
     while (sent < kMessages && std::chrono::steady_clock::now() < stop) {
       const std::uint64_t use = ++sent;
-      letter_.word.store(SendSlot::word_of(use, SlotState::posted), std::memory_order_release);
+      send_.word.store(SendSlot::word_of(use, SlotState::posted), std::memory_order_release);
       posted.store(use, std::memory_order_release);
       if (use % 3 == 0) std::this_thread::yield();
-      if (letter_.take(use)) {
-        landing_.state.store(PostedState::pushing, std::memory_order_release);
-        landing_.state.store(PostedState::pushed, std::memory_order_release);
-        letter_.change(SlotState::done);
+      if (send_.take(use)) {
+        posted_.state.store(PostedState::pushing, std::memory_order_release);
+        posted_.state.store(PostedState::pushed, std::memory_order_release);
+        send_.change(SlotState::done);
         ++pushed;
       }
       while (received.load(std::memory_order_acquire) != use) std::this_thread::yield();
@@ -100,14 +100,14 @@ TEST_F(ArrivalTest, one_side_moves_each_message) {
     while ((seen = posted.load(std::memory_order_acquire)) < use) std::this_thread::yield();
     if (seen == kOver) break;
     Mover mover = Mover::unsettled;
-    while (mover == Mover::unsettled) mover = who_moves(&letter_, use, &landing_);
+    while (mover == Mover::unsettled) mover = settle_mover(&send_, use, &posted_);
     ASSERT_NE(mover, Mover::nobody) << use;
     if (mover == Mover::sender) {
-      while (letter_.state_of(use) != SlotState::free) std::this_thread::yield();
-      landing_.state.store(PostedState::open, std::memory_order_relaxed);
+      while (send_.state_of(use) != SlotState::free) std::this_thread::yield();
+      posted_.state.store(PostedState::open, std::memory_order_relaxed);
       ++brought;
     } else {
-      letter_.change(SlotState::done);
+      send_.change(SlotState::done);
       ++moved;
     }
     received.store(use, std::memory_order_release);

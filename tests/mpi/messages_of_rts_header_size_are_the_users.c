@@ -6,14 +6,14 @@
 // run: ranks 2
 #include "check.h"
 
-enum { MOST = 12 * DESCRIPTOR + 2 };
+enum { MOST = 12 * RTS_HEADER + 2 };
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   unsigned char* large = filled(LARGE, 999);
   for (int bytes = 80; bytes < MOST; ++bytes) {
     unsigned char* data = filled((size_t)bytes, bytes);
-    bool with_large = bytes % DESCRIPTOR == 0;
+    bool with_large = bytes % RTS_HEADER == 0;
     if (rank == 0) {
       MPI_Send(data, bytes, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
       if (with_large) MPI_Send(large, LARGE, MPI_BYTE, 1, TAG, MPI_COMM_WORLD);
