@@ -4,7 +4,7 @@
 ! which is a plain one.
 !
 ! run: by test_static.py
-module work
+module static_work
   use, intrinsic :: iso_c_binding
   use omp_lib
   implicit none
@@ -96,7 +96,7 @@ end module
 
 program static
   use mpi
-  use work
+  use static_work
   implicit none
   integer :: rank, error
   call MPI_Init(error)

@@ -46,8 +46,9 @@ def deep(mpi: MpiBuild, arm: Arm, limits: list[str], env: dict[str, str], depth:
 def test_helpers_have_the_stack_that_the_loop_needs(mpi: MpiBuild, helped: Arm, how: str) -> None:
     limit, env, depth = STACKS[how]
     # Only helpers use so much stack, since the main thread's stack has the limit of `ulimit`.
-    limits = ["-s unlimited", limit] if depth > 8_000_000 and "unlimited" in limit else [limit]
-    deep(mpi, helped, limits, env | {"DEEP_HELPERS_ONLY": "1"}, depth).expect("case deep ok joined")
+    deep(mpi, helped, [limit], env | {"DEEP_HELPERS_ONLY": "1"}, depth).expect(
+        "case deep ok joined"
+    )
 
 
 @pytest.mark.under("mpich4")

@@ -26,8 +26,9 @@ struct PeerBlocks {
 
   // Makes the blocks empty that a call with a root reads on this rank.
   void clear(const Comm& comm, int root) {
-    out[root] = in[root] = out[comm.rank] = in[comm.rank] = {};
-    for (int rank = 0; root == comm.rank && rank < comm.size; ++rank) out[rank] = in[rank] = {};
+    out[root].bytes = in[root].bytes = out[comm.rank].bytes = in[comm.rank].bytes = 0;
+    for (int rank = 0; root == comm.rank && rank < comm.size; ++rank)
+      out[rank].bytes = in[rank].bytes = 0;
   }
 };
 

@@ -29,7 +29,8 @@ bool is_real(Type type) { return type == Type::float32 || type == Type::float64;
 bool is_complex(Type type) { return type == Type::complex64 || type == Type::complex128; }
 
 // True if the library's bits do not depend on the order of evaluation. Extremes of unsigned
-// integers are left out, because MPICH 4.0 compares them as signed.
+// integers are left out, because MPICH 4.0 compares them as signed; floating-point extremes,
+// because NaN and zeros of both signs make them depend on the order.
 bool has_one_result(Op op, Type type, int ranks) {
   switch (op) {
     case Op::sum:
