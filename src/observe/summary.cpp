@@ -94,7 +94,7 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
   if (sum.messages_by_rendezvous == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages, by the MPI library";
   if (sum.messages_by_rendezvous == 0 && sum.windows_ours > 0)
-    return "no message reached MH_THRESHOLD, and no one-sided operation was large";
+    return "no message reached MH_THRESHOLD, no one-sided operation was large";
   if (sum.messages_by_rendezvous == 0)
     return "no message between ranks of a node reached MH_THRESHOLD";
   if (largest_node(ranks) < 3)

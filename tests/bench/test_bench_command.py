@@ -653,7 +653,7 @@ def test_a_launch_of_shared_loops_that_nobody_joined_is_an_error():
     launch.check_loops(plain, None)
     launch.check_loops(shared, {"total": {"loops": {"units_by_others": 3}}})
     for summary in (None, {"total": {"loops": {"units_by_others": 0}}}):
-        with pytest.raises(launch.LaunchError, match="no helper did a part"):
+        with pytest.raises(launch.LaunchError, match="no helper ran a part of one"):
             launch.check_loops(shared, summary)
 
 
@@ -665,7 +665,7 @@ def test_a_bench_says_that_no_third_rank_helped():
     build = next(iter(BUILDS.values()))
     case = tiny("pingpong", "--sizes", "1M", "--batches", "3", "--no-limit", ranks=3)
     alone = replace(NO_HEAP, environment={**NO_HEAP.environment, **NOBODY}, moved=OTHERS)
-    with pytest.raises(launch.LaunchError, match="moved nothing: others_bytes is 0"):
+    with pytest.raises(launch.LaunchError, match="had none: others_bytes is 0"):
         launch.run(build, binary_of(build, case), case, alone, HERE, LIBRARY)
     result = launch.run(
         build, binary_of(build, case), case, replace(alone, moved=""), HERE, LIBRARY

@@ -289,7 +289,7 @@ def test_a_launcher_that_does_not_match_is_warned_about_in_one_line(
     other = script(tmp_path / "mpiexec", "#!/bin/sh\necho 'mpiexec (Open MPI) 5.0.11'\n")
     result = mh("run", "--dry-run", "--mpiexec", other, "-n", "2", mpich)
     assert re.fullmatch(
-        r"manyhands: \S+ loads MPICH \(\S+libmpi\.so\.12\) but \S+ is the launcher of Open MPI, .*"
+        r"manyhands: \S+ loads MPICH \(\S+libmpi\.so\.12\), but \S+ is the launcher of Open MPI, .*"
         r"use --mpiexec \S+mpiexec\S*\n",
         result.stderr,
     ), result.stderr

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <bitset>
+#include <cstring>
 #include <vector>
 
 #include "mpi/compat/message.hpp"
@@ -163,15 +164,15 @@ class PairwiseRound {
   void receive_from(int rank) {
     if (!round_.has_call(round_.await(rank))) return note(MPI_ERR_TRUNCATE);
     const coll::BlockEntry& sent = entry_of(rank);
-    TypedBlocks to = blocks_.in[rank];
+    const TypedBlocks& to = blocks_.in[rank];
     if (sent.bytes == 0) return;
     if (sent.route == coll::Route::library) return receive_message(rank, to);
-    const bool fits = sent.bytes <= to.bytes;
-    to.bytes = sent.bytes;
-    note(fits ? read(rank, sent, to) : MPI_ERR_TRUNCATE);
+    note(sent.bytes <= to.bytes ? read(rank, sent, to) : MPI_ERR_TRUNCATE);
     if (sent.route == coll::Route::mapped) entry(rank).note_read();
   }
 
+  // A contiguous block is copied without a copy of `to`, whose members were stored one by one just
+  // before: a load of several members at once would wait for the stores.
   [[nodiscard]] int read(int rank, const coll::BlockEntry& sent, const TypedBlocks& to) const {
     const bool staged = sent.route == coll::Route::staged;
     if (!staged && to.contiguous)
@@ -179,7 +180,13 @@ class PairwiseRound {
     const std::byte* from = staged ? round_.staged_by(rank) + sent.place
                                    : round_.find(rank, sent.place, sent.bytes, nullptr);
     if (from == nullptr) return MPI_ERR_OTHER;
-    return unpack(to, 0, from) ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+    if (to.contiguous) {
+      std::memcpy(to.address, from, sent.bytes);
+      return MPI_SUCCESS;
+    }
+    TypedBlocks part = to;
+    part.bytes = sent.bytes;
+    return unpack(part, 0, from) ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
   }
 
   void receive_message(int rank, const TypedBlocks& to) {

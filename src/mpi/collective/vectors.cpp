@@ -109,14 +109,15 @@ CallResult exchange_with_root(RoundCall call, const VectorArgs& all, const Block
   if (comm == nullptr) return std::nullopt;
   const bool at_root = root == comm->rank;
   const bool in_place = at_root && own_args.address == MPI_IN_PLACE;
-  const TypedBlocks own = in_place ? TypedBlocks{} : typed_blocks(own_args);
-  if (!is_rank(*comm, root) || (!in_place && own.is_refused())) return CallResult::refused();
+  if (!is_rank(*comm, root)) return CallResult::refused();
   PeerBlocks pairs;
   pairs.clear(*comm, root);
   const bool scatters = call == RoundCall::scatterv;
+  TypedBlocks& own = (scatters ? pairs.in : pairs.out)[root];
+  if (!in_place) own = typed_blocks(own_args);
+  if (!in_place && own.is_refused()) return CallResult::refused();
   if (at_root && !VectorBlocks(all).write(scatters ? pairs.out : pairs.in, comm->size))
     return CallResult::refused();
-  (scatters ? pairs.in : pairs.out)[root] = own;
   if (at_root && !prepare_own(pairs, *comm, in_place)) return CallResult::refused();
   return exchange_pairwise(*comm, call, pairs, static_cast<std::uint32_t>(root));
 }

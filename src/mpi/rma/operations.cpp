@@ -234,10 +234,11 @@ bool defer_operation(Win& win, const void* origin, const TargetArgs& target, con
 // Reports a type whose layout cannot be read; only the library could move its elements.
 CallResult report_unknown_layout(const Win& win) {
   static Once once;
-  if (once())
+  if (once()) {
     print_message(
         "a one-sided operation fails, because Manyhands cannot read its datatype; run with "
         "MH_WINDOWS=none");
+  }
   return raise_error(win.handle, MPI_ERR_TYPE);
 }
 

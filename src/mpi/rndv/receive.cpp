@@ -178,7 +178,7 @@ std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status*
     switch (await_mover(send, is_open ? header->generation : 0, request.posted)) {
       case p2p::Mover::receiver: {
         const Delivery delivery = copy_taken(send_of(*header), buffer);
-        release_sender(*send, header->sender);
+        release_sender(slot_of(*header), header->sender);
         return delivery;
       }
       case p2p::Mover::sender:
