@@ -153,7 +153,7 @@ bool edges_read(const char* file, struct edge_list* list) {
   return true;
 }
 
-// --- ordering
+// --- sorting
 
 // Sets start[k + 1] to the number of edges with a key of at most k; start has vertices + 1 places.
 static void count_starts(const struct edge_list* list, bool by_high, size_t* start) {

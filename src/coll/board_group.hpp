@@ -14,8 +14,8 @@
 //   R2  A board has kRecords records with a short block each, and kStaged long blocks, each used in
 //       turn. A member writes the record of round n after all members have published round
 //       n - kRecords + 1 or a later round. Each of them has then read everything it needs of round
-//       n - kRecords. A root can therefore run kRecords - 1 rounds ahead. The same holds for long
-//       blocks and kStaged.
+//       n - kRecords. A root can therefore run 127 rounds ahead, and 3 with long blocks, for which
+//       the same holds with kStaged.
 //   R3  A published record does not change until its place is written again.
 //   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
 //

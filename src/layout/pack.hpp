@@ -70,13 +70,13 @@ inline constexpr std::size_t kScratch = 64U << 10U;
 std::uint64_t copy_range(const Elements& to, const Elements& from, StreamRange range,
                          std::span<std::byte> scratch);
 
-// Lists the blocks of a range as addresses and lengths, for process_vm_readv() and the like, until
-// `room` is full. The last block is cut at the end of the range. `bytes`: the length of the listed
-// part of the range.
+// The number of blocks listed, and their bytes.
 struct ListedBlocks {
   std::size_t used;
   std::uint64_t bytes;
 };
+// Lists the blocks of a range in `room`, for process_vm_readv() and the like, until `room` is full.
+// The last block is cut at the end of the range.
 ListedBlocks list_blocks(const Elements& of, StreamRange range, std::span<iovec> room);
 
 }  // namespace mh::layout

@@ -33,7 +33,7 @@ class ExchangeDetector {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
   }
-  // Call when the rank waits for requests or other ranks, or tests requests.
+  // Ends a round of sends. Called in waits, tests and collectives.
   void completes() {
     const std::uint32_t now = state();
     if ((now & kOpen) == 0) [[likely]]

@@ -29,7 +29,7 @@ from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILDS = mpis.find_builds(CHECKOUT)
-# Plain launches depend only on the launcher, so one build for each kind of launcher is enough.
+# A plain launch depends on the launcher alone, so one MPI build of each family is enough.
 OF_EACH_FAMILY = list({b.family: b for b in reversed(BUILDS.values())}.values())
 HERE = host.describe()
 LIBRARY = installation.library()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Many threads of two ranks, with MPI_THREAD_MULTIPLE, exchange messages with the thread of the
-// same number. Sends and receives are blocking, synchronous, persistent, or started and completed
-// by MPI_Wait, Waitall, Waitany or Waitsome; some are long. Each thread gets its own bytes and
-// statuses.
+// Many threads of two ranks, with MPI_THREAD_MULTIPLE, exchange messages with the other rank's
+// thread of the same number. Sends and receives are blocking, synchronous, persistent, or
+// nonblocking with MPI_Wait, Waitall, Waitany or Waitsome; some are long. Each thread gets its own
+// bytes and statuses.
 //
 // run: ranks 2 THREADS=2
 // run: ranks 2 THREADS=3 MH_CORES=8

@@ -115,8 +115,8 @@ inline std::shared_ptr<Comm> share(Comm* comm) {
 // program has freed `comm`.
 MPI_Comm for_errors(const Comm& comm);
 
-// A collective has failed on a rank of this node, or may fail unseen: arrival barriers and
-// rendezvous end on the node, for good (G4 in arrival_table.hpp).
+// Ends arrival barriers and rendezvous on the node for good: a collective has failed on a rank, or
+// may fail with MPI_SUCCESS (G4 in arrival_table.hpp).
 void end_arrival_barriers();
 bool arrival_barriers_ended();
 // Rendezvous ends on this node, for good: a communicator has no arrival barrier (G5), a collective

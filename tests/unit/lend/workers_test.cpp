@@ -44,7 +44,7 @@ TEST(Workers, are_never_more_than_an_owner_has_helpers_for) {
   EXPECT_EQ(cpus_for_workers(node::CpuSet().set(), 0).size(), Workers::kMost);
 }
 
-// Endless units that count the helpers on which they run.
+// Endless work that notes which helpers run its units.
 class Endless final : public LendableWork {
  public:
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override {

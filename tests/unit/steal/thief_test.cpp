@@ -256,10 +256,10 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
   EXPECT_LT(*near.rbegin(), 100U);
 }
 
-TEST(Thief, tells_a_lost_race_from_nothing_there) {
+TEST(Thief, finds_nothing_in_a_job_whose_chunks_are_claimed) {
   Fixture f;
   Thief thief = f.thief(0, Strategy::localized);
-  // The victim is on the board and in `open`, but the check finds that all chunks are claimed.
+  // The board and `open` show a job, but its only chunk is claimed before help() looks.
   Job& job = f.expose(1, 100'000);
   Chunk taken{};
   ASSERT_TRUE(job.claim(taken));

@@ -127,7 +127,7 @@ TEST(ParkingModel, one_thread_looks_at_a_time) {
   expect_holds(explore<TwoLookers>(preempted(2)), 1000);
 }
 
-// The task waits twice, with two seats in the same memory, and gets a signal for another reason.
+// The task waits twice, each time in a seat at the same address, and gets a spurious signal.
 struct SameMemory : World<1> {
   Threads threads() {
     return {[this] {
