@@ -14,8 +14,8 @@
 //   R2  A board has kRecords records with a short block each, and kStaged long blocks, each used in
 //       turn. A member writes the record of round n after all members have published round
 //       n - kRecords + 1 or a later round. Each of them has then read everything it needs of round
-//       n - kRecords. A root can therefore run 127 rounds ahead, and 3 with long blocks, for which
-//       the same holds with kStaged.
+//       n - kRecords. A root can therefore run 127 rounds ahead, and 15 with long blocks, for
+//       which the same holds with kStaged.
 //   R3  A published record does not change until its place is written again.
 //   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
 //
@@ -37,7 +37,8 @@ namespace mh::coll {
 inline constexpr std::uint32_t kBoards = 32;
 // With more ranks than cores, a root gives up its core before the ring is full.
 inline constexpr std::uint32_t kRecords = 128;
-inline constexpr std::uint32_t kStaged = 4;             // few, so that the blocks stay in the cache
+// 192 KB: a board's long blocks and those of a peer stay in a second-level cache.
+inline constexpr std::uint32_t kStaged = 16;
 inline constexpr std::size_t kShortBytes = 512;         // staged data that fit into a short block
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
 inline constexpr std::size_t kTableBytes = 4U << 10U;   // its block table (block_table.hpp)

