@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The pictures of `mh bench` (matplotlib).
 
-Speedup over message size, with a line per MPI and a band for the range of the pairs; times of ranks
-in a loop as bars; times over imbalance as lines.
+Speedup over message size has a line for each MPI and a band for the range of the pairs; collectives
+have a panel each. Times of ranks in a loop are bars, times over imbalance are lines.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from typing import Any
 from manyhands_bench.loops import RankTime, Step
 from manyhands_bench.stats import Comparison
 from manyhands_bench.tables import size_text
+
+_COLUMNS = 5  # panels in a row
 
 
 @contextmanager
@@ -53,6 +55,60 @@ def speedup(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str)
         axes.axhline(1, color="0.3", lw=1)
         axes.set_xlabel("message size")
         axes.set_ylabel("plain time / helped time")
+
+
+def collectives(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str) -> None:
+    """Writes a panel for each collective with sizes. `comparisons` has a single arm by MPI name."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    calls = list(dict.fromkeys(c.subject.name for f in comparisons.values() for c in f))
+    rows = -(-len(calls) // _COLUMNS)
+    figure, axes = pyplot.subplots(
+        rows,
+        _COLUMNS,
+        figsize=(2.4 * _COLUMNS, 2 * rows + 0.8),
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for panel in axes.flat[len(calls) :]:
+        panel.set_visible(False)
+    for at, (call, panel) in enumerate(zip(calls, axes.flat, strict=False)):
+        _panel(panel, call, comparisons)
+        panel.tick_params(labelbottom=at + _COLUMNS >= len(calls))
+    figure.suptitle(
+        f"Collectives with Manyhands, plain time / helped time, {subtitle}", fontsize=11
+    )
+    figure.legend(
+        *axes.flat[0].get_legend_handles_labels(),
+        ncols=len(comparisons),
+        loc="outside lower center",
+        frameon=False,
+    )
+    figure.savefig(file, dpi=150)
+    pyplot.close(figure)
+
+
+def _panel(axes: Any, call: str, comparisons: dict[str, list[Comparison]]) -> None:
+    """Draws the speedup of one collective over the bytes of a rank, a line for each MPI."""
+    ticks = set()
+    for name, found in comparisons.items():
+        points = sorted((c for c in found if c.subject.name == call), key=lambda c: c.subject.bytes)
+        sizes = [c.subject.bytes for c in points]
+        ticks.update(sizes)
+        axes.plot(sizes, [c.ratio for c in points], marker="o", ms=3, label=name)
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(sorted(ticks), [size_text(size) for size in sorted(ticks)])
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.minorticks_off()
+    axes.axhline(1, color="0.3", lw=1)
+    axes.set_title(call, loc="left", fontsize=9)
+    axes.spines[["top", "right"]].set_visible(False)
 
 
 def ranks(file: Path, times: list[RankTime], subtitle: str) -> None:

@@ -224,10 +224,17 @@ def _best_text(record: Record) -> str | None:
 def draw(console: Console, report: dict[str, Any], file: Path, pick: stats.Estimator) -> None:
     """Draw a picture to the file. Further pictures go to files with their kind in the name."""
     pictures = [
-        p for p in (_speedup(report, pick), _ranks(report, pick), _sweep(report, pick)) if p
+        p
+        for p in (
+            _speedup(report, pick),
+            _collectives(report, pick),
+            _ranks(report, pick),
+            _sweep(report, pick),
+        )
+        if p
     ]
     if not pictures:
-        console.print("no plot: it needs the case pingpong, loops-ranks or loops-imbalance")
+        console.print("no plot: it needs pingpong, collectives, loops-ranks or loops-imbalance")
     for kind, draw in pictures:
         target = file if len(pictures) == 1 else file.with_stem(f"{file.stem}-{kind}")
         draw(target)
@@ -246,6 +253,20 @@ def _speedup(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
     arm = "control" if report["control"] else HELPED.name
     subtitle = f"2 ranks on {report['machine']['cores']} cores ({arm})"
     return ("speedup", lambda file: plot.speedup(file, drawn, subtitle)) if drawn else None
+
+
+def _collectives(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
+    """The picture of short and long collectives; a barrier has no size and is left out."""
+    drawn: dict[str, list[stats.Comparison]] = {}
+    for record in report["records"]:
+        if record["case"] in ("collectives", "collectives-large"):
+            drawn.setdefault(record["mpi"], []).extend(
+                c
+                for c in _comparisons(record, pick)
+                if c.subject.kind == "collective" and c.subject.bytes and c.subject.name != "limit"
+            )
+    subtitle = f"2 ranks on {report['machine']['cores']} cores"
+    return ("collectives", lambda file: plot.collectives(file, drawn, subtitle)) if drawn else None
 
 
 def _ranks(report: dict[str, Any], pick: stats.Estimator) -> Picture | None:
