@@ -49,6 +49,9 @@ class Thief {
   // Copies a chunk of any open job of `victim`.
   bool help_rank(std::uint32_t victim);
 
+  // Copies `chunk` of shaped work. Also for work that is not in a job.
+  Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
+
   // True if the strategy lets this rank help `victim` now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
   // True if the strategy lets this rank copy chunks of its own message for `receiver`. Only
@@ -67,7 +70,6 @@ class Thief {
   // The cache level expected to hold the whole message.
   [[nodiscard]] layout::CacheLevel cache_level_of(const CopySpec& work) const;
   [[nodiscard]] bool other_numa_node_allowed(std::uint32_t victim) const;
-  Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
   // This thief's scratch buffer, or `little` if there was no memory for it.
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
   void count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,

@@ -102,8 +102,9 @@ bool is_readable(const p2p::SendSlot& send) {
 }
 
 // Copies by this thread alone.
-bool copy_alone(const steal::CopySpec& work) {
-  if (work.shaped) return false;
+bool copy_alone(const steal::CopySpec& work, const steal::Shapes* shapes) {
+  if (work.shaped)
+    return thief().copy_scattered(work, *shapes, {.offset = 0, .bytes = work.bytes}).ok();
   const auto level = layout::cache_level_of(work.bytes, services.node->header().cache_bytes);
   return services.memory->copy(work.to, work.from, work.bytes, {}, level).ok();
 }
@@ -222,7 +223,7 @@ std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
   const steal::CopySpec work = work_of(copy, mapped);
   const bool others_can_copy = work.bytes > 0 && (mapped || config.single_copy);
   steal::Job* job = others_can_copy ? open_job(work, copy, mapped) : nullptr;
-  if (job == nullptr) return copy_alone(work) ? std::optional(path) : std::nullopt;
+  if (job == nullptr) return copy_alone(work, copy.shapes) ? std::optional(path) : std::nullopt;
   ThiefWatch watch;
   bool abandoned = false;  // true if only dead processes hold the chunks that are not copied
   wait::until([&] {
@@ -233,7 +234,8 @@ std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
   });
   const bool copied = !abandoned && !job->failed();
   services.keeper->close(*job);
-  return copied || (abandoned && copy_alone(work)) ? std::optional(path) : std::nullopt;
+  return copied || (abandoned && copy_alone(work, copy.shapes)) ? std::optional(path)
+                                                                : std::nullopt;
 }
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {

@@ -30,9 +30,9 @@ struct ChunkedCopy {
   const steal::Shapes* shapes = nullptr;
 };
 // Copies as a job with which idle ranks help, if the bytes are mapped or the kernel copies between
-// processes; third ranks help only with long jobs. This thread copies contiguous bytes alone if no
-// other rank can copy them, all job slots are in use, or the helpers have died. Returns the path of
-// the bytes, mapped or kernel; nothing if the copy failed.
+// processes; third ranks help only with long jobs. This thread copies alone if no other rank can,
+// all job slots are in use, or the helpers have died. Returns the path of the bytes, mapped or
+// kernel; nothing if the copy failed.
 std::optional<observe::MessagePath> copy_in_chunks(const ChunkedCopy& copy);
 
 // Copies the message of a send that this rank has taken to the buffer, and does not release the

@@ -85,6 +85,21 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   keeper.close(*job);
 }
 
+// A receiver does so if all its job slots are in use.
+TEST(Thief, copies_scattered_bytes_without_a_job) {
+  Fixture f;
+  constexpr std::int64_t kCount = 30'000;
+  const layout::LayoutPtr byte = *layout::named(1, 1);
+  const Shapes shapes{.to = layout::compact_of_bytes(kCount),
+                      .from = *layout::compact_of(**layout::vector(kCount, 1, 3, *byte), 1)};
+  CopySpec work{Fixture::view(f.to), Fixture::view(f.from), kCount, 10'000, CopyOrder::low_to_high};
+  work.shaped = true;
+  Thief thief = f.thief(0, Strategy::localized);
+  ASSERT_TRUE(thief.copy_scattered(work, shapes, {.offset = 0, .bytes = kCount}).ok());
+  for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(f.to[i], f.from[3 * i]) << i;
+  EXPECT_EQ(f.to[kCount], 0);
+}
+
 TEST(Thief, finds_no_job_that_is_for_those_who_are_told) {
   Fixture f;
   SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
