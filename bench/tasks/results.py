@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes docs/results/tasks.md and the files beside it: all simulated results, and the paper's.
 
-python bench/tasks/results.py [--work FOLDER] [--only-page]
+python bench/tasks/results.py [--work FOLDER] [--jobs N] [--only-page]
 
 Runs validate.py, workloads.py and the runs of scale.py, which takes an hour or two on a quiet
-machine; a run whose file is in FOLDER is not repeated. The page has the paper's numbers in a column
-beside ours, and the error that the validation found.
+machine; a run whose file is in FOLDER is not repeated. N simulations run at a time, one a core
+by default. The page has the paper's numbers in a column beside ours, and the error that the
+validation found.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import argparse
 import csv
 import datetime
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -305,6 +307,7 @@ def page(work: Path, folder: Path) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--work", type=Path, default=ROOT / "build" / "tasks-results")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only-page", action="store_true")
     options = parser.parse_args()
     work: Path = options.work
@@ -312,7 +315,7 @@ def main() -> None:
         for script in ("validate.py", "workloads.py"):
             command = [sys.executable, str(HERE / script), "--output", str(work)]
             subprocess.run(command, check=True)
-        scale.run_all(SIMULATOR, work)
+        scale.run_all(SIMULATOR, work, options.jobs)
     date = json.loads((work / "machine.json").read_text())["date"]
     folder = DOCS / f"tasks-{datetime.date.fromisoformat(date)}"
     folder.mkdir(parents=True, exist_ok=True)

@@ -12,6 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,18 +76,24 @@ def _call(words: list[str], out: Path) -> Line:
     }
 
 
-def run_all(program: Path, out: Path) -> None:
+def _run(program: Path, out: Path, run: Run) -> None:
+    file = out / f"{run.name}.jsonl"
+    if file.exists():
+        return
+    part = file.with_suffix(".part")
+    cost = _call([str(program), *run.words], part)
+    with part.open("a") as lines_of_run:
+        lines_of_run.write(json.dumps(cost) + "\n")
+    part.rename(file)
+    print(f"{run.name}: {cost['cpu_s']:.0f} s, {cost['memory_mb']} MB", flush=True)
+
+
+def run_all(program: Path, out: Path, jobs: int) -> None:
+    """Runs what has no file in `out` yet, `jobs` simulations at a time, one thread each."""
     out.mkdir(parents=True, exist_ok=True)
-    for run in runs():
-        file = out / f"{run.name}.jsonl"
-        if file.exists():
-            continue
-        part = file.with_suffix(".part")
-        cost = _call([str(program), *run.words], part)
-        with part.open("a") as lines_of_run:
-            lines_of_run.write(json.dumps(cost) + "\n")
-        part.rename(file)
-        print(f"{run.name}: {cost['cpu_s']:.0f} s, {cost['memory_mb']} MB", flush=True)
+    with ThreadPoolExecutor(jobs) as pool:
+        for done in [pool.submit(_run, program, out, run) for run in runs()]:
+            done.result()
 
 
 def lines(out: Path, name: str) -> list[Line]:
