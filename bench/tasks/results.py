@@ -31,18 +31,6 @@ DOCS = ROOT / "docs" / "results"
 SIMULATOR = ROOT / "build" / "bin" / "mh-simulate"
 HERE = Path(__file__).parent
 
-# Measured on the same type of machine while nothing else ran, 25 November 2026: Hartree-Fock of
-# benzene, 2 ranks, iterations 2 on, medians of nine rounds (compare.py).
-QUIET = {
-    "none": 65.8,
-    "steal": 99.7,
-    "retain": 99.9,
-    "plb-central": 98.4,
-    "plb-tree": 99.0,
-    "auto": 99.9,
-}
-QUIET_PROGRAM = "Hartree-Fock, benzene"
-
 LARGE = 76800  # cores; the cost of such simulations is shown
 
 INPUTS = (
@@ -89,22 +77,14 @@ class Errors:
             self.rows = list(csv.DictReader(file))
         self.machine = json.loads((folder / "machine.json").read_text())
 
-    def quiet(self, row: dict[str, str]) -> float | None:
-        if row["program"] != QUIET_PROGRAM or row["ranks"] != "2":
-            return None
-        return QUIET[row["balancer"]]
-
     def error(self, *balancers: str) -> str:
-        """The largest error of these balancers: on the quiet machine / on the loaded machine."""
-        quiet = loaded = 0.0
-        for row in self.rows:
-            if row["balancer"] not in balancers:
-                continue
-            predicted = float(row["efficiency_predicted"])
-            loaded = max(loaded, abs(predicted - float(row["efficiency_measured"])))
-            best = self.quiet(row)
-            quiet = quiet if best is None else max(quiet, abs(predicted - best))
-        return f"{quiet:.1f} / {loaded:.0f}"
+        """The largest error of these balancers."""
+        errors = [
+            float(row["efficiency_predicted"]) - float(row["efficiency_measured"])
+            for row in self.rows
+            if row["balancer"] in balancers
+        ]
+        return f"{max(abs(one) for one in errors):.1f}"
 
     def of(self, scheme: str) -> str:
         return self.error(*(("steal", "retain") if scheme == "retain" else ("plb-tree",)))
@@ -113,7 +93,6 @@ class Errors:
 def validation(errors: Errors) -> str:
     rows = []
     for row in errors.rows:
-        quiet = errors.quiet(row)
         predicted, measured = float(row["efficiency_predicted"]), float(row["efficiency_measured"])
         rows.append(
             (
@@ -122,13 +101,11 @@ def validation(errors: Errors) -> str:
                 f"{predicted:.1f}",
                 f"{measured:.1f} ({row['efficiency_least']} - {row['efficiency_most']})",
                 f"{predicted - measured:+.1f}",
-                "" if quiet is None else f"{quiet:.1f}",
-                "" if quiet is None else f"{predicted - quiet:+.1f}",
                 f"{row['steals_predicted']} / {row['steals_measured']}",
             )
         )
     head = ("program", "balancer", "predicted, %", "measured (least - most)", "error")
-    return table((*head, "quiet machine", "error", "steals, predicted / measured"), rows)
+    return table((*head, "steals, predicted / measured"), rows)
 
 
 def table3(work: Path) -> str:
@@ -280,17 +257,13 @@ def page(work: Path, folder: Path) -> str:
     pictures(work, folder)
     machine = errors.machine
     ns = ", ".join(f"{name} {value:.0f}" for name, value in machine["ns"].items())
-    second = machine.get("second_call")  # a second call of validate.py for some of the programs
-    if second is not None:
-        more = ", ".join(f"{name} {value:.0f}" for name, value in second["ns"].items())
-        ns += f"; {second['programs']} in a second call: {more}"
     about = (HERE / "results_about.txt").read_text()
     parts = {
         "DATE": machine["date"],
         "FOLDER": folder.name,
         "INPUTS": table(("input", "value", "where it comes from"), INPUTS),
         "MACHINE": f"{machine['cpu']}, {machine['cores']} cores, {machine['mpi']}, "
-        f"load average {machine['load']:.0f}; in nanoseconds: {ns}",
+        f"load average {machine['load']:.1f}; in nanoseconds: {ns}",
         "MISSING": missing(work),
         "VALIDATION": validation(errors),
         "TABLE3": table3(work),
