@@ -4,7 +4,7 @@
 // The memory holds a ControlHeader, then for each rank of the window a RankPart and its row of
 // posts, one word a rank. New memory is zero, which is the initial value of every field except the
 // jobs; each rank constructs its own RankPart. The memory holds no pointers. Any thread of any rank
-// of the node may use it as the comments of each field say.
+// of the node may use a field as the field's comment says.
 #pragma once
 
 #include <atomic>
@@ -25,7 +25,7 @@
 namespace mh::rma {
 
 // A large operation that its origin offers to the other ranks. The owner writes `what` and the
-// buffers while the job is closed; helpers read them between a claim and its finish()
+// buffers while the job is closed; thieves read them between a claim and its finish()
 // (steal/job.hpp, I2 and I3).
 struct alignas(kCacheLine) SharedJob {
   steal::Job job;
@@ -40,16 +40,16 @@ enum class ActiveMessageKind : std::uint8_t { operation, compare_and_swap, list 
 
 // A small operation, or a list of deferred operations, that the target carries out for the origin.
 // Used if only the kernel reaches the target's memory: a waiting target answers sooner than a
-// system call returns. The message lies in the origin's part. The origin writes it before it is
-// posted, the target while it is taken.
+// system call returns. The message lies in the origin's RankPart. The origin writes the message
+// before it posts it; the target writes while the state is kTaken.
 struct alignas(kCacheLine) ActiveMessage {
   enum DeliveryState : std::uint32_t { kFree, kPosted, kTaken, kDone, kFailed };
   static constexpr std::size_t kMost = 64;  // bytes of an operation
 
   // Sequence number, target rank and state in one word, so that a target never takes a message that
   // was withdrawn and posted again. The states follow each other in the order of the enum; the
-  // origin may withdraw a posted message. Each step releases the writes of its side, and the other
-  // side acquires them.
+  // origin may withdraw a posted message. The stores of kPosted, kDone and kFailed release. The
+  // target's exchange to kTaken and the origin's loads for an answer acquire.
   std::atomic<std::uint64_t> word{0};
   static std::uint64_t word_of(std::uint32_t number, std::uint32_t target, DeliveryState state) {
     return static_cast<std::uint64_t>(number) << 32U | target << 8U | state;
@@ -67,7 +67,7 @@ struct alignas(kCacheLine) ActiveMessage {
   ActiveMessageKind kind = ActiveMessageKind::operation;
   std::uint64_t address = 0;  // in the target
   Operation what;
-  std::byte data[kMost];  // from the origin; when done, the result
+  std::byte data[kMost];  // of the origin; when the state is kDone, the result
   std::byte compare[kMost];
   DeferredList list;
 };
@@ -79,11 +79,12 @@ inline constexpr std::uint32_t kJobs = 4;  // per rank: one for each thread that
 struct alignas(kCacheLine) RankPart {
   TargetLock lock;  // lock of this rank's memory in passive-target epochs
 
-  // Epochs to this rank that origins have completed. release: the fetch_add in MPI_Win_complete,
-  // pairs with the acquire in MPI_Win_wait, which makes the origins' updates visible to the target.
+  // Access epochs to this rank that origins have completed. release: the fetch_add in
+  // MPI_Win_complete, or in this rank's server for origins on other nodes. It pairs with the
+  // acquire in MPI_Win_wait, which makes the origins' updates visible to this rank.
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
 
-  // Bit i: jobs[i] may have chunks left. Written by this rank, read by helpers. relaxed: a hint.
+  // Bit i: jobs[i] may have chunks left. Written by this rank, read by thieves. relaxed: a hint.
   alignas(kCacheLine) std::atomic<std::uint32_t> open{0};
 
   // Bit r: rank r may have an active message for this rank. Origins set bits, this rank clears
@@ -96,9 +97,9 @@ struct alignas(kCacheLine) RankPart {
 };
 static_assert(std::is_standard_layout_v<RankPart> && sizeof(RankPart) % kCacheLine == 0);
 
-// Epochs that each target has exposed to the rank that owns the row. The target writes its word;
-// for a target on another node, the owner of the row does. release in MPI_Win_post, acquire in
-// MPI_Win_start.
+// The row of an origin: word t counts the exposure epochs that target t has opened to the origin.
+// Target t writes its word; for a target on another node, the origin's server does. release in
+// MPI_Win_post or in the server, acquire in MPI_Win_start.
 using Posts = std::span<std::atomic<std::uint32_t>>;
 
 class Control {

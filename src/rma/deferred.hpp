@@ -2,9 +2,10 @@
 // Deferred operations: short operations of one origin on one target, carried out together later.
 //
 // If only the kernel reaches the target's memory, each operation would take a system call of a
-// microsecond. A list takes one active message, or one system call for all puts in sequence. The
-// list holds puts and accumulates without a result, contiguous in both buffers, in the order of the
-// calls. Plain data: the target reads a copy (control.hpp). Not thread-safe.
+// microsecond. A list takes one active message. If the target does not take the message, successive
+// puts of the list share one system call. The list holds puts and accumulates without a result,
+// contiguous in both buffers, in the order of the calls. Plain data: the target reads a copy
+// (control.hpp). Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +26,7 @@ struct DeferredOperation {
 };
 
 struct DeferredList {
-  // bytes of an operation; deferring a longer operation gains nothing
+  // most bytes of a deferred operation; deferring a longer operation gains nothing
   static constexpr std::uint64_t kMost = 512;
   static constexpr std::uint32_t kOperations = 128;
   static constexpr std::uint32_t kBytes = 8192;

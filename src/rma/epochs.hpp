@@ -17,8 +17,8 @@ class Epochs {
  public:
   explicit Epochs(std::size_t ranks) : locks_(ranks, LockState::none), in_group_(ranks, false) {}
 
-  // True if an operation to rank `target` of the window is allowed. `strict`: only an epoch that
-  // covers the target allows it.
+  // True if an operation to rank `target` of the window is allowed, always so without `strict`.
+  // With `strict`, only an epoch that covers the target allows the operation.
   [[nodiscard]] bool may_access(std::size_t target, bool strict = true) {
     switch (access_) {
       case Access::none:
@@ -34,6 +34,7 @@ class Epochs {
     return true;
   }
 
+  // `succeeds`: the fence opens an epoch, because MPI_MODE_NOSUCCEED is not set.
   [[nodiscard]] bool fence(bool succeeds) {
     if (access_ != Access::none || exposed_) return false;
     fence_ = succeeds ? Fence::open : Fence::closed;
@@ -116,7 +117,7 @@ class Epochs {
 
  private:
   enum class Access : std::uint8_t { none, started, locked, locked_all };
-  enum class Fence : std::uint8_t { closed, open, used };
+  enum class Fence : std::uint8_t { closed, open, used };  // used: an operation was allowed in it
 
   // A new access epoch replaces a fence epoch without operations.
   bool may_begin_access() {

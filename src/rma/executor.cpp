@@ -13,16 +13,16 @@
 namespace mh::rma {
 namespace {
 
-// Scratch buffers for a piece of origin, result and target; together they stay in the second-level
-// cache.
+// Bytes of a scratch buffer. Ranges are carried out in parts of at most this size. The scratch
+// buffers for origin, result and target stay in the second-level cache together.
 constexpr std::size_t kPiece = 64U << 10U;
 constexpr std::size_t kScratches = 3;
 enum ScratchUse : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 
-// Converts an address of any process to a pointer.
+// Converts an address, which may be of another process, to a pointer.
 std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// Blocks of one kernel copy: a system call costs as much as several blocks.
+// Most blocks of one kernel copy: the system call itself costs as much as several blocks.
 constexpr std::size_t kBlocks = 64;
 using BlockBatch = std::array<iovec, kBlocks>;
 
@@ -43,7 +43,8 @@ Status for_blocks(const RmaBuffer& buffer, layout::StreamRange range, Each&& eac
 
 }  // namespace
 
-// Applies an operation to the target's blocks in the order of the stream: a sink of layout::walk.
+// Applies an operation to the target's blocks in the order of the stream: a sink of
+// layout::walk_range().
 class BlockUpdater {
  public:
   BlockUpdater(Executor& executor, const BoundOperation& operation, const std::byte* origin,
@@ -59,7 +60,7 @@ class BlockUpdater {
 
   [[nodiscard]] bool full() const { return !status_.ok(); }
 
-  // Call after the last block.
+  // Applies the collected blocks. Called after the last block.
   [[nodiscard]] Status finish() {
     if (status_.ok()) status_ = apply_collected();
     return status_;
@@ -96,12 +97,13 @@ class BlockUpdater {
   }
 
  private:
-  // Returns the bytes of the elements that begin in the stripe of `at`.
+  // Returns the bytes of the elements from `at` on that begin in the stripe of `at`.
   [[nodiscard]] std::uint64_t bytes_in_stripe(layout::Address at) const {
     const std::uint64_t left = kStripe - at % kStripe;
     return (left + operation_.what.element - 1) / operation_.what.element * operation_.what.element;
   }
-  // Locks the stripe of `at`, and holds the lock until a block of another stripe comes.
+  // Locks the stripe of `at`, and holds the lock until a block with another lock comes. Blocks
+  // collected under the last lock are applied first.
   void hold(layout::Address at) {
     StripeLock& wanted = operation_.locks->of(at);
     if (held_ == &wanted) return;
@@ -126,8 +128,8 @@ class BlockUpdater {
     return used_ == kBlocks ? apply_collected() : Status{};
   }
 
-  // Applies the blocks that only the kernel reaches, at most a piece, under the lock of their
-  // stripe.
+  // Applies the collected blocks, at most kPiece bytes, which only the kernel reaches. The caller
+  // holds the lock of their stripe.
   Status apply_collected() {
     const std::span<const iovec> blocks(collected_.data(), std::exchange(used_, 0));
     const std::uint64_t bytes = std::exchange(collected_bytes_, 0);

@@ -19,7 +19,7 @@
 
 namespace mh::rma {
 
-inline constexpr std::size_t kMostSwapped = 32;
+inline constexpr std::size_t kMostSwapped = 32;  // bytes of an element in compare_and_swap()
 
 class Executor {
  public:
@@ -30,7 +30,7 @@ class Executor {
   // may leave the range partly done.
   Status run(const BoundOperation& operation, layout::StreamRange range);
 
-  // Carries out all operations of a list. `target` is a view of any byte of the target rank.
+  // Carries out all operations of a list. `target` is a view of any byte in the target's process.
   Status run(const DeferredList& list, const memory::View& target, StripeLocks& locks);
 
   // Replaces the target's element by the origin's if it equals `compare`. The result is the
@@ -46,13 +46,13 @@ class Executor {
   Status move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range);
   Status update(const BoundOperation& operation, layout::StreamRange range, const std::byte* origin,
                 std::byte* result);
-  // Packs the bytes of the range into `scratch`, or points at them if they are contiguous and
-  // mapped.
+  // Points `packed` at the packed bytes of the range: in the buffer itself if it is contiguous and
+  // mapped, otherwise packed into `scratch`.
   Status gather(const RmaBuffer& from, layout::StreamRange range, std::span<std::byte> scratch,
                 const std::byte** packed) const;
   Status scatter(const RmaBuffer& to, layout::StreamRange range, const std::byte* packed) const;
-  // Writes the bytes again, by the kernel, to the peer, if the peer's fork() has unmapped its heap
-  // during the write to the view (heap/file.hpp).
+  // Writes the bytes to the peer again, by the kernel, if the peer's fork() has retired its heap
+  // (heap/file.hpp) during the write through this process's mapping.
   Status after_writing(const RmaBuffer& to, std::uint64_t offset, std::uint64_t bytes) const;
   [[nodiscard]] std::span<std::byte> scratch(std::size_t number) const;
 

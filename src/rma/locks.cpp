@@ -8,15 +8,15 @@
 namespace mh::rma {
 namespace {
 
-constexpr int kLooksBeforeYield = 2000;  // about 50 us: a running holder is done by then
-constexpr int kYieldsBeforeDoubt = 4096;
+constexpr int kLooksBeforeYield = 2000;   // about 50 us: a holder that runs has unlocked by then
+constexpr int kYieldsBeforeDoubt = 4096;  // then take_over() asks whether the holder is alive
 
 }  // namespace
 
 void StripeLock::lock_slowly(std::uint32_t me, const Liveness& liveness) {
   for (;;) {
     for (int look = 0; look < kLooksBeforeYield; ++look) {
-      // relaxed: only try_lock() decides.
+      // relaxed: a hint; try_lock() decides.
       if (holder_.load(std::memory_order_relaxed) == 0 && try_lock(me)) return;
       spin_pause();
     }
@@ -31,7 +31,8 @@ void StripeLock::lock_slowly(std::uint32_t me, const Liveness& liveness) {
 bool StripeLock::take_over(std::uint32_t me, const Liveness& liveness) {
   std::uint32_t holder = holder_.load(std::memory_order_relaxed);
   if (holder == 0 || liveness.is_alive(liveness.context, holder - 1)) return false;
-  // acquire: pairs with the release in unlock(). A dead rank stays dead.
+  // acquire: pairs with the release in the last unlock() before the dead rank locked. A dead rank
+  // cannot unlock, so the exchange fails only if another rank has taken the lock over.
   return holder_.compare_exchange_strong(holder, me + 1, std::memory_order_acquire,
                                          std::memory_order_relaxed);
 }

@@ -7,8 +7,9 @@
 // range within a stripe costs one lock. A thread holds at most one stripe lock, for at most one
 // chunk, and never waits while it holds the lock. The locks lie in the window's shared memory.
 //
-// Limits: a stopped holder blocks all ranks that want its stripe. The lock of a dead holder is
-// taken over; the bytes that it was writing are undefined, as after any crash.
+// Limits: a stopped process that holds a stripe lock blocks all ranks that want the lock. The lock
+// of a dead process is taken over by a rank that wants it; the bytes that the dead process was
+// writing are undefined, as after any crash.
 #pragma once
 
 #include <atomic>
@@ -31,7 +32,7 @@ struct Liveness {
 
 class alignas(kCacheLine) StripeLock {
  public:
-  // `me`: rank on the node. The threads of a rank are not distinguished.
+  // `me`: this process's rank on the node, the same for all of its threads.
   void lock(std::uint32_t me, const Liveness& liveness) {
     if (!try_lock(me)) lock_slowly(me, liveness);
   }
@@ -70,13 +71,17 @@ enum class LockMode : std::uint8_t { shared, exclusive };
 // The lock of one target in passive-target epochs (MPI_Win_lock, MPI_Win_lock_all): many readers or
 // one writer.
 //
-// First come, first served, as in the MPI libraries: each thread draws a number, and numbers enter
-// in turn. A thread with a number polls enter() from the wait loop until it returns true, and must
-// then call leave() with the same mode. The lock lies in the window's shared memory.
+// First come, first served, as in the MPI libraries: each lock request draws a number, and the
+// numbers enter in turn. The thread that has drawn a number polls enter() until it returns true:
+// from the wait loop, or from the target's server for an origin on another node
+// (mpi/rma/serving.cpp). Each number that has entered must leave() with the same mode. The lock
+// lies in the window's shared memory.
 //
 // Invariants, with all counters modulo 2^32:
-//   readers_ is the number that may enter as a reader.
-//   writers_ is the number that may enter as a writer; all numbers below have left.
+//   readers_ is the number that may enter as a reader: all lower numbers have entered, and all
+//   writers among them have left.
+//   writers_ counts the numbers that have left. A writer enters when writers_ equals its number:
+//   all lower numbers have then left.
 //   writers_ <= readers_ + 1 <= next_ + 1
 class alignas(kCacheLine) TargetLock {
  public:
@@ -88,14 +93,15 @@ class alignas(kCacheLine) TargetLock {
     // acquire, both: pairs with the releases in enter() and leave() of earlier numbers.
     if (mode == LockMode::exclusive) return writers_.load(std::memory_order_acquire) == number;
     if (readers_.load(std::memory_order_acquire) != number) return false;
-    // Only this number writes readers_ now. release: passes the last writer's updates to the next
-    // reader.
+    // While readers_ equals this number, no other thread writes readers_. release: passes the last
+    // writer's updates to the next reader.
     readers_.store(number + 1, std::memory_order_release);
     return true;
   }
 
   void leave(LockMode mode) {
-    // release, both: pairs with the acquires in enter(). A writer is alone here.
+    // release, both: pairs with the acquires in enter(). A writer holds the lock alone, so no other
+    // thread changes readers_ meanwhile.
     if (mode == LockMode::exclusive) readers_.fetch_add(1, std::memory_order_release);
     writers_.fetch_add(1, std::memory_order_release);
   }

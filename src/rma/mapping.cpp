@@ -33,7 +33,8 @@ struct MappingQuery {
   static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 13 * 8);
   // Readable, writable, shared, backed by a file.
   static constexpr std::uint64_t kSharedFile = 0x01 | 0x02 | 0x08 | 0x20;
-  static constexpr std::uint64_t kOrNext = 0x10;  // if none is at the address, the next one
+  // if the address has no such mapping, the next mapping
+  static constexpr std::uint64_t kOrNext = 0x10;
 
   std::uint64_t size = sizeof(MappingQuery);
   std::uint64_t wanted = 0;
@@ -53,7 +54,7 @@ struct MappingQuery {
 };
 static_assert(sizeof(MappingQuery) == 13 * sizeof(std::uint64_t));
 
-// Returns an empty text if the file cannot be read.
+// Returns the text of a file; empty if the file cannot be read.
 std::string text_of(const Fd& file) {
   constexpr std::size_t kMore = 64U << 10U;
   std::string text;
@@ -69,7 +70,8 @@ std::string text_of(const Fd& file) {
   return text;
 }
 
-// Removes the mark of an unlinked file: another process may have read the path before.
+// Removes the mark of an unlinked file: another process may have read the path before it was
+// unlinked.
 std::string_view name_in(std::string_view text) {
   constexpr std::string_view kGone = " (deleted)";
   if (text.ends_with(kGone)) text.remove_suffix(kGone.size());
@@ -140,8 +142,9 @@ std::optional<Mapping> shared_file_in(std::string_view line) {
 
 Fd open_maps() { return Fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)); }
 
-// Asks the kernel (Linux 6.11 or later) for one mapping, without reading text. ENOENT: there is no
-// such mapping. Other errors: an older kernel.
+// Asks the kernel (Linux 6.11 or later) for the mapping at address `from`, without reading text.
+// With kOrNext in `flags`, the answer may be the next mapping. ENOENT: there is no such mapping.
+// Other errors: an older kernel.
 Result<Mapping> query_mapping(const Fd& maps, std::uint64_t from, std::uint64_t flags) {
   std::array<char, PATH_MAX> name;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   MappingQuery query{.wanted = MappingQuery::kSharedFile | flags, .from = from};

@@ -30,8 +30,9 @@ struct Mapping {
   FileRange file;  // from `begin` on
 };
 
-// kernel: queries each mapping (Linux 6.11). list: reads all mappings as text, which takes some
-// microseconds for each ten mappings.
+// kernel: queries each mapping (PROCMAP_QUERY, Linux 6.11), or reads the list on older kernels.
+// list: reads all mappings as text from /proc/self/maps, which takes some microseconds for each ten
+// mappings.
 enum class MappingSource : std::uint8_t { kernel, list };
 
 class Mappings {
@@ -41,7 +42,7 @@ class Mappings {
   // Reads the mapping of `address` alone, if the kernel answers queries; otherwise all mappings.
   static Mappings around(std::uint64_t address);
 
-  // Whether these are all mappings of the process.
+  // True if read() has made this object: it has all shared, writable file mappings of the process.
   [[nodiscard]] bool are_all() const { return are_all_; }
 
   // Returns the bytes of a file behind [address, address + bytes), or nothing unless one file backs

@@ -23,20 +23,21 @@ namespace mh::rma {
 // The memory of one buffer as this process sees it.
 struct RmaBuffer {
   const layout::Layout* layout = nullptr;  // null: contiguous from `base` on
-  std::uint64_t count = 0;                 // number of layouts
+  std::uint64_t count = 0;                 // elements of the layout, one after the other
   memory::View base{};                     // in the process that owns the memory
-  std::byte* here = nullptr;               // `base` as mapped here; null: not mapped
+  std::byte* here = nullptr;               // address of `base` in this process; null: not mapped
   bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
 };
 
-// Return the elements of a buffer at the owner's addresses, and at this process's.
+// Return the elements of a buffer: at addresses of the process that owns the memory, or at those of
+// this process.
 inline layout::Elements elements_there(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = buffer.base.address};
 }
 inline layout::Elements elements_here(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.here)};
 }
-// Pack and unpack a range of the buffer's stream.
+// Pack and unpack a range of the buffer's stream. Precondition: this process maps the buffer.
 inline void pack_here(const RmaBuffer& from, layout::StreamRange range, std::byte* to) {
   if (from.layout == nullptr) {
     std::memcpy(to, from.here + range.begin, range.end - range.begin);
@@ -52,20 +53,20 @@ inline void unpack_here(const RmaBuffer& to, layout::StreamRange range, const st
   }
 }
 
-// An operation without its buffers: plain data, which helpers read.
+// An operation without its buffers: plain data, which thieves read.
 struct Operation {
   Op op = Op::replace;
   Type type = Type::other;
   bool atomic = false;        // each element, with respect to all other atomic operations
   bool has_origin = false;    // false: op is no_op
-  bool has_result = false;    // the target's previous elements
+  bool has_result = false;    // returns the target's previous elements
   std::uint32_t element = 1;  // bytes of a basic element
   std::uint32_t target = 0;   // rank in the window
   std::uint64_t begin = 0;    // first byte of the stream; not 0 only in pieces (piece.hpp)
   std::uint64_t bytes = 0;    // end of the stream
 };
 
-// Combines elements for which kernel_of() has no kernel, by the MPI library in the owner's process.
+// Combines elements by the MPI library in the owner's process, where kernel_of() has no kernel.
 struct Reducer {
   void (*reduce)(const void* context, void* target, const void* origin,
                  std::size_t elements) = nullptr;
@@ -82,7 +83,8 @@ struct BoundOperation {
   Reducer reducer;               // used if kernel_of() has no kernel
 };
 
-// A buffer as the owner publishes it to helpers. Only regular layouts have this form.
+// A buffer as the owner publishes it to thieves. Only contiguous buffers and single grids have this
+// form.
 struct SharedBuffer {
   layout::Compact shape;
   memory::View base{};

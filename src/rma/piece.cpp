@@ -25,8 +25,8 @@ std::uint64_t whole_elements(std::uint64_t bytes, const Operation& what) {
   return bytes / what.element * what.element;
 }
 
-// Returns a contiguous buffer whose stream begins `begin` bytes before `bytes`; only the stream
-// from `begin` on exists.
+// Returns a contiguous buffer in which byte `begin` of the stream lies at `bytes`. The buffer has
+// no bytes before that.
 RmaBuffer end_of(const std::byte* bytes, std::uint64_t begin, const memory::View& owner) {
   RmaBuffer buffer;
   buffer.base = {reinterpret_cast<std::uint64_t>(bytes) - begin, owner.pid, owner.rank};
@@ -78,7 +78,8 @@ std::size_t OperationPiece::bytes() const {
 }
 
 void OperationPiece::write(RmaMessage head, std::byte* to) const {
-  // the shape is of the whole operation; this piece is a range of the operation's stream
+  // A grid is that of the whole operation, and the piece is a range of its stream. Without a grid,
+  // the stream of the piece begins at 0, and `address` is the piece's own.
   const bool whole = shape_ && shape_->grid.dims != 0;
   head.what = operation_.what;
   head.what.begin = whole ? range_.begin : 0;
@@ -128,7 +129,7 @@ bool PieceRun::step(RmaContext& context) {
 
 Status PieceRun::run_listed(RmaContext& context) {
   BoundOperation block = operation_;
-  std::uint64_t at = 0;  // offset in the piece
+  std::uint64_t at = 0;  // offset in the stream of the piece
   for (std::uint32_t i = 0; i < message_.blocks; ++i) {
     const ListedBlock& listed = blocks_of(message_)[i];
     block.what.bytes = listed.bytes;

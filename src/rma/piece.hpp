@@ -27,27 +27,28 @@ enum class RmaMessageKind : std::uint8_t {
   // Requests. The first three are counted: the target reports how many it has carried out.
   operation,  // a piece of an operation
   swap,       // MPI_Compare_and_swap
-  unlock,
-  lock,
-  post,      // the sender exposes its memory to the receiver
-  complete,  // the sender has completed its epoch
-  barrier,   // the sender has entered round `number` of a barrier
+  unlock,     // the sender releases its lock on the receiver's memory
+  lock,       // the sender asks for the lock on the receiver's memory
+  post,       // the sender exposes its memory to the receiver
+  complete,   // the sender has completed its epoch
+  barrier,    // the sender has entered round `number` of a barrier
   // Answers.
-  done,     // `number` counted requests of the receiver are carried out
-  result,   // of request `number`
+  done,     // the target has carried out `number` counted requests of the receiver
+  result,   // the previous target elements, for request `number` of the receiver
   granted,  // the receiver has the lock
 };
 
 // The head of every message between ranks of a window on different nodes. Plain data between
-// processes of one program on machines of one kind. The bytes that follow are aligned alike.
+// processes of one program on machines of one kind. The bytes behind the head are aligned to 16
+// bytes as well.
 struct alignas(16) RmaMessage {
   RmaMessageKind kind = RmaMessageKind::operation;
-  bool exclusive = false;     // of a lock
+  bool exclusive = false;     // of lock and unlock: the mode
   bool failed = false;        // answer: the request failed
   std::uint32_t blocks = 0;   // blocks listed behind the head, for a target buffer that is no grid
   std::uint32_t from = 0;     // the sender's rank in the window
   std::uint64_t window = 0;   // the window's id, equal on all its ranks and unique in the job
-  std::uint64_t number = 0;   // of a request with a result; see RmaMessageKind
+  std::uint64_t number = 0;   // names a request with a result; otherwise see RmaMessageKind
   std::uint64_t address = 0;  // of the target buffer, in the target
   Operation what{};           // `begin` and `bytes` are those of this piece
   layout::Compact shape{};    // of the target buffer; without dimensions: contiguous
@@ -87,21 +88,24 @@ class OperationPiece {
 // A received piece or swap at the target, carried out chunk by chunk.
 class PieceRun {
  public:
-  // `message` and the bytes behind it, and `result` if there is one, outlive this object.
+  // `message` and the bytes behind it, and `result` if there is one, outlive this object. `shared`:
+  // the other ranks of this node reach the message and `result`.
   PieceRun(Window& window, const RmaContext& context, const RmaMessage& message, std::byte* result,
            std::uint32_t chunk_bytes, bool shared);
 
-  // Returns true when all chunks are done.
+  // Carries out one chunk; a swap or a piece with listed blocks at once. Returns true when the
+  // piece is over: done or failed.
   [[nodiscard]] bool step(RmaContext& context);
   [[nodiscard]] bool all_claimed() const { return running_ && running_->all_claimed(); }
   [[nodiscard]] bool succeeded() const { return running_ ? running_->succeeded() : succeeded_; }
+  // Abandons the chunks that dead ranks have claimed. Precondition: all_claimed().
   void give_up() { running_->give_up(); }
 
  private:
   Status run_listed(RmaContext& context);
 
   const RmaMessage& message_;
-  const std::byte* origin_;  // the origin's bytes, if there are any
+  const std::byte* origin_;  // the origin's bytes behind the head, if there are any
   std::byte* result_;
   layout::LayoutPtr layout_;
   BoundOperation operation_;

@@ -28,7 +28,7 @@ struct ByteBits {
   std::uint8_t bits;
 };
 
-// The C types of the values of Type, in the same order.
+// The C types of the values of Type except `other`, in the same order.
 template <class... Listed>
 struct TypeList {};
 using Types =
@@ -159,7 +159,8 @@ inline T combine_elements(T target, T origin) {
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// memcpy, because elements may lie at any address. Compilers turn it into plain loads and stores.
+// Accesses elements by memcpy, because they may lie at any address. Compilers turn memcpy into
+// plain loads and stores.
 template <Op op, class T>
 inline __attribute__((always_inline)) void combine_all(void* target, const void* origin,
                                                        std::size_t elements) {
@@ -180,7 +181,7 @@ void narrow(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);
 }
 
-// AVX2 without fused multiply-add, so that the bits are those of the scalar code.
+// Compiled for AVX2 without fused multiply-add, so that results are bitwise those of narrow().
 template <Op op, class T>
 [[gnu::target("avx2")]] void wide(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);

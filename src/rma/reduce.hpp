@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reductions of accumulates and of collectives: the predefined operations on the predefined
-// types that the standard allows for each.
+// The reductions of accumulates and of collectives: the predefined operations, each on the
+// predefined types that the standard allows.
 //
 // A *kernel* combines n elements of origin and target in place, target = origin op target, in loops
 // that compilers vectorise. The standard's table (MPI-4.1, 6.9.2) lists the pairs of operation and
@@ -61,7 +61,7 @@ enum class Type : std::uint8_t {
   long_double_int,
   float_float,  // Fortran's pairs: MPI_2REAL, MPI_2DOUBLE_PRECISION
   double_double,
-  other,  // moved as bytes; never computed with here
+  other,  // moved as bytes; no kernel computes with it
 };
 inline constexpr std::size_t kTypes = 28;
 

@@ -18,7 +18,8 @@ bool is_alive(const void* node, std::uint32_t rank) {
   return static_cast<const node::Node*>(node)->is_alive(rank);
 }
 
-// Sets `here` if this process reaches the whole buffer: in a peer's heap or in its own memory.
+// Sets `here` if this process can load and store the whole buffer: in a peer's heap or in its own
+// memory.
 void find_here(RmaBuffer& buffer, const Extent& extent, const memory::Reach& reach) {
   const memory::View begin = buffer.base.at(static_cast<std::uint64_t>(extent.low));
   std::byte* here = reach.to_here(begin, extent.bytes());
@@ -27,7 +28,7 @@ void find_here(RmaBuffer& buffer, const Extent& extent, const memory::Reach& rea
   buffer.in_heap = !reach.is_own(begin);
 }
 
-// Returns nothing if the layout is not regular.
+// Returns nothing if the buffer is neither contiguous nor a single grid.
 std::optional<SharedBuffer> shared_buffer_of(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (buffer.layout == nullptr) return SharedBuffer{layout::compact_of_bytes(bytes), buffer.base};
   const auto compact = layout::compact_of(*buffer.layout, buffer.count);
@@ -161,9 +162,10 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
 
 namespace {
 
-constexpr std::uint8_t kGoStraight = 32;  // operations that send no message after a refused message
-constexpr std::uint32_t kTurnsBeforeDoubt = 4096;
-constexpr int kPatience = 80;  // polls: some microseconds, about a system call
+// operations without a message after a message that the target did not take
+constexpr std::uint8_t kGoStraight = 32;
+constexpr std::uint32_t kTurnsBeforeDoubt = 4096;  // yields between two looks at the process table
+constexpr int kPatience = 80;                      // polls: some microseconds, about a system call
 
 RmaBuffer buffer_of_bytes(std::byte* bytes) {
   RmaBuffer buffer;
@@ -208,7 +210,7 @@ std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t targe
     --reluctance_[target];
     return std::nullopt;
   }
-  // acquire: pairs with the release below, by another thread.
+  // acquire: pairs with the release in asking_.clear() of another thread.
   if (asking_.test_and_set(std::memory_order_acquire)) return std::nullopt;
   ActiveMessage& message = control_.part(me_).message;
   fill(message);
@@ -217,7 +219,7 @@ std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t targe
   const std::uint64_t posted = ActiveMessage::word_of(number, target, ActiveMessage::kPosted);
   // release: pairs with the acquire in serve_one().
   message.word.store(posted, std::memory_order_release);
-  // relaxed: a hint.
+  // relaxed: a hint. If the target overlooks the message, await_answer() withdraws it.
   control_.part(target).mail[me_ / 64].fetch_or(1ULL << (me_ % 64), std::memory_order_relaxed);
   const ActiveMessage::DeliveryState state =
       await_answer(message, posted, context, exposed_[target].node_rank);
@@ -247,7 +249,7 @@ std::optional<Status> Window::ask_target(const RmaContext& context, const BoundO
 void Window::serve(RmaContext& context) {
   RankPart& mine = control_.part(me_);
   for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
-    // relaxed, both: a hint.
+    // relaxed, both: a hint; the origin withdraws a message that this rank overlooks.
     if (mine.mail[word].load(std::memory_order_relaxed) == 0) continue;
     std::uint64_t from = mine.mail[word].exchange(0, std::memory_order_relaxed);
     for (; from != 0; from &= from - 1) {
@@ -334,7 +336,8 @@ OperationRun::OperationRun(Window& window, const BoundOperation& operation,
   if (shared && operation.what.bytes - operation.what.begin > chunk_bytes_) open(chunk_bytes_);
 }
 
-// Opens a job. Leaves all chunks to this thread if a buffer is not regular, or no slot is free.
+// Opens a job. Leaves all chunks to this thread if a buffer is neither contiguous nor a single
+// grid, if the MPI library computes the reduction, or if no job slot is free.
 void OperationRun::open(std::uint32_t chunk_bytes) {
   const Operation& what = operation_.what;
   std::optional<SharedBuffer> origin = SharedBuffer{};
@@ -388,7 +391,7 @@ void OperationRun::close() {
 
 void OperationRun::give_up() {
   window_.slots_.hide(slot());
-  job_ = nullptr;  // the slot is never reused: a dead process may have claimed its chunks
+  job_ = nullptr;  // the job slot is never reused: dead processes have claimed its chunks
   succeeded_ = false;
 }
 

@@ -3,18 +3,18 @@
 // of the rank that carries out an operation.
 //
 // The origin carries out an operation at the call. A large operation becomes a job in the origin's
-// part of the window's shared memory; every waiting rank of the window claims chunks of it
-// (help()), as of messages. Chunks of an atomic operation end where stripes of the target end, so
-// that two ranks seldom want the same lock.
+// part of the window's shared memory; every waiting rank of the window on that node claims chunks
+// of the job (help()), as of messages. Chunks of an atomic operation end where stripes of the
+// target end, so that two ranks seldom want the same lock.
 //
 // Short operations on memory that only the kernel reaches are deferred in a list for each target
 // (deferred.hpp). The origin carries the list out when it completes an epoch, flushes, or does any
 // other operation on the target. A target on another node receives pieces of an operation
 // (piece.hpp) and carries them out.
 //
-// Knows no MPI and waits for nothing, except that ask_target() waits some microseconds. Thread-safe
-// except where a comment says otherwise. Limits: kMaxRanks ranks; only an operation whose buffers
-// are all regular (layout/compact.hpp) becomes a job.
+// This file knows no MPI and waits for nothing, except that ask_target() waits some microseconds.
+// Thread-safe except where a comment says otherwise. Limits: kMaxRanks ranks; only an operation
+// whose buffers are all contiguous or single grids (layout/compact.hpp) becomes a job.
 #pragma once
 
 #include <array>
@@ -40,22 +40,23 @@ struct Exposed {
   std::uint64_t base = 0;  // in the process of that rank
   std::uint64_t bytes = 0;
   std::uint64_t unit = 1;       // bytes of a displacement
-  std::uint32_t node_rank = 0;  // owner of the memory
+  std::uint32_t node_rank = 0;  // the rank that has exposed the memory; may be kElsewhere
   pid_t pid = 0;
-  std::byte* here = nullptr;  // `base` as mapped in this process; null: not mapped
+  std::byte* here = nullptr;  // address of `base` in this process; null: not mapped
 
-  // node_rank of a rank on another node
+  // The node_rank of a rank on another node.
   static constexpr std::uint32_t kElsewhere = ~std::uint32_t{0};
   [[nodiscard]] bool is_elsewhere() const { return node_rank == kElsewhere; }
 };
 
-// The bytes around an address that a buffer covers.
+// The bytes that a buffer covers: [low, high), relative to the buffer's address.
 struct Extent {
   std::int64_t low = 0;
   std::int64_t high = 0;
 
   [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(high - low); }
 };
+// The extent of `count` elements of a layout, or of `bytes` contiguous bytes if `layout` is null.
 Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
 
 // The state that a thread needs to carry out operations. Each thread has its own.
@@ -69,14 +70,14 @@ class RmaContext {
 
  private:
   friend class Window;
-  // Returns a buffer of a helped operation as this process reaches it.
+  // Returns a buffer of another rank's job as this process reaches it. `number`: index in known_.
   RmaBuffer end_of(const SharedBuffer& shared, std::size_t number);
 
   const node::Node* node_;
   const memory::Reach* reach_;
   Liveness liveness_;
   Executor executor_;
-  std::array<layout::LastLayout, 3> known_;  // of the buffers of the last job
+  std::array<layout::LastLayout, 3> known_;  // layouts of origin, result and target of the last job
 };
 
 // A chunk of another rank's operation that this rank has carried out.
@@ -87,8 +88,8 @@ struct HelpedChunk {
 
 class Window {
  public:
-  // `control`: the same memory for all ranks; it outlives this object. `exposed`: by rank in the
-  // window.
+  // `control`: its memory is shared by all ranks of the node and outlives this object. `exposed`:
+  // by rank in the window.
   Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed);
 
   [[nodiscard]] std::uint32_t me() const { return me_; }
@@ -97,21 +98,22 @@ class Window {
   [[nodiscard]] const Exposed& exposed(std::uint32_t rank) const { return exposed_[rank]; }
   [[nodiscard]] Epochs& epochs() { return epochs_; }
 
-  // Returns the target buffer at `address` of a rank, or nothing if the buffer is not all inside
-  // the window.
+  // Returns the target buffer at `address` in the process of `rank`, or nothing if part of the
+  // buffer lies outside the window.
   [[nodiscard]] std::optional<RmaBuffer> target_buffer(std::uint32_t rank, std::uint64_t address,
                                                        const layout::Layout* layout,
                                                        std::uint64_t count, std::uint64_t bytes,
                                                        const memory::Reach& reach) const;
 
   // Lets the target carry out a small operation, contiguous in all buffers, and waits some
-  // microseconds. Returns nothing if the target did not take the message, because it is not in MPI
-  // now; the operation was not carried out.
+  // microseconds. Returns nothing if the operation was not carried out. Reasons: the target is not
+  // in MPI and does not take the message, has not taken a recent message, or another thread of this
+  // rank uses the message. With `compare` the operation is MPI_Compare_and_swap.
   std::optional<Status> ask_target(const RmaContext& context, const BoundOperation& operation,
                                    const void* compare = nullptr);
   // Defers a short operation without a result, contiguous in both buffers. Returns false for any
-  // other operation, and if the list of the target is full. One thread at a time may defer or carry
-  // out.
+  // other operation, and if the list of the target is full. One thread at a time may call defer()
+  // or carry_out_deferred().
   bool defer(const Operation& what, std::uint64_t address, const void* origin);
   // True if operations are deferred. relaxed: each thread sees its own deferred operations.
   [[nodiscard]] bool has_deferred() const {
@@ -143,20 +145,20 @@ class Window {
   std::uint32_t me_;
   std::vector<Exposed> exposed_;
   Epochs epochs_;
-  steal::SlotBits slots_;                       // jobs of this rank
+  steal::SlotBits slots_;                       // which of this rank's jobs are in use
   std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
   // by target: how many of its next operations skip the active message
   std::vector<std::uint8_t> reluctance_;
   std::vector<std::unique_ptr<DeferredList>>
       deferred_;                                  // by target; null until an operation is deferred
   std::atomic<std::uint32_t> deferred_lists_{0};  // number of lists that are not empty
-  steal::CopyVictimPicker victims_;               // of help()
+  steal::CopyVictimPicker victims_;               // used by help()
 };
 
-// An operation under way. Belongs to the owner's thread that began it.
+// An operation under way. Belongs to the thread that has made the object.
 class OperationRun {
  public:
-  // `shared`: other ranks can reach all buffers. `chunk_bytes`: bytes of one step.
+  // `shared`: the other ranks of the node can reach all buffers. `chunk_bytes`: bytes of one step.
   OperationRun(Window& window, const BoundOperation& operation, std::uint32_t chunk_bytes,
                bool shared);
   OperationRun(const OperationRun&) = delete;
@@ -170,7 +172,8 @@ class OperationRun {
   [[nodiscard]] bool succeeded() const {
     return succeeded_ && (job_ == nullptr || !job_->job.failed());
   }
-  // Abandons the chunks that dead ranks have claimed.
+  // Abandons the chunks that dead ranks have claimed; the operation has failed. Precondition:
+  // all_claimed().
   void give_up();
 
  private:
@@ -187,7 +190,8 @@ class OperationRun {
   bool succeeded_ = true;
 };
 
-// Bytes of the target's stripe that precede the stream: the first chunk includes them.
+// Bytes of the target's stripe that precede the stream: the first chunk includes them. 0 unless the
+// operation is atomic and the target buffer contiguous.
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
 // Returns the range of the stream that a chunk covers.
 layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
