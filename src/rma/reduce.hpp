@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reductions of accumulates and of collectives: the predefined operations, each on the
-// predefined types that the standard allows.
+// The reductions of accumulates and of collectives: the predefined operations on the predefined
+// types that the standard allows for each.
 //
 // A *kernel* combines n elements of origin and target in place, target = origin op target, in loops
 // that compilers vectorise. The standard's table (MPI-4.1, 6.9.2) lists the pairs of operation and

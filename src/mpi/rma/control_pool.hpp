@@ -4,12 +4,12 @@
 //
 // The first rank of a window makes the memory and numbers it. Each rank of the window keeps its
 // mapping under that number while no window uses it. The first rank uses memory again only after
-// its MPI_Win_free, which returns after every rank has entered MPI_Win_free. The other ranks look
-// the number up in the creation of the next window, so later still.
+// its MPI_Win_free, which returns after every rank has entered MPI_Win_free. The other ranks take
+// the memory by its number when they make the next window, which is later still.
 //
-// Any thread. Two threads of a rank may free and make windows of the same ranks in different
-// orders. A thread that looks for memory waits while the other thread still has to give the memory
-// back. Limit: each rank makes at most kMostBytes of kept memory.
+// Thread-safe. One thread of a rank may make a window while another thread frees a window of the
+// same ranks. The first thread then waits (windows.cpp) until the second has given the control
+// memory back. Limit: each rank makes at most kMostBytes of kept memory.
 #pragma once
 
 #include <cstddef>
@@ -40,7 +40,8 @@ class ControlPool {
  public:
   static constexpr std::size_t kMostBytes = 4U << 20U;
 
-  // Returns a name for new memory of `bytes` that rank `me` makes for a group.
+  // Returns a name for new memory of `bytes` bytes that rank `me` makes for a group. Number 0 if
+  // the limit is reached: the memory is not kept.
   ControlName name(std::uint32_t me, std::size_t bytes, std::shared_ptr<const GroupOnNode> group);
   struct KeptControl {
     ControlName name;
@@ -52,7 +53,7 @@ class ControlPool {
   std::optional<node::Segment> take(const ControlName& name);
   // Called if new memory was made for a window that stays the library's: no rank keeps the memory.
   void forget(const ControlName& name, std::size_t bytes);
-  // Keeps the memory, or unmaps it if it has no number.
+  // Keeps the memory for the next window, or unmaps it if its number is 0.
   void give(const ControlName& name, node::Segment segment);
   // Unmaps all memory that this rank keeps.
   void clear();

@@ -22,7 +22,7 @@ struct SentRmaMessage {
 struct SentRmaMessages {
   std::mutex mutex;  // guards `under_way`
   std::vector<SentRmaMessage> under_way;
-  std::atomic<std::uint32_t> long_count{0};  // of the long messages under way; relaxed: a hint
+  std::atomic<std::uint32_t> long_count{0};  // long messages under way; relaxed: a hint
 };
 // Never destroyed: a program may call exit() at any time.
 SentRmaMessages& g_sent = *new SentRmaMessages;
@@ -44,7 +44,7 @@ void MessageBuffer::BufferDeleter::operator()(std::byte* data) const {
 }
 
 bool send_message(int world_rank, const tags::TagRange& tag, MessageBuffer buffer) {
-  const std::lock_guard<std::mutex> hold(g_sent.mutex);  // keeps the messages of a rank in order
+  const std::lock_guard<std::mutex> hold(g_sent.mutex);  // keeps the messages to a rank in order
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = real.Isend(buffer.data(), static_cast<int>(buffer.bytes()), MPI_BYTE, world_rank,
                               tag.first, config.windows_comm, &request);
@@ -83,7 +83,7 @@ bool MessageInbox::start_receives() {
     MessageBuffer buffer(static_cast<std::size_t>(bytes));
     if (buffer.empty()) break;  // no memory: the library keeps the message
     MPI_Request request = MPI_REQUEST_NULL;
-    // No other thread receives with this tag, so that the receive matches the probed message.
+    // No other thread receives with this tag, so the receive matches the probed message.
     real.Irecv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, tag_, config.windows_comm,
                &request);
     incoming_.push_back({status.MPI_SOURCE, std::move(buffer), request, false});

@@ -3,9 +3,10 @@
 // messages.
 //
 // A message is sent from a buffer of ours, which is freed when the library has sent the message. A
-// send therefore does not depend on its receiver. Short buffers are allocated; long ones come from
-// the internode pipelines (internode/pieces.hpp). Messages of a sender are received in the order of
-// sending, each into a buffer of its size. Nothing here waits.
+// send therefore does not depend on its receiver. Short buffers are allocated; long buffers are
+// piece buffers of the internode pipelines (internode/pieces.hpp). Messages of a sender are
+// received in the order of sending, each into a buffer of its size. No function waits for another
+// rank.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +36,7 @@ class MessageBuffer {
   [[nodiscard]] bool is_long() const { return data_.get_deleter().is_long; }
 
  private:
-  static constexpr std::size_t kShort = 4096;
+  static constexpr std::size_t kShort = 4096;  // bytes; a longer buffer is a piece buffer
 
   struct BufferDeleter {
     bool is_long;
@@ -63,8 +64,9 @@ class MessageInbox {
   bool start_receives();
   enum class Acceptance : std::uint8_t { accepted, not_now, stop };
   using Handler = std::function<Acceptance(MessageBuffer&)>;
-  // Removes each complete message that handler(message) accepts. After a message that is incomplete
-  // or not accepted, later messages of its sender wait. Ends when the handler says `stop`.
+  // Removes each completely received message that handler(message) accepts. After a message that is
+  // incomplete or not accepted, later messages of its sender wait. Ends when the handler says
+  // `stop`.
   void for_each(const Handler& handler);
 
  private:
@@ -74,7 +76,7 @@ class MessageInbox {
     int from;
     MessageBuffer buffer;
     MPI_Request request;
-    bool here;
+    bool here;  // the receive is complete
   };
 
   int tag_;

@@ -24,7 +24,8 @@ using mh::rma::Op;
 using mh::rma::RmaBuffer;
 
 constexpr CallResult kLeftToLibrary = std::nullopt;
-constexpr std::uint64_t kMostShort = 16U << 10U;  // bytes; a shorter operation needs no job
+// most bytes of the short paths, which make no job
+constexpr std::uint64_t kMostShort = 16U << 10U;
 
 // ---- Arguments ----------------------------------------------------------------------------------
 
@@ -53,8 +54,8 @@ bool is_swapped(const elements::Element& element) {
   return element.named && (integer || logical);
 }
 
-// Returns the code of an operation that has nothing to do, because the target is MPI_PROC_NULL or
-// no epoch allows the access. Otherwise counts the operation and returns nothing.
+// Returns the code of an operation that must not be carried out, because the target is
+// MPI_PROC_NULL or no epoch allows the access. Otherwise counts the operation and returns nothing.
 CallResult early_result(Win& win, int rank) {
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
   {
@@ -69,12 +70,12 @@ CallResult early_result(Win& win, int rank) {
 
 // ---- Buffers ------------------------------------------------------------------------------------
 
-// A buffer with its type. The layout lives as long as the object.
+// A buffer with its layout, which lives as long as this object. `buffer` has no address yet.
 struct TypedBuffer {
   layout::LayoutPtr held;
   RmaBuffer buffer;
   std::uint64_t bytes = 0;
-  bool known = false;  // the layout of the type can be read
+  bool known = false;  // false: Manyhands cannot read the type's layout
 };
 
 // A buffer of contiguous elements. Elements with gaps inside are moved together with their gaps.
@@ -85,6 +86,7 @@ TypedBuffer contiguous_buffer(std::uint64_t bytes) {
   return typed;
 }
 
+// `padded`: elements are moved together with the gaps inside them (is_padded()).
 TypedBuffer typed_buffer(MPI_Count count, MPI_Datatype type, bool padded) {
   const auto elements = static_cast<std::uint64_t>(count);
   const datatypes::Info info = datatypes::info(type);
@@ -100,7 +102,7 @@ TypedBuffer typed_buffer(MPI_Count count, MPI_Datatype type, bool padded) {
   return typed;
 }
 
-// const_cast: an origin buffer is only read.
+// Returns a buffer of this rank. const_cast: an origin buffer is only read.
 RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
   RmaBuffer buffer = typed.buffer;
   buffer.base = view_of(address, config.me);
@@ -108,7 +110,7 @@ RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
   return buffer;
 }
 
-// True if all ranks of the window reach a buffer of this rank.
+// True if all ranks of the node reach a buffer of this rank.
 bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (config.single_copy) return true;
   const mh::rma::Extent extent = mh::rma::extent_of(buffer.layout, buffer.count, bytes);
@@ -134,8 +136,8 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
     shared = shared && is_reached(operation.result, operation.what.bytes);
   mh::rma::OperationRun running(win.window, operation, chunk, shared);
   // Claims all chunks of this rank's own operation before any of another rank's. Otherwise two
-  // ranks that accumulate into one target would each do half of the other rank's operation, at a
-  // higher price.
+  // ranks that accumulate into one target would each carry out half of the other rank's operation,
+  // which costs more.
   while (!running.all_claimed()) {
     if (running.step(thread_context())) return running.succeeded();
   }
@@ -157,8 +159,8 @@ std::optional<Status> ask_target(Win& win, const BoundOperation& operation, cons
 }
 
 // Carries out an operation whose origin and result buffers are set, and sets its target buffer.
-// `result` is the layout of the result buffer, if any. With `compare` the operation is
-// MPI_Compare_and_swap.
+// `at` is the target buffer without its address, `result` the layout of the result buffer, if any.
+// With `compare` the operation is MPI_Compare_and_swap.
 CallResult carry_out(Win& win, BoundOperation& operation, const TargetArgs& target,
                      const TypedBuffer& at, const layout::LayoutPtr& result, const void* compare) {
   if (!complete_deferred(win, static_cast<std::uint32_t>(target.rank))) return report_failure(win);
@@ -185,7 +187,7 @@ CallResult carry_out(Win& win, BoundOperation& operation, const TargetArgs& targ
   return result_of(win, thread_context().executor().run(operation, {0, operation.what.bytes}));
 }
 
-// A few bytes of a window, contiguous in both buffers.
+// A few bytes of a target, contiguous in the target buffer and in this rank's buffer.
 struct ShortAccess {
   std::uint64_t offset = 0;  // from the beginning of the target's exposed memory
   std::uint64_t bytes = 0;
@@ -206,14 +208,14 @@ bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs&
   return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
 }
 
-// Returns the address at which this process maps the accessed bytes, or null.
+// Returns the address of the accessed bytes in this process, or null if they are not mapped.
 std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortAccess& stretch) {
   std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
   return base == nullptr ? nullptr : base + stretch.offset;
 }
 
 // Defers an operation without a result on memory of MPI_Win_create that only the kernel reaches.
-// False if the operation cannot be deferred; else sets `code`. `what` lacks bytes and target.
+// False if the operation cannot be deferred; else sets `code`. Sets `bytes` and `target` of `what`.
 bool defer_operation(Win& win, const void* origin, const TargetArgs& target, const ShortAccess& at,
                      mh::rma::Operation what, CallResult& code) {
   if (win.flavor != Flavor::created || at.bytes == 0) return false;
@@ -291,7 +293,7 @@ bool is_computed_by_library(Op op, const elements::Element& element) {
   return mh::rma::kernel_of(op, element.type) == nullptr;
 }
 
-// Accumulates into mapped memory within one stripe.
+// Accumulates into mapped memory. Returns false with nothing done if the bytes lie in two stripes.
 bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* result,
                        std::uint32_t rank, const ShortAccess& at, Op op,
                        const elements::Element& element) {

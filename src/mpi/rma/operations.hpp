@@ -53,20 +53,20 @@ inline CallResult get_accumulate(Win& win, const BufferArgs& origin, const Buffe
   return accumulate(win, origin, &result, target, op);
 }
 
-// Makes the request of an operation. Waits for results of other nodes, so the request is complete
-// at once.
+// Makes the request of an operation whose call has returned `done`. Waits for results of other
+// nodes, so the request is complete at once.
 CallResult with_request(MPI_Win handle, CallResult done, MPI_Request* request);
 
-// Carries out the deferred operations on one rank, or on all: before an epoch or a flush ends.
-// Returns false if an operation has failed.
+// Carries out the deferred operations on `target`, or on all ranks. Called before an epoch or a
+// flush ends. Returns false if an operation has failed.
 bool complete_deferred_slow(Win& win, std::optional<std::uint32_t> target);
 [[nodiscard]] inline bool complete_deferred(Win& win,
                                             std::optional<std::uint32_t> target = std::nullopt) {
   return !win.window.has_deferred() || complete_deferred_slow(win, target);
 }
 
-// Makes progress of the library and of our own protocol, every 64th call. For calls with which a
-// program may poll.
+// Drives the progress of the library and of our own protocol, in every 64th call of a thread. For
+// calls with which a program may poll.
 void progress_sometimes();
 
 }  // namespace mh::mpi::rma

@@ -57,7 +57,8 @@ bool has_space(const RemoteRank& peer) {
 
 MessageBuffer buffer_of(std::size_t bytes) {
   MessageBuffer buffer(bytes);
-  // No buffer is free. A long buffer is free again once the library has sent its message.
+  // Without a free buffer, waits: a long buffer is free again once the library has sent its
+  // message.
   if (buffer.empty()) wait_until([&] { return !(buffer = MessageBuffer(bytes)).empty(); });
   return buffer;
 }
@@ -121,8 +122,8 @@ Status send_piece(Win& win, const BoundOperation& operation, const OperationPiec
 
 // A reduction that only the MPI library computes. The target cannot compute it, because handles
 // differ between processes. The origin fetches each element, reduces it, and swaps the result in if
-// the target's element is unchanged. Atomic as any other accumulate, and slow. Limit: elements of
-// kMostSwapped bytes.
+// the target's element is unchanged. The update is as atomic as any other accumulate, and slow.
+// Limit: elements of kMostSwapped bytes.
 class ElementwiseReduction {
  public:
   ElementwiseReduction(Win& win, const BoundOperation& operation)

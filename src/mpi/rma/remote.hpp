@@ -28,9 +28,9 @@ namespace mh::mpi::rma::remote {
 void start_internode();
 void stop_internode();
 
-// Sends an operation whose buffers are all set. `result` holds the layout of the result buffer.
-// With `compare` the operation is MPI_Compare_and_swap. A reduction that only the library computes
-// is done at return, element by element.
+// Sends an operation whose buffers are all set. `result` owns the layout of the result buffer. With
+// `compare` the operation is MPI_Compare_and_swap. A reduction that only the library computes is
+// done at return, element by element.
 Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
                       const layout::LayoutPtr& result, const void* compare);
 
@@ -45,7 +45,7 @@ void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
 void unlock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
 void send_post(Win& win, std::uint32_t origin);
 void send_complete(Win& win, std::uint32_t target);
-// A barrier over all ranks of the window. Precondition: flush_targets() of all.
+// A barrier over all ranks of the window. Precondition: flush_targets() has returned for all ranks.
 void barrier(Win& win);
 
 }  // namespace mh::mpi::rma::remote

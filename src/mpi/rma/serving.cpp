@@ -34,7 +34,8 @@ using mh::rma::RmaMessage;
 using mh::rma::RmaMessageKind;
 using WinPtr = std::shared_ptr<Win>;
 
-constexpr std::uint64_t kMostATurn = 64U << 10U;  // bytes that a turn moves: about 20 us
+// most bytes that a turn of the server moves: about 20 us
+constexpr std::uint64_t kMostATurn = 64U << 10U;
 constexpr int kMostRequestsATurn = 16;
 
 // The request that this rank is carrying out.
@@ -64,8 +65,8 @@ struct TargetServer {
   std::unique_ptr<CurrentRequest> current;
   std::vector<LockRequest> waiting;
   std::vector<std::pair<WinPtr, std::uint32_t>> to_tell;  // ranks to which a `done` may be due
-  int requests_left = 0;
-  std::uint64_t bytes_left = 0;
+  int requests_left = 0;                                  // that this turn may still begin
+  std::uint64_t bytes_left = 0;                           // that this turn may still move
 };
 
 // Never destroyed: a program may call exit() while messages are under way.
@@ -127,6 +128,7 @@ void grant_locks() {
 
 // ---- Requests of peers --------------------------------------------------------------------------
 
+// True if the other ranks of this node reach the buffer, so that they can claim chunks.
 bool is_reached_by_neighbours(const MessageBuffer& buffer) {
   return buffer.empty() || config.single_copy ||
          (config.heaps_mapped && heaps::contain(buffer.data(), buffer.bytes()));
@@ -194,8 +196,7 @@ void handle_step(const WinPtr& win, const RmaMessage& head) {
   switch (head.kind) {
     case RmaMessageKind::post: {
       std::atomic<std::uint32_t>& posts = control.posts_to(me)[head.from];
-      // release: pairs with the acquire in start(). The server is the only writer of that rank's
-      // word.
+      // release: pairs with the acquire in start(). The server is the only writer of this word.
       posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
       break;
     }
@@ -327,7 +328,7 @@ void* run_server_thread(void* /*nothing*/) {
   std::int64_t length = tuning::kLongNapNs;
   bool busy = false;
   while (!g_thread.ending.load()) {
-    // While this thread was busy, `last_turn` was its own turn.
+    // After a busy turn of this thread, `last_turn` does not tell whether another thread serves.
     busy = (busy || !is_served()) && serve_if_not_ending();
     length = busy ? tuning::kShortNapNs : std::min(2 * length, tuning::kLongNapNs);
     if (!busy) sleep_ns(length);

@@ -2,11 +2,11 @@
 // The target's side of operations from other nodes: carries out the operations in this rank's
 // memory, grants the rank's lock, and stores the results of this rank's own requests.
 //
-// The *server* is the thread that handles messages from other nodes, one thread at a time: a thread
-// in the wait loop or in a polling call. While the rank computes, or is in a call of the library
-// alone, the rank's *server thread* is the server. Requests of one rank are carried out one at a
-// time, in the order in which the rank made them. A large request is a job of this rank, of which
-// each turn does one chunk. Nothing here waits.
+// The *server* is the thread that handles messages from other nodes, one thread of the rank at a
+// time: a thread in the wait loop or in a polling call. While the rank computes, or is in a call of
+// the library alone, the rank's *server thread* is the server. Requests of one rank are carried out
+// one at a time, in the order in which the rank made them. A large request is a job of this rank,
+// of which each turn of the server does one chunk. The server waits for no other rank.
 #pragma once
 
 namespace mh::mpi::rma {
@@ -15,8 +15,8 @@ namespace mh::mpi::rma {
 // a load if there are no windows over several nodes.
 bool serve_other_nodes();
 
-// Starts the server thread. The thread sleeps on if another thread has just served, as the time of
-// the last turn tells. Its naps grow while no message comes (tuning.hpp), and a message shortens
+// Starts the server thread. The thread keeps sleeping while the time of the last turn shows that
+// another thread serves. Its naps grow while no message comes (tuning.hpp), and a message shortens
 // them. The thread blocks all signals. Needs MPI_THREAD_MULTIPLE. Returns false if no thread can be
 // made.
 bool start_server_thread();

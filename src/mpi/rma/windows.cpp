@@ -31,7 +31,7 @@ using mh::rma::Exposed;
 using mh::rma::FileRange;
 using mh::rma::Mappings;
 
-// Windows by number.
+// Windows by a number of their own: the bits of the handle, or InternodeState::id.
 struct Registry {
   std::mutex mutex;  // guards `windows`
   std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
@@ -63,7 +63,8 @@ constexpr double kMostWaitForControlNs = 1e9;
 
 ControlPool g_controls;
 Registry g_windows;  // by handle
-// by InternodeState::id; separate from g_windows, so that the server waits for no other thread
+// By InternodeState::id. Separate from g_windows, whose mutex a thread holds while it helps: the
+// server must not wait for that thread.
 Registry g_internode_windows;
 
 // ---- Making -------------------------------------------------------------------------------------
@@ -74,13 +75,14 @@ struct ExposureInfo {
   std::uint64_t bytes;
   std::uint64_t unit;
   std::uint32_t node_rank;
-  // Only the first rank of the node sets the next two fields. Without a descriptor and a number
-  // there is no shared memory.
-  std::int32_t control_fd;       // of new memory; -1: the memory is kept by all ranks
+  // Only the window's first rank on the node sets the next two fields. Without a descriptor and a
+  // number there is no control memory.
+  // of new memory; -1: all ranks keep the memory from an earlier window
+  std::int32_t control_fd;
   std::uint32_t control_number;  // ControlName::number
   std::int32_t world_rank;
   std::uint64_t id;  // InternodeState::id, chosen by the window's first rank
-  FileRange file;    // behind the memory, if any
+  FileRange file;    // the file that backs the memory, if any
 };
 static_assert(std::is_trivially_copyable_v<ExposureInfo>);
 
@@ -122,14 +124,14 @@ struct WindowParts {
   std::unique_ptr<InternodeState> internode;
 };
 
-// Returns the window's first rank on this node.
+// Returns the window's first rank on this node, which makes the control memory.
 int root_of(const Comm& comm) { return comm.members.front().rank; }
 
 std::size_t control_bytes(const Comm& comm) {
   return Control::bytes_needed(static_cast<std::uint32_t>(comm.size));
 }
 
-// Takes kept control memory or makes new memory, on the window's first rank of the node.
+// Takes kept control memory or makes new memory. Called by the window's first rank on the node.
 void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
   const bool keeps = comm.on_one_node;
   if (auto unused = keeps ? g_controls.take_unused(comm.group_on_node.get()) : std::nullopt) {
@@ -148,8 +150,9 @@ void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
   }
 }
 
-// Takes kept memory that the first rank uses again. Another thread of this rank may be about to
-// give the memory back: MPI_Win_free has returned on the first rank, and soon returns on this rank.
+// Takes the kept control memory that the window's first rank on the node uses again. Another thread
+// of this rank may be about to give the memory back: MPI_Win_free has returned on the first rank,
+// and soon returns in that thread.
 std::optional<node::Segment> take_again(const ControlName& name) {
   const std::uint64_t end = ticks() + ticks_from_ns(kMostWaitForControlNs);
   std::optional<node::Segment> taken;
@@ -160,14 +163,16 @@ std::optional<node::Segment> take_again(const ControlName& name) {
   return taken;
 }
 
-// Finds the shared memory that the node's first rank has made, on the other ranks of the node.
+// Takes or maps the control memory of `root`, the window's first rank on the node. Called by the
+// other ranks of the node.
 void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made) {
   made.control_name = {.maker = root.node_rank, .number = root.control_number};
   if (root.control_fd < 0) {
     made.control = take_again(made.control_name);
     return;
   }
-  // The file has no name. Its maker keeps the descriptor open, so /proc leads to the file.
+  // The file has no name. Its maker keeps the descriptor open until all ranks agree in
+  // make_window(), so /proc leads to the file.
   const pid_t pid = services.node->record(root.node_rank).pid;
   const std::string path =
       "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
@@ -189,7 +194,7 @@ std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
   return internode;
 }
 
-// Gathers the records of all ranks, by a round on the boards of `with_boards`, or by the library if
+// Gathers `mine` of all ranks, by a round on the boards of `with_boards`, or by the library if
 // `with_boards` is null. Nothing if a rank has called stay_out().
 std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* with_boards,
                                                       const ExposureInfo& mine, int ranks) {
@@ -222,8 +227,8 @@ bool all_agree(MPI_Comm comm, bool here) {
   return all != 0;
 }
 
-// Gives back the control memory of a window that stays the library's. All ranks keep memory that an
-// earlier window has used; no rank keeps new memory.
+// Gives back the control memory of a window that stays the library's. All ranks keep control memory
+// that an earlier window has used; no rank keeps new control memory.
 void return_control(const Comm& comm, WindowParts& made, bool is_new) {
   if (is_new) {
     g_controls.forget(made.control_name, control_bytes(comm));
@@ -238,7 +243,8 @@ bool is_the_librarys(Flavor flavor) {
   return flavor == Flavor::allocated || flavor == Flavor::shared;
 }
 
-// The mapping of this rank's memory, whose file is published in `mine`.
+// Returns the mapping of this rank's memory and sets mine.file to the file behind it. Empty if the
+// program has allocated the memory.
 Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
   if (!is_the_librarys(flavor)) return {};
   Mappings mappings = Mappings::around(mine.base);
@@ -249,11 +255,12 @@ Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
   return mappings;
 }
 
-// Fills in the memory of all ranks. False if this process does not reach the memory of some rank.
+// Fills in made.exposed for all ranks. False if this process does not reach the memory of some
+// rank.
 bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings mappings,
             Flavor flavor, WindowParts& made) {
   // Most libraries map the memory of all ranks in one mapping, which `mappings` has. Reading all
-  // mappings takes longer.
+  // mappings takes longer and is needed only if `mappings` lacks the memory of a rank.
   const auto is_mapped = [&](const ExposureInfo& info) {
     return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
   };
@@ -270,8 +277,8 @@ bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings m
 }
 
 // Makes a window. Collective. Returns nothing if the window stays the library's. A rank with more
-// threads in collectives than cores stays out: its threads would wait for each other by turns, in
-// the wait loop and in the library (arrivals.hpp).
+// threads in collectives than cores stays out: threads in the wait loop and threads in the library
+// would delay each other by milliseconds (collective/arrivals.hpp).
 std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
                                        Flavor flavor) {
   Comm* const with_boards = direct::comm_with_boards(handle);

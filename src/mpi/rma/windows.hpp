@@ -8,9 +8,9 @@
 // window is entirely the library's.
 //
 // Threads: *callers* are the threads that make the window's calls; the *server* is the thread that
-// holds the serving lock (serving.cpp). The comments of each field name its writer. A *counted*
-// request (rma/piece.hpp) is under way until its target has reported it; a *result* is awaited
-// until the origin has stored the value.
+// holds the mutex of TargetServer (serving.cpp). The comments of each field name its writer. A
+// *counted* request (rma/piece.hpp) is under way until its target has reported that the request is
+// carried out. A *result* is awaited until the origin has stored the value.
 #pragma once
 
 #include <array>
@@ -38,20 +38,20 @@ namespace mh::mpi::rma {
 struct RemoteRank {
   int world_rank = 0;
 
-  // Written by callers. `sent`: counted requests to the rank. `awaited`: results that the rank
-  // owes. release: the server counts down when a result is stored, pairs with the acquire in
-  // has_results().
+  // Counted up by callers. `sent`: counted requests to the rank. `awaited`: results that the rank
+  // owes. The server counts `awaited` down when it has stored a result: release, pairs with the
+  // acquire in has_results().
   alignas(kCacheLine) std::atomic<std::uint64_t> sent{0};
   std::atomic<std::uint64_t> awaited{0};
   std::uint64_t locks = 0;  // lock requests; guarded by the window's mutex
 
   // Written by the server. release: pairs with the acquires of waiting callers.
-  alignas(kCacheLine) std::atomic<std::uint64_t> done{0};  // of `sent`
+  alignas(kCacheLine) std::atomic<std::uint64_t> done{0};  // carried out, of `sent`
   std::atomic<std::uint64_t> granted{0};                   // of `locks`
   std::atomic<bool> failed{false};                         // a request has failed; callers reset it
 
-  // Only the server uses these numbers of counted requests from the rank: carried out, and reported
-  // to the rank.
+  // Counted requests from the rank that this rank has carried out, and has reported to the rank.
+  // Only the server uses these numbers.
   std::uint64_t handled = 0;
   std::uint64_t told = 0;
 };
@@ -64,7 +64,7 @@ struct AwaitedResult {
 };
 
 struct InternodeState {
-  // rounds of a barrier: logarithm of the number of ranks
+  // most rounds of a barrier: the logarithm of the number of ranks
   static constexpr std::size_t kRounds = 32;
 
   std::uint64_t id = 0;                 // unique in the job
@@ -72,11 +72,11 @@ struct InternodeState {
 
   std::mutex mutex;  // guards the next two
   std::unordered_map<std::uint64_t, AwaitedResult> results;
-  std::uint64_t asked = 0;
+  std::uint64_t asked = 0;  // number of the last request with a result
 
-  std::uint64_t barriers =
-      0;  // barriers that this rank has entered; written by the thread in a barrier
-  // Messages of each round of all barriers. release by the server, acquire in barrier().
+  // Barriers that this rank has entered. Written by the thread in a barrier.
+  std::uint64_t barriers = 0;
+  // By round: messages for the round, of all barriers. release by the server, acquire in barrier().
   std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
 };
 
@@ -94,15 +94,17 @@ struct Win {
   MPI_Win handle;
   Flavor flavor;
   MPI_Group group;  // of the window
-  Comm* comm;       // the communicator's record, with an arrival barrier of the window
+  Comm* comm;       // the communicator's record, with the window's own arrival barrier
   ControlName control_name;
   node::Segment control;  // the shared memory of `window`, mapped as long as the window lives
   mh::rma::Window window;
   std::unique_ptr<InternodeState> internode;  // for a window over several nodes, else null
   // Guards the window's epochs, for programs with several threads in MPI.
   std::mutex mutex;
-  std::vector<std::uint32_t> posts_seen;  // by rank: exposure epochs opened to this rank and used
-  std::uint64_t completed_seen = 0;       // exposure epochs of this rank that have ended
+  // by target: exposure epochs to this rank that MPI_Win_start has used
+  std::vector<std::uint32_t> posts_seen;
+  // of RankPart::completed: counted by ended exposure epochs
+  std::uint64_t completed_seen = 0;
 
   [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
   [[nodiscard]] bool is_elsewhere(std::uint32_t rank) const {
@@ -127,28 +129,30 @@ inline Win* find_window(MPI_Win handle) {
 std::shared_ptr<Win> find_internode(std::uint64_t id);
 bool has_internode_windows();
 
-// Decides about a window that the library has made. Collective; does nothing if the window stays
-// the library's.
+// Decides whether a window that the library has made is ours, and takes it over if it is.
+// Collective.
 void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
                   std::int64_t bytes, std::int64_t unit);
 // Removes a window before it is freed. Null if the window was not ours.
 std::shared_ptr<Win> remove_window(MPI_Win handle);
-// Makes find_window() find the window, for the first time or again.
+// Makes find_window() find the window: a new window, or one that the library could not free.
 void insert_window(const std::shared_ptr<Win>& win);
+// Removes all windows and unmaps all kept control memory, at the end.
 void stop_windows();
 
 // True if an operation without an epoch is an error. In shared windows Open MPI permits such
 // operations, and programs may rely on this.
 #if defined(MH_ABI_OPENMPI)
 inline bool is_strict(const Win& win) { return win.flavor != Flavor::shared; }
+// MPI_Win_complete without MPI_Win_start may succeed.
 inline constexpr bool kCompletesWithoutStart = true;
 inline constexpr bool kSyncsInLocksAlone = false;
 inline constexpr bool kLocksNobody = false;
 #else
 inline bool is_strict(const Win& /*win*/) { return true; }
 inline constexpr bool kCompletesWithoutStart = false;
-inline constexpr bool kSyncsInLocksAlone = true;  // no MPI_Win_sync outside lock epochs
-inline constexpr bool kLocksNobody = true;        // accepts locks of MPI_PROC_NULL
+inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync is an error outside lock epochs
+inline constexpr bool kLocksNobody = true;        // the library accepts locks of MPI_PROC_NULL
 #endif
 
 // Calls the window's error handler. Returns the code, or MPI_SUCCESS where the library's failing
@@ -157,7 +161,7 @@ int raise_error(MPI_Win handle, int code);
 
 // ---- Helping ------------------------------------------------------------------------------------
 
-// The context of the calling thread.
+// Returns the context of the calling thread, which the first call makes.
 mh::rma::RmaContext& thread_context();
 // Does a step of an OperationRun or a PieceRun. Returns true when the run is over: done, failed, or
 // abandoned because dead ranks hold chunks.
@@ -168,7 +172,8 @@ bool advance_run(Run& run, ThiefWatch& watch) {
   run.give_up();
   return true;
 }
-// Carries out one chunk of an operation of another rank. Returns true if there was such a chunk.
+// Carries out one chunk of a one-sided operation of another rank of the node. Returns true if there
+// was such a chunk. Any thread.
 bool help_operation();
 // Carries out the active messages of ranks of this node. Costs a load if there are no windows.
 void serve_own_node();
