@@ -63,8 +63,8 @@ std::vector<T> gather(const T& mine, std::size_t ranks, MPI_Comm comm) {
   return all;
 }
 
-// Reduces `count` values of every rank to `whole`, on every rank. False if the library refuses the
-// collective.
+// Reduces `count` values `mine` of every rank to `whole`, on every rank. False if the library
+// refuses the collective.
 inline bool reduce(const void* mine, void* whole, int count, MPI_Datatype type, MPI_Op operation,
                    MPI_Comm comm) {
   return carry_out([&](MPI_Request* request) {
@@ -79,7 +79,7 @@ inline bool all(bool here, MPI_Comm comm) {
   return reduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm) && least != 0;
 }
 
-// The rows of all ranks of the job, at rank 0.
+// Returns the rows of all ranks of MPI_COMM_WORLD, by rank, at rank 0; no rows at other ranks.
 template <class Row>
 std::vector<Row> gather_rows(const std::vector<Row>& mine) {
   static_assert(std::is_trivially_copyable_v<Row>);

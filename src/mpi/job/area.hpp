@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The area of a rank in the node segment, behind the rank's record.
 //
-// The row of helped bytes follows the area, then the cells of the rank's pipelines. Each member
-// names its writers.
+// A row of counters follows the area: for each rank of the node, the bytes that this rank has moved
+// for it. Then follow the cells of this rank's pipelines. Each member names its writers.
 #pragma once
 
 #include <atomic>

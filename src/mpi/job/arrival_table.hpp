@@ -18,18 +18,18 @@
 //       of a communicator have a group or none has.
 //   G4  A barrier that a rank has counted cannot fail, so counts of barriers are exact. Another
 //       collective may fail on one rank alone, whose count stays too high. That rank switches
-//       the arrival barrier of the group off: no rank waits at it from then on, and its counts
-//       mean nothing. Waiting ranks watch the switch. A rank may then be in a collective of the
-//       library while another has a message for it, so rendezvous ends on the node
-//       (`rendezvous_ended`).
+//       the arrival barrier of the group off (`off`): no rank waits at it from then on, and its
+//       counts of arrivals mean nothing. Waiting ranks watch `off`. A rank may then be in a
+//       collective of the library while another rank has a message for it, so rendezvous ends on
+//       the node (`rendezvous_ended`).
 //   G5  No rank waits in collectives of a communicator without a group: an intercommunicator,
-//       or a communicator that found the table full. Only the receiver can fill a receive
-//       with gaps, and a sender cannot see the receive. Once such a communicator exists,
-//       rendezvous therefore ends on the node (`rendezvous_ended`). The same holds when a rank
-//       with such a receive enters another call without an arrival barrier (collective I/O,
-//       MPI_Comm_create_group: the entries `unhelped` of calls.json). The rule also holds when such
-//       a rank has a thread in a collective that did not wait for late members, because the
-//       rank has more threads in collectives than cores.
+//       or a communicator that found the table full. A rank in such a collective takes no
+//       message. No sender can push into a receive with gaps, which is not posted. Once such a
+//       communicator exists, rendezvous therefore ends on the node (`rendezvous_ended`). The same
+//       holds when a rank with a receive with gaps enters another call without an arrival barrier
+//       (collective I/O, MPI_Comm_create_group: the entries `unhelped` of calls.json). The same
+//       holds when a rank with such a receive has a thread in a collective that did not wait for
+//       late members, because the rank has more threads in collectives than cores.
 //
 // Limit: kGroups communicators that have had a collective at a time; others have no arrival
 // barrier.
@@ -61,16 +61,17 @@ struct ArrivalLines {
 
 struct alignas(kCacheLine) ArrivalTable {
   struct GroupEntry {
-    std::uint64_t key = 0;  // 0: free
-    std::uint32_t to_leave = 0;
+    std::uint64_t key = 0;       // 0: free
+    std::uint32_t to_leave = 0;  // members that have not left
     // 1 once the arrival barrier is off (G4). release by the rank whose collective failed, acquire
     // by waiting ranks; zeroed with a new entry.
     std::atomic<std::uint32_t> off{0};
   };
 
-  // Guards the members below. acquire to lock, pairs with the release of the last unlock.
+  // Guards `frozen` and the entries, except `off`. acquire to lock, pairs with the release of the
+  // last unlock.
   std::atomic<std::uint32_t> lock{0};
-  std::uint32_t frozen = 0;
+  std::uint32_t frozen = 0;  // 1 once the table was full (G3)
   // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank
   // whose message depends on this flag has learned of the failure by the program's own means.
   std::atomic<std::uint32_t> failed{0};

@@ -44,10 +44,11 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
 std::uint64_t child_key(Comm& parent, const GroupOnNode& on_node, int salt) {
   const std::uint64_t like = mix(mix(parent.key, static_cast<std::uint64_t>(salt)), on_node.hash);
   const std::lock_guard<std::mutex> hold(g_communicators.mutex);
-  return mix(like, ++parent.children[like]) | 2U;  // never 0 (free) and never the world's
+  return mix(like, ++parent.children[like]) | 2U;  // never 0 (a free entry) and never kWorldKey
 }
 
-// The rank in `comm` of each rank of the node, or MPI_UNDEFINED, by one call of the library.
+// Returns the rank in `comm` of each rank of the node, or MPI_UNDEFINED, by one call of the
+// library.
 std::vector<int> ranks_in(MPI_Comm comm) {
   MPI_Group group{};
   real.Comm_group(comm, &group);

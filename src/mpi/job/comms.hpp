@@ -26,8 +26,8 @@
 
 namespace mh::mpi {
 
-// The members of a group that are on this node. Constant: a communicator and its duplicates share
-// one object.
+// A communicator's members, and which of them are on this node. Constant: a communicator and its
+// duplicates share one object.
 struct GroupOnNode {
   struct Member {
     int rank;                 // in the communicator
@@ -119,9 +119,9 @@ MPI_Comm for_errors(const Comm& comm);
 // may fail with MPI_SUCCESS (G4 in arrival_table.hpp).
 void end_arrival_barriers();
 bool arrival_barriers_ended();
-// Rendezvous ends on this node, for good: a communicator has no arrival barrier (G5), a collective
-// has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or a header was overwritten
-// (rndv/receive.hpp). True the first time.
+// Ends rendezvous on this node for good: a communicator has no arrival barrier (G5), a collective
+// has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or an RTS header was
+// overwritten (rndv/receive.hpp). True for the first call on the node.
 bool end_rendezvous();
 bool rendezvous_ended();  // only while switches.active
 // True while messages of this node may go by rendezvous. Only while switches.active.
@@ -136,13 +136,15 @@ void stop();
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
 // Adopts a communicator that has the ranks of `parent` in the same order.
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
-// Takes the order in which the program reads received data from the hint post_comm_access (CAB-MPI,
-// III-E1), if `info` has it. Ignores unknown values, and communicators that are not adopted.
+// Sets Comm::order from the hint post_comm_access, if `info` has it: the order in which the program
+// reads received data (CAB-MPI, III-E1). Ignores unknown values, and communicators that are not
+// adopted.
 void read_hints(MPI_Comm handle, MPI_Info info);
 // Makes a second arrival barrier over the members of `parent`, for an object with collectives of
 // its own (a window).
 std::unique_ptr<Comm> make_shadow(MPI_Comm parent);
-// Enters the group, in the first collective of the communicator, which every member calls.
+// Enters the group and sets Comm::line and Comm::boards. Called in the first collective of the
+// communicator, which every member calls.
 void join(Comm& comm);
 // Leaves the group when the communicator is freed. If this rank has never joined, no member has.
 void leave(Comm& comm);

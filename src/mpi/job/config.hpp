@@ -23,7 +23,7 @@ struct ProcessConfig {
   bool rendezvous = false;
   bool single_copy = false;   // the kernel copies between any two ranks of the node
   bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
-  bool pipelines = false;     // p2p/pipeline.hpp
+  bool pipelines = false;     // messages may go through cells (p2p/pipeline.hpp)
   // Messages to other nodes may go by internode pipelines (internode/internode.hpp).
   bool internode = false;
   bool internode_windows = false;  // Manyhands serves windows over nodes (rma/remote.hpp)
@@ -38,14 +38,14 @@ struct ProcessConfig {
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of the MPI job
 
   // Sizes in bytes from which messages go by rendezvous.
-  std::uint64_t least_threshold = 0;     // the least of any rank of the job
+  std::uint64_t least_threshold = 0;     // the least of any rank of the MPI job
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
   std::uint64_t unmapped_threshold = 0;  // all other messages: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange
   // Sizes in bytes from which third ranks help.
-  std::uint64_t help_threshold = 0;         // of a message that the kernel copies
-  std::uint64_t mapped_help_threshold = 0;  // of a message whose ends all ranks map
-  steal::CopyOrder order = steal::CopyOrder::both_ends;
+  std::uint64_t help_threshold = 0;                      // of a message that the kernel copies
+  std::uint64_t mapped_help_threshold = 0;               // of a message whose ends all ranks map
+  steal::CopyOrder order = steal::CopyOrder::both_ends;  // of chunks, by MH_POST_COMM_ACCESS
 
   MPI_Comm node_comm{};       // ranks of this node, in order; carries FINs and resent data
   MPI_Comm internode_comm{};  // a duplicate of MPI_COMM_WORLD, only while `internode`

@@ -19,7 +19,7 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name);
 // ProcessConfig::heaps_mapped.
 bool contain(const void* address, std::uint64_t bytes);
 
-// The statistics of the heap. Nothing without a shared heap.
+// The statistics of this rank's heap. Nothing if the ranks do not share their heaps.
 std::optional<mh_heap_stats> stats();
 
 }  // namespace mh::mpi::heaps

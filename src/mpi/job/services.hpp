@@ -27,15 +27,15 @@ namespace mh::mpi {
 
 struct Services {
   std::optional<node::Node> node;
-  std::optional<memory::Reach> memory;  // of the node's ranks
-  std::optional<steal::SlotKeeper> keeper;
+  std::optional<memory::Reach> memory;      // of the node's ranks
+  std::optional<steal::SlotKeeper> keeper;  // opens jobs in this rank's job slots
   std::optional<steal::Chunking> chunking;
   p2p::SendTable send_table;
   p2p::PostedReceives posted_receives;
   p2p::ExchangeDetector exchange_detector;
 
-  // Only where cores are lent. Destroyed by stop() or not at all: a program may call exit() from a
-  // helper's thread, or in a child that has no helpers.
+  // Only where cores are lent. Destroyed by take_back_cores() (lifecycle/cores.cpp) or not at all:
+  // a program may call exit() from a helper's thread, or in a child that has no helpers.
   lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;                  // lends the core that this rank waits on
   std::optional<lend::Workers> workers;                // lend this rank's other cores
@@ -50,7 +50,7 @@ struct Services {
 
 [[gnu::visibility("hidden")]] extern Services services;
 
-// Memory of a rank of this node.
+// Returns a view of the memory at `address` in the process of a rank of this node.
 inline memory::View view_of(std::uint64_t address, std::uint32_t rank) {
   return {.address = address, .pid = services.node->record(rank).pid, .rank = rank};
 }

@@ -12,17 +12,18 @@ namespace mh::mpi {
 
 struct Switches {
   // True while the ranks of the node share a segment. While false, every wrapper forwards its call
-  // unchanged. Written by start() and stop().
+  // unchanged. Written by build_node() and stop_helping() (lifecycle/).
   bool active = false;
-  bool started = false;  // true between start() and stop(), which write it
+  bool started = false;  // true between start_helping() and stop_helping(), which write it
   // True if an intercepted call may begin before another has ended: the MPI library has granted
   // MPI_THREAD_MULTIPLE, or tasks run while another task waits, or helpers call MPI in turns.
-  // Written by start() and calls/in_loop.cpp.
+  // Written by start_helping(), lifecycle/cores.cpp and calls/in_loop.cpp.
   bool threads = false;
   // True if calls that fail do not return, because no communicator has had an error handler but
-  // MPI_ERRORS_ARE_FATAL. Written by start() and MPI_Comm_set_errhandler.
+  // MPI_ERRORS_ARE_FATAL. Written by start_helping() and MPI_Comm_set_errhandler.
   bool errors_are_fatal = false;
-  std::atomic<bool> switched_on{true};  // MPI_Pcontrol; relaxed, takes effect soon
+  // written by MPI_Pcontrol; relaxed: other threads see the change soon
+  std::atomic<bool> switched_on{true};
 };
 
 // Hidden, as are all objects that the shortest calls read: -fvisibility affects definitions only,
