@@ -38,7 +38,8 @@ void say_settings() {
                   settings().threshold, kLeastThreshold);
 }
 
-// Prints one line per node if help is not possible, unless the settings rule it out.
+// Prints, once per node, why the kernel does not copy large messages, unless the settings forbid
+// such copies.
 void say_why_not() {
   const bool chosen = !settings().enable || settings().memory == MemoryPath::none ||
                       settings().memory == MemoryPath::cells ||

@@ -75,7 +75,7 @@ void share_cores() {
     return;
   }
   const auto policy = settings().victim;
-  // A rank with a message on a pipeline lends to its partner by lend_to_partner() instead.
+  // A rank with a message on a pipeline lends to the rank at the other end, by lend_to_partner().
   const auto admitted = [](std::uint32_t rank, lend::WorkKind kind) {
     const bool own = kind == lend::WorkKind::pipelines && services.pipeline_engine &&
                      services.pipeline_engine->has_messages();

@@ -6,8 +6,8 @@
 // segment (one rank on the node) only the compiler's code excludes threads.
 //
 // The lock's holder may be in an MPI call that needs an answer of a waiting rank, for example the
-// first message between two ranks, which connects them. So a waiting thread drives the MPI library
-// if the thread may call the library now, and otherwise sleeps. Thread-safe.
+// first message between two ranks, which connects them. A waiting thread therefore drives the MPI
+// library if it may call the library now, and otherwise sleeps. Thread-safe.
 #include <sched.h>
 #include <unistd.h>
 
@@ -44,7 +44,7 @@ bool may_call_library() {
   return level <= MPI_THREAD_FUNNELED && ::gettid() == ::getpid();
 }
 
-// Drives the MPI library; returns false if this thread may not.
+// Drives the MPI library; returns false if this thread may not call it.
 bool advance() {
   if (!switches.started) return false;
   if (openmp::in_region() && openmp::current->marked) {

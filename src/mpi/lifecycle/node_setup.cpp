@@ -43,7 +43,7 @@ struct NodeConstruction {
   std::optional<node::Door> door;  // the root's
   node::DoorName door_name{};
   node::Publication publication;  // the root's
-  std::string why_not;            // the agreed reason to stop; empty: none
+  std::string why_not;            // the reason of the last stops_at(); empty: none
   std::uint64_t probe_word = 0;   // peers try to read this word of memory
 };
 NodeConstruction g_node;
@@ -60,7 +60,7 @@ std::string agreed_reason(const std::string& reason) {
   return {};
 }
 
-// Agrees on a reason to stop; true if there is one.
+// Agrees on a reason not to go on with the setup; true if some rank has a reason.
 bool stops_at(const std::string& reason) {
   g_node.why_not = agreed_reason(reason);
   return !g_node.why_not.empty();
@@ -110,7 +110,7 @@ std::string reason(const char* what, Status status) {
   return fmt::format("{}: {}", what, describe(status.code));
 }
 
-// Makes the segment, on the first rank of the node. Returns the reason if that fails.
+// Makes the segment. Called by the first rank of the node. Returns the reason if that fails.
 std::string make_segment(Invitation& invitation) {
   const std::size_t bytes = node::Node::bytes_needed(config.ranks, area_bytes());
   auto segment = node::Segment::create(bytes);
@@ -201,8 +201,8 @@ std::string try_memory(const std::vector<PeerInfo>& infos) {
 // ---- Start and stop -----------------------------------------------------------------------------
 
 // Maps the heaps of the ranks if every rank has one. Ranks in different pid namespaces cannot tell
-// whether a peer is alive, and map none. All their messages are the library's: UCX in MPICH 4 often
-// hangs in MPI_Finalize of such ranks if UCX has sent few messages.
+// whether a peer is alive, and map no heaps. All their messages are the library's: UCX in MPICH 4
+// often hangs in MPI_Finalize of such ranks if UCX has sent few messages.
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(

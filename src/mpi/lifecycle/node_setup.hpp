@@ -15,28 +15,30 @@ namespace mh::mpi::node_setup {
 // every rank of the job needs the LD_PRELOAD.
 void await_everyone();
 
-// Makes the private communicators, and sets this rank's number on its node.
+// Makes the private communicators, and sets config.me and config.ranks.
 void make_communicators();
 
 // Builds the node. The results are in `config`; switches.active is set once the segment exists.
 void build_node();
 
-// From now on `mh top` does not see this job.
+// From now on `mh top` does not see this MPI job.
 void withdraw_node();
 
 // Sets config.least_threshold to the size of the shortest message that any rank of the job sends by
 // rendezvous. Shorter receives need not expect an RTS header.
 void agree_on_threshold();
 
-// The reason why this node's ranks do not help each other with messages; empty if they do.
+// The agreed reason why the kernel does not copy between the ranks of this node; empty if it does.
+// Without config.rendezvous, the reason why the ranks do not help each other with messages.
 const std::string& why_not();
 
-// Cores of this node that its ranks may use. Nodes that share a machine divide its cores.
+// Cores of this node that its ranks may use. Nodes that share a machine (MH_FAKE_NODES) divide its
+// cores.
 std::uint32_t usable_cores();
 // True with more ranks than cores: another rank needs the core of a waiting rank.
 bool oversubscribed();
 
-// Position of the cells of a rank's pipelines in its area.
+// Bytes from the beginning of a rank's area to the cells of its pipelines.
 std::size_t cells_offset();
 
 }  // namespace mh::mpi::node_setup

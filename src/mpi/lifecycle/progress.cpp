@@ -113,6 +113,8 @@ class NodeWork final : public wait::WaitActions {
     });
   }
 
+  // Lends the core by way(), and counts and traces the time for which the core is away. Returns
+  // true if the core was lent.
   template <class Way>
   static bool lend(Way&& way) {
     const std::uint64_t begin = ticks();
