@@ -53,7 +53,8 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Claimed now: once a request is complete, another thread may get its handle for a new request.
+    // The receives are claimed before the test: once a request is complete, another thread may get
+    // its handle for a new request.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -88,8 +89,8 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests: tells the exchange detector of the call. True if a
-// request may need rndv::complete().
+// Called by every call that completes requests: tells services.exchange_detector of the call. True
+// if a request may need rndv::complete().
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;

@@ -2,11 +2,11 @@
 // Synchronisation of one-sided communication, and the end of a window.
 //
 // An operation on a target of this node is over when the call returns, or the origin defers the
-// operation to the end of the epoch. Operations on other nodes are under way until a reply comes
-// (rma/remote.hpp). Ranks of this node read posts, completes and locks in shared memory; ranks of
-// other nodes get them as messages. A rank that waits for a fence, a post, a complete or a lock
-// helps in the wait loop. A call that the state of the window does not allow returns
-// MPI_ERR_RMA_SYNC.
+// operation to the end of the epoch. Operations on other nodes are under way until the target's
+// answer comes (rma/remote.hpp). Ranks of this node read posts, completes and locks in shared
+// memory; ranks of other nodes get them as messages. A rank that waits for a fence, a post, a
+// complete or a lock helps in the wait loop. A call that the state of the window does not allow
+// returns MPI_ERR_RMA_SYNC.
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -152,7 +152,8 @@ CallResult complete(Win& win) {
 bool is_completed(const Win& win, std::size_t origins) {
   const std::atomic<std::uint64_t>& completed =
       win.window.control().part(win.window.me()).completed;
-  // acquire: pairs with the release in complete() of every origin, by the chain of additions.
+  // acquire: pairs with the release in complete() of every origin, or in this rank's server, by the
+  // chain of additions.
   return completed.load(std::memory_order_acquire) - win.completed_seen >= origins;
 }
 
@@ -205,7 +206,8 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
   }
 }
 
-// Unlocks the target once the operations under way to that target are complete.
+// Unlocks the target. A target on another node unlocks itself once it has carried out the
+// operations that were sent before.
 void release(Win& win, std::uint32_t target, Epochs::LockState how) {
   if (how == Epochs::LockState::unchecked) return;
   const LockMode mode =
@@ -315,8 +317,9 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find_window(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    static_cast<void>(rma::complete_deferred(*ours));  // no fence has ended their epoch
-    static_cast<void>(window_barrier(*ours));          // now no rank carries out an operation
+    // operations of an epoch that no fence has ended
+    static_cast<void>(rma::complete_deferred(*ours));
+    static_cast<void>(window_barrier(*ours));  // now no rank carries out an operation
   }
   arrivals::window_none(handle);  // the library's call waits for all ranks without helping
   auto ours = rma::remove_window(handle);

@@ -15,8 +15,8 @@
 namespace mh::mpi {
 namespace {
 
-// Removes the communicator from our table before `call` frees the handle, because the library may
-// reuse the handle at once.
+// Removes the communicator's record before `call` frees the handle, because the library may reuse
+// the handle at once.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);
@@ -75,8 +75,8 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
     // From now on Manyhands would not see that a collective fails on this rank alone, because the
-    // failing call returns MPI_SUCCESS. So arrival barriers and rendezvous end now, as after a
-    // failure.
+    // failing call returns MPI_SUCCESS. Arrival barriers and rendezvous therefore end now, as after
+    // a failure.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failing_calls_return_success())
       comms::end_arrival_barriers();

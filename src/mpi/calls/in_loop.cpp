@@ -76,8 +76,8 @@ Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   has_library_ = !config.multiple && me.role != Participant::Role::watched;
   if (!has_library_) return;
   g_library.lock();
-  // The owner is in no call now, since this helper has the turn. A call that began earlier does not
-  // pass its turn on.
+  // The owner is in no call of the library, since this helper holds the lock. A call that began
+  // earlier does not pass its turn on.
   if (me.role == Participant::Role::helper) expect_threads();
   t_may_pass = switches.threads;
 }

@@ -25,7 +25,8 @@
 
 namespace mh::mpi::in_loop {
 
-// The rule for a call, from calls.json.
+// The rule for a call, from calls.json: it takes its turn, or is also an error in a marked loop and
+// on a helper.
 enum class Rule : std::uint8_t { turns, refused };
 
 // A call of MPI by a thread that runs iterations of a region. Calls inside that call, by the

@@ -37,7 +37,7 @@ std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout
   const auto count = static_cast<std::uint64_t>(call.count);
   if (count > left / size || count * size < least_bytes(layout)) return 0;
   if (next.Pack != real.Pack || comms::find(call.comm) == nullptr)
-    return 0;  // a tool sees the calls
+    return 0;  // a tool must see the calls
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
 

@@ -21,7 +21,7 @@ struct Probe {
   MPI_Status* users_status;
   MPI_Message* message;  // null for a probe that leaves the message in the library
   StatusOrOwn status{users_status};
-  bool is_held = false;
+  bool is_held = false;  // the message found is a held message (rndv/held_messages.hpp)
   int flag = 0;
   int code = MPI_SUCCESS;
 };
@@ -74,8 +74,8 @@ void return_message(Probe& probe) {
     rndv::hold_matched(probe.comm, probe.message, status);
 }
 
-// Puts the size of the program's message into the status, or behind the handle, that the probe has
-// found. False if another thread has received the message.
+// Corrects what the probe has found: the status gets the size of the program's message, and the
+// handle of a matched probe stands for that message. False if another thread has received it.
 bool complete(Probe& probe) {
   if (probe.code != MPI_SUCCESS) return true;
   if (probe.message != nullptr) {

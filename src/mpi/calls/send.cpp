@@ -20,8 +20,8 @@
 namespace mh::mpi {
 namespace {
 
-// Every supported library sends shorter standard-mode messages eagerly. Such a send never waits for
-// its receiver and needs no wait loop.
+// Bytes. Every supported library sends shorter standard-mode messages eagerly. Such a send never
+// waits for its receiver and needs no wait loop.
 constexpr std::uint64_t kNeverWaits = 2048;
 
 // Makes the library's call for a mode. Inlined, so that a short send ends in a jump to the library.
@@ -49,8 +49,8 @@ OutgoingMessage message_of(SendMode mode, const void* buffer, Count count,
           .synchronous = mode == SendMode::synchronous};
 }
 
-// Reserves a slot or an internode send for the message. False if the library has to send it.
-// `has_request`: the program gets a request, which a FIN message completes.
+// Reserves a slot of the send table, or an internode send, for the message. False if the library
+// has to send it. `has_request`: the program gets a request, which a FIN message completes.
 bool reserve(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info,
              bool has_request, SendRequest& send) {
   message.pattern = send.pattern;
@@ -69,8 +69,8 @@ int start_reserved(const SendRequest& send, const OutgoingMessage& message) {
                    : internode::start_send(*send.internode_id, message);
 }
 
-// Starts a reserved send whose request, the program's, is the receive of the FIN. That receive is
-// started before the RTS header is sent, so that the FIN is never unexpected.
+// Starts a reserved send. The program's request is the receive of the FIN, which is started before
+// the RTS header is sent, so that the FIN is never unexpected.
 int start_with_fin(const SendRequest& send, const OutgoingMessage& message, MPI_Request* request) {
   int code = send.slot ? rndv::receive_fin(*send.slot, request)
                        : internode::receive_fin(*send.internode_id, request);

@@ -21,7 +21,7 @@
 
 namespace mh::mpi {
 
-// The pace of this rank's blocking short calls. Used without MPI_THREAD_MULTIPLE only.
+// The pace of this rank's blocking short calls. Used only while switches.threads is false.
 inline wait::Pace short_calls;
 
 // True if a message of `bytes` bytes never goes by rendezvous.
@@ -29,7 +29,7 @@ inline bool is_short(std::uint64_t bytes) {
   return bytes < config.least_threshold || !config.rendezvous;
 }
 
-// True if no operation of this rank needs its wait loop.
+// True if no operation of this rank needs the wait loop.
 inline bool nothing_under_way() {
   return services.send_table.empty() && !rndv::receives.any() &&
          detached_operations.load(std::memory_order_relaxed) == 0 && !rndv::may_be_held();

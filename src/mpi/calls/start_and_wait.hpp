@@ -22,6 +22,8 @@ struct SendRequest {
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
+// Starts a send of a blocking call. Returns the library's code. After a success, wait_for() waits
+// until the program has its buffer back.
 template <class Count>
 int start_send(SendMode mode, const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
                MPI_Comm comm, SendRequest& send);
@@ -34,6 +36,8 @@ struct BlockingReceive {
   rndv::ReceiveClaim claim{};              // empty if no RTS header can come
 };
 
+// Starts a receive of a blocking call, or nothing if `source` is MPI_PROC_NULL. Returns the
+// library's code.
 template <class Count>
 int start_blocking_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag,
                            MPI_Comm comm, BlockingReceive& receive);

@@ -3,8 +3,8 @@
 //
 // In a tight loop of short messages the call goes straight to the library, if errors are fatal and
 // no operation of ours is under way (shortcut.hpp): then no status needs a correction. Otherwise
-// one loop completes the requests in the order of their completion, and fetches a long message once
-// its header has come.
+// one loop completes the requests in the order of their completion, and fetches a rendezvous
+// message once its RTS header has come.
 #include <algorithm>
 #include <utility>
 
@@ -44,7 +44,7 @@ class WaitAll {
   }
 
  private:
-  static constexpr int kOpen = -1;
+  static constexpr int kOpen = -1;  // in `codes_`: the request is not complete
 
   // Tests the requests that are left. True if all are complete, or if only the thread of the call
   // may complete the requests that the test has found.
@@ -72,8 +72,8 @@ class WaitAll {
     for (std::size_t i = 0; i < length(found_); ++i) {
       const auto index = static_cast<std::size_t>(indices_[i]);
       MPI_Status& status = completed_[i];
-      // Taken out of the array: MPICH 4.0 treats a completed persistent collective as active in the
-      // next test.
+      // The request leaves the array, because MPICH 4.0 treats a completed persistent collective as
+      // active in the next test.
       requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
       const int code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
       codes_[index] = rndv::complete(handles_.claim(index), code, &status);
