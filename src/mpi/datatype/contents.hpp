@@ -50,13 +50,14 @@ class Contents {
   }
   [[nodiscard]] std::vector<std::int64_t> displacements(std::size_t count,
                                                         std::size_t before) const;
-  // Arguments that are plain integers with and without large counts: the i-th of all, and the i-th
-  // behind an array of `numbers` counts.
+  // Arguments that are of type int with and without large counts. front(): integer `i` of all
+  // arguments. behind(): integer `i` after an array of `numbers` counts. Without large counts, the
+  // array consists of integers, too.
   [[nodiscard]] int front(std::size_t i) const { return integers_[i]; }
   [[nodiscard]] int behind(std::size_t i, std::size_t numbers) const {
     return integers_[is_large_ ? i : i + numbers];
   }
-  // Returns `count` numbers, from number `first` behind `front` plain integers on.
+  // Returns `count` numbers from number `first` on, counted behind `front` arguments of type int.
   [[nodiscard]] std::vector<std::int64_t> numbers_behind(std::size_t front, std::size_t first,
                                                          std::size_t count) const {
     return numbers((is_large_ ? 0 : front) + first, count);

@@ -24,9 +24,9 @@ bool is_tiling(MPI_Datatype type, std::uint64_t size) {
 
 bool is_contiguous(MPI_Datatype type);
 
-// True if the bytes of a tiling type are surely in order: all its constructors always keep the
-// order. An indexed type with swapped blocks tiles, too, but has another order. Any other type
-// counts as not contiguous, which costs speed and never correctness.
+// True if the bytes of a tiling type are certainly in order: all its constructors always keep the
+// order. An indexed type with swapped blocks tiles, too, but has another order. Every type that is
+// not certain counts as not contiguous, which costs speed and never correctness.
 bool keeps_order(MPI_Datatype type) {
   const Contents contents(type);
   if (!contents.is_readable()) return false;

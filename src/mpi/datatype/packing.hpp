@@ -58,7 +58,8 @@ bool is_left(MPI_Datatype type, Count count) {
          count <= detail::left.most.load(std::memory_order_relaxed);
 }
 
-// The entry of a type. `layout` is null if calls with the type are left to the library.
+// The entry of a type in detail::layouts. `known`: the type has an entry. `layout` is null if calls
+// with the type are left to the library.
 struct PackedLayout {
   bool known;
   const layout::Layout* layout;

@@ -12,8 +12,8 @@
 
 namespace mh::mpi {
 
-// True if a basic element of a long message of this type ends after `bytes` bytes. Reads the type
-// level by level, as far as those bytes; false if the type cannot be read.
+// True if byte `bytes` of the packed stream of a long message of this type begins a basic element.
+// Reads the type level by level, as far as those bytes; false if the type cannot be read.
 bool ends_element(MPI_Datatype type, std::uint64_t bytes);
 
 }  // namespace mh::mpi
