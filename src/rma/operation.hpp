@@ -26,7 +26,7 @@ struct RmaBuffer {
   std::uint64_t count = 0;                 // elements of the layout, one after the other
   memory::View base{};                     // in the process that owns the memory
   std::byte* here = nullptr;               // address of `base` in this process; null: not mapped
-  bool in_heap = false;                    // `here` is a view of a peer's heap: see after_writing()
+  bool in_heap = false;                    // `here` lies in a peer's heap: see after_writing()
 };
 
 // Return the elements of a buffer: at addresses of the process that owns the memory, or at those of

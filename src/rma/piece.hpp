@@ -47,7 +47,7 @@ struct alignas(16) RmaMessage {
   bool failed = false;        // answer: the request failed
   std::uint32_t blocks = 0;   // blocks listed behind the head, for a target buffer that is no grid
   std::uint32_t from = 0;     // the sender's rank in the window
-  std::uint64_t window = 0;   // the window's id, equal on all its ranks and unique in the job
+  std::uint64_t window = 0;   // the window's id, equal on all its ranks, unique in the MPI job
   std::uint64_t number = 0;   // names a request with a result; otherwise see RmaMessageKind
   std::uint64_t address = 0;  // of the target buffer, in the target
   Operation what{};           // `begin` and `bytes` are those of this piece

@@ -185,7 +185,7 @@ class OperationRun {
   const BoundOperation& operation_;
   std::uint64_t lead_ = 0;  // bytes before the stream, so that chunks end at stripes
   SharedJob* job_ = nullptr;
-  std::uint64_t done_;  // bytes that this thread has carried out, if there is no job
+  std::uint64_t done_;  // without a job: this thread has carried out the stream up to this byte
   std::uint32_t chunk_bytes_;
   bool succeeded_ = true;
 };

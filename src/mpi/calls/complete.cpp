@@ -35,8 +35,8 @@ int wait_one(MPI_Request* request, MPI_Status* status) {
   return wait_helping(request, status);
 }
 
-// Called after a test that found nothing: this rank may help others, and tests again meanwhile.
-// True if a test set `flag` or failed; then `code` has the code of that test.
+// Called after a test that found nothing: this rank may help other ranks, and tests again
+// meanwhile. True if a test set `flag` or failed; then `code` has the code of that test.
 template <class Test>
 [[gnu::noinline]] bool found_while_helping(const int* flag, int* code, Test test) {
   return wait::help_if_polling([&] {

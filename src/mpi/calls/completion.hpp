@@ -114,7 +114,7 @@ inline bool note_failed_test() {
 enum class Polls : std::uint8_t { once, until_found };
 
 // Calls `test`, which returns the library's code and writes `found`, once or until `found` is not
-// 0. Helps others meanwhile.
+// 0. Helps other ranks meanwhile.
 template <class Test>
 int poll_requests(Polls polls, const int* found, Test&& test) {
   int code = MPI_SUCCESS;

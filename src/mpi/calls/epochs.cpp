@@ -319,7 +319,7 @@ int Win_free(MPI_Win* win) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
     // operations of an epoch that no fence has ended
     static_cast<void>(rma::complete_deferred(*ours));
-    static_cast<void>(window_barrier(*ours));  // now no rank carries out an operation
+    static_cast<void>(window_barrier(*ours));  // after it no rank carries out an operation
   }
   arrivals::window_none(handle);  // the library's call waits for all ranks without helping
   auto ours = rma::remove_window(handle);

@@ -68,8 +68,8 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   error_handlers::note_change();
-  // An error handler may depend on the thread that runs it, so from now on no server tests requests
-  // for other threads.
+  // An error handler may depend on the thread that runs it, so from now on no server
+  // (threads/election.hpp) tests requests for other threads.
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;

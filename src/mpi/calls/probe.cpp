@@ -41,8 +41,8 @@ bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   return flag != 0 || code != MPI_SUCCESS;
 }
 
-// The part of a probe that the server may carry out for the calling thread. True if there is a
-// message, or an error.
+// The part of a probe that the server of the waiting threads may carry out for the calling thread.
+// True if there is a message, or an error.
 bool look_once(Probe& probe) {
   using Kind = rndv::MatchingStep::Kind;
   rndv::note_probe();

@@ -2,9 +2,9 @@
 // Chapter 3, completion: MPI_Waitall.
 //
 // In a tight loop of short messages the call goes straight to the library, if errors are fatal and
-// no operation of ours is under way (shortcut.hpp): then no status needs a correction. Otherwise
-// one loop completes the requests in the order of their completion, and fetches a rendezvous
-// message once its RTS header has come.
+// no operation of Manyhands is under way (shortcut.hpp): then no status needs a correction.
+// Otherwise one loop completes the requests in the order of their completion, and fetches a
+// rendezvous message once its RTS header has come.
 #include <algorithm>
 #include <utility>
 

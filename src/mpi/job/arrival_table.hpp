@@ -4,8 +4,8 @@
 //
 // A *group* is the part of a communicator that lies on this node. Every member of a group owns one
 // line with the number of barriers, and of other collectives, that it has entered. A rank that
-// enters a collective adds one to its line; a rank that depends on others reads their lines. The
-// table lies in the node segment.
+// enters a collective adds one to its line; a rank that depends on other ranks reads their lines.
+// The table lies in the node segment.
 //
 // Invariants:
 //
@@ -31,8 +31,8 @@
 //       holds when a rank with such a receive has a thread in a collective that did not wait for
 //       late members, because the rank has more threads in collectives than cores.
 //
-// Limit: kGroups communicators that have had a collective at a time; others have no arrival
-// barrier.
+// Limit: kGroups communicators that have had a collective at a time; further communicators have no
+// arrival barrier.
 #pragma once
 
 #include <sys/types.h>

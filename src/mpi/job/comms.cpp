@@ -99,10 +99,10 @@ class TableLock {
  public:
   TableLock() {
     // acquire: pairs with the release of the last holder in the destructor, maybe in another
-    // process. If the holder dies, the launcher ends the whole job. The holder keeps the lock for a
-    // fraction of a microsecond. A yield would let another thread of this rank pass. The threads of
-    // two ranks would then no longer meet in the same collective, and would wait for each other by
-    // time slices.
+    // process. If the holder dies, the launcher ends the whole MPI job. The holder keeps the lock
+    // for a fraction of a microsecond. A yield would let another thread of this rank pass. The
+    // threads of two ranks would then no longer meet in the same collective, and would wait for
+    // each other by time slices.
     for (int tries = 0; table().lock.exchange(1, std::memory_order_acquire) != 0; ++tries) {
       if (tries < kSpins) {
         spin_pause();

@@ -4,7 +4,7 @@
 //
 // Read-only between start-up and MPI_Finalize; any thread reads them without a lock. The writers
 // are lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp, internode/internode.cpp and
-// rma/remote.cpp, all while no other thread is in a call of ours.
+// rma/remote.cpp, all while no other thread is in an intercepted call.
 #pragma once
 
 #include <cstdint>

@@ -10,9 +10,9 @@
 
 namespace mh::mpi::heaps {
 
-// Collective over the node, after Services::memory exists. Every rank maps the heaps of all others.
-// `door`: the socket that the root passes descriptors through; null on other ranks. True if every
-// rank has a heap, wants to share it, and has mapped all others.
+// Collective over the node, after Services::memory exists. Every rank maps the heaps of all other
+// ranks. `door`: the socket that the root passes descriptors through; null on other ranks. True if
+// every rank has a heap, wants to share it, and has mapped the heaps of all other ranks.
 bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
 // True if the peers can reach all of these bytes of this rank. Some nanoseconds; only while

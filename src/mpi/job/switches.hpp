@@ -2,7 +2,7 @@
 // The facts of a process that change while it runs.
 //
 // Each member names its writers. All but `switched_on` change only while no other thread of the
-// program is in a call of ours, so they are plain words.
+// program is in an intercepted call, so they are plain words.
 #pragma once
 
 #include <atomic>

@@ -117,8 +117,8 @@ void stop_helping() {
   real.Comm_free(&detail::config.node_comm);
   datatypes::stop_commit_probes();
   real.Comm_free(&detail::config.self_comm);
-  // The segment stays mapped: threads of the program may still be inside a call of ours, and the
-  // process is about to end.
+  // The segment stays mapped: threads of the program may still be inside an intercepted call, and
+  // the process is about to end.
 }
 
 // True if MPI_THREAD_MULTIPLE is requested, whatever the program asks for: iterations of a loop on

@@ -2,8 +2,8 @@
 // The variant's side of base/idle_work.h. A thread of a task library does steps of the wait loop
 // while it has no task. With MH_TASKS_IN_WAIT, a thread that waits in an MPI call runs tasks.
 //
-// Active from MPI_Init to MPI_Finalize. Thread-safe. A thread that offers tasks is in no other call
-// of ours at the time.
+// Active from MPI_Init to MPI_Finalize. Thread-safe. A thread that offers tasks is in no
+// intercepted call at the time.
 #include "base/idle_work.h"
 
 #include "base/settings.hpp"

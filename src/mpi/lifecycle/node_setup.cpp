@@ -229,7 +229,7 @@ void apply_settings() {
   services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
 }
 
-// True if all ranks of the job see the same host.
+// True if all ranks of the MPI job see the same host.
 bool is_on_one_host() {
   const std::uint64_t here = node::host_identity();
   const std::array<std::uint64_t, 2> mine{here, ~here};
@@ -238,8 +238,8 @@ bool is_on_one_host() {
          most[0] == ~most[1] && most[0] != 0;
 }
 
-// A communicator of the ranks that can share memory. A job on one host needs no split, in which MPI
-// libraries keep the core while they wait (docs/decisions/interposer/start-of-job.md).
+// A communicator of the ranks that can share memory. An MPI job on one host needs no split, in
+// which MPI libraries keep the core while they wait (docs/decisions/interposer/start-of-job.md).
 MPI_Comm ranks_of_host() {
   MPI_Comm shared = MPI_COMM_NULL;
   const auto duplicate = [&](MPI_Request* request) {

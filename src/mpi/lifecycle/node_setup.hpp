@@ -11,8 +11,8 @@
 
 namespace mh::mpi::node_setup {
 
-// Waits until every rank of the job has called this function. After a while, rank 0 prints that
-// every rank of the job needs the LD_PRELOAD.
+// Waits until every rank of the MPI job has called this function. After tuning::kStartPatienceNs,
+// rank 0 prints that every rank of the MPI job needs the LD_PRELOAD.
 void await_everyone();
 
 // Makes the private communicators, and sets config.me and config.ranks.
@@ -24,8 +24,8 @@ void build_node();
 // From now on `mh top` does not see this MPI job.
 void withdraw_node();
 
-// Sets config.least_threshold to the size of the shortest message that any rank of the job sends by
-// rendezvous. Shorter receives need not expect an RTS header.
+// Sets config.least_threshold to the size of the shortest message that any rank of the MPI job
+// sends by rendezvous. Shorter receives need not expect an RTS header.
 void agree_on_threshold();
 
 // The agreed reason why the kernel does not copy between the ranks of this node; empty if it does.

@@ -2,11 +2,11 @@
 // The messages of windows over several nodes, as bytes: buffers, sends under way, received
 // messages.
 //
-// A message is sent from a buffer of ours, which is freed when the library has sent the message. A
-// send therefore does not depend on its receiver. Short buffers are allocated; long buffers are
-// piece buffers of the internode pipelines (internode/pieces.hpp). Messages of a sender are
-// received in the order of sending, each into a buffer of its size. No function waits for another
-// rank.
+// A message is sent from a buffer of Manyhands, which is freed when the library has sent the
+// message. A send therefore does not depend on its receiver. Short buffers are allocated; long
+// buffers are piece buffers of the internode pipelines (internode/pieces.hpp). Messages of a sender
+// are received in the order of sending, each into a buffer of its size. No function waits for
+// another rank.
 #pragma once
 
 #include <cstddef>

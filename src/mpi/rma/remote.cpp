@@ -324,7 +324,7 @@ const char* objection_text(int objection) {
 void start_internode() {
   int size = 0;
   real.Comm_size(MPI_COMM_WORLD, &size);
-  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // the job has one node
+  if (static_cast<std::uint32_t>(size) == config.ranks) return;  // the MPI job has one node
   const bool wanted = settings().enable && settings().windows == WindowScope::all;
   // The maxima over all ranks: 1 if some rank does not want windows over several nodes; the
   // strongest objection.

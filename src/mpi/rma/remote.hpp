@@ -8,7 +8,7 @@
 // At most kMostUnderWay requests to a target and kMostLongMessages long messages are under way;
 // further requests wait in the wait loop. Thread-safe.
 //
-// Limit: windows over several nodes are ours only if every rank of the job has a server thread
+// Limit: windows over several nodes are ours only if every rank of the MPI job has a server thread
 // (serving.hpp). Without server threads a deadlock is possible: a rank in a call of the library
 // alone, such as a collective, may wait for a rank whose flush waits for an answer of the first
 // rank.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The windows whose operations and synchronisation Manyhands carries out (src/rma), by handle.
 //
-// A window is ours if each rank of its communicator reaches the memory of all ranks on its node.
-// Its ranks must be on one node, unless windows over several nodes may be ours (remote.hpp). The
+// Such a window is *ours*. Each rank of its communicator reaches the memory of all ranks on its
+// node. All ranks are on one node, unless windows over several nodes may be ours (remote.hpp). The
 // ranks decide together when the window is made. The MPI library still makes the window and its
 // memory: handle, group, attributes, name, info and error handler are the library's. Every other
 // window is entirely the library's.
@@ -67,7 +67,7 @@ struct InternodeState {
   // most rounds of a barrier: the logarithm of the number of ranks
   static constexpr std::size_t kRounds = 32;
 
-  std::uint64_t id = 0;                 // unique in the job
+  std::uint64_t id = 0;                 // unique in the MPI job
   std::unique_ptr<RemoteRank[]> peers;  // by rank in the window
 
   std::mutex mutex;  // guards the next two
@@ -133,7 +133,7 @@ bool has_internode_windows();
 // Collective.
 void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
                   std::int64_t bytes, std::int64_t unit);
-// Removes a window before it is freed. Null if the window was not ours.
+// Removes a window from the table before the library frees it. Null if the window was not ours.
 std::shared_ptr<Win> remove_window(MPI_Win handle);
 // Makes find_window() find the window: a new window, or one that the library could not free.
 void insert_window(const std::shared_ptr<Win>& win);
