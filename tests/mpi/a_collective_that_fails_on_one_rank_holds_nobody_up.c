@@ -2,10 +2,11 @@
 // run: ranks 2
 // run: ranks 3
 //
-// A collective with a bad argument returns an error on the rank that made the call, and the other
-// ranks do not notice. All later collectives, barriers and windows work, and a barrier still holds
-// every rank until the last has entered. The same is true after an object that cannot be freed and
-// an error handler that jumps away.
+// One rank alone makes a collective with a bad argument, which returns an error. All later
+// collectives, barriers and windows work, and a barrier still holds every rank until the last has
+// entered. The same is true after MPI_Comm_free has failed and after an error handler has left a
+// collective by longjmp. If Manyhands counted the failed call as an arrival, ranks would hang or
+// leave a barrier too early.
 #include <setjmp.h>
 #include <stdatomic.h>
 
@@ -41,7 +42,7 @@ static void all_kinds(MPI_Comm comm, MPI_Win win) {
   MPI_Comm_free(&twin);
 }
 
-// Fails on the calling rank only.
+// Makes a collective that fails. Only the calling rank makes it.
 static void fail(MPI_Comm comm, int round) {
   int word = 0, words[16] = {0};
   int code = MPI_SUCCESS;
@@ -51,7 +52,8 @@ static void fail(MPI_Comm comm, int round) {
   CHECK(code != MPI_SUCCESS, "it was to fail");
 }
 
-// No rank leaves the barrier before every rank has entered, even if a collective fails meanwhile.
+// No rank leaves the barrier before every rank has entered, even if a collective has just failed on
+// one of them.
 static void check_barrier(MPI_Comm comm, atomic_int* rounds, int round) {
   if (rank == round % ranks) {
     fail(comm, round);

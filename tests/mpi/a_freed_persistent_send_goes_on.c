@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // After MPI_Request_free on an active persistent send, the message is still delivered. Persistent
-// sends made afterwards complete, and not too early.
+// sends made afterwards complete, and not too early. If a later send took over the slot or the FIN
+// of the freed send, it would complete too early or never.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -26,7 +27,8 @@ static void token(int from_me) {
   }
 }
 
-// The second persistent send has its own message and must not complete with the first message.
+// The request of `data[0]` is freed while active. The persistent send of `data[1]` must not
+// complete when the receiver takes `data[0]`.
 static void freed_then_next(Init* init, int bytes, int key, int late) {
   unsigned char* data[2];
   MPI_Request requests[2];
@@ -105,7 +107,7 @@ static void reversed(int key) {
   for (int i = 0; i < MANY; ++i) free(data[i]);
 }
 
-// The request is freed while the message is under way, at the end of the program.
+// Frees the request of a message that is under way when its sender enters MPI_Finalize.
 static unsigned char* at_the_end(void) {
   MPI_Request request;
   unsigned char* data = rank % 2 == 0 ? filled(LARGE, 3) : blank(LARGE);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A message is too long for a receive whose request was freed. The program gets no error, the send
-// completes, and later messages are intact. (test_truncation.py checks that these go eager.)
+// completes, and later messages are intact. If nobody answered the RTS header, the send would never
+// complete. (test_truncation.py checks that the later messages go eager.)
 //
 // run: ranks 2
 #include "check.h"

@@ -2,6 +2,8 @@
 //
 // A receive into a buffer with gaps, whose request was freed, completes while its rank makes only
 // collective calls in a tight loop. The sender enters the next collective after its MPI_Ssend.
+// Collectives in a tight loop wait in the MPI library, where nobody copies messages: without a
+// regular look at pending receives, both ranks would hang.
 //
 // run: ranks 2
 #include "check.h"

@@ -2,8 +2,9 @@
 //
 // A large message stays unmatched for a long time on a communicator whose errors return. Manyhands
 // then checks whether the message has matched a receive too short for an RTS header. A persistent
-// receive that completes meanwhile keeps its status, whatever call completes it. (MPICH 5 forgets
-// the status of a persistent request that was tested.)
+// receive that completes meanwhile keeps its status, whatever call completes it. If the check
+// consumed the completion, the program would get an empty status. (MPICH 5 forgets the status of a
+// persistent request that was tested.)
 //
 // The check comes after kLostAfterNs of src/base/tuning.hpp, which is less than LOOKED_AT_MS.
 //

@@ -3,7 +3,8 @@
 // A probe does not change the order of messages. A receive with MPI_ANY_TAG (MPI_Recv, Irecv,
 // Mprobe or Improbe) gets the oldest message, and a probe reports the size of the oldest message
 // with its tag. Large messages and messages of an RTS header's size have the same tags. With
-// threads, one thread polls while another receives.
+// threads, one thread polls while another receives. A probe that took a message to read its size,
+// and gave it back too late, would let a younger message overtake it.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -40,7 +41,7 @@ static void send_all(const Sent* sent) {
   for (int i = 0; i < MESSAGES; ++i) free(data[i]);
 }
 
-// The oldest remaining message with this tag, or -1.
+// The index of the oldest remaining message with this tag, or -1.
 static int oldest(const Sent* sent, const bool* gone, int tag) {
   for (int i = 0; i < MESSAGES; ++i) {
     if (!gone[i] && (tag == MPI_ANY_TAG || sent[i].tag == tag)) return i;

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A rank forks while large messages are under way. The child executes another program (preloaded
-// too, and without MPI) or calls _exit. The child takes no part in the job.
+// too, and without MPI) or calls _exit. The child must not touch the node segment, the helpers or
+// the messages of its parent: the messages arrive intact, and the child ends with its own exit
+// code.
 //
 // run: ranks 2
 #include <sys/wait.h>

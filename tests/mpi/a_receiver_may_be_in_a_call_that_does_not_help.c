@@ -2,7 +2,8 @@
 //
 // A rank starts to receive a large message into a buffer with gaps. Then it enters a call of the
 // MPI library that has no arrival barrier: collective I/O, MPI_Comm_create_group, or a call on a
-// window of the library. The sender enters the same call after its MPI_Send.
+// window of the library. The sender enters the same call after its MPI_Send. Inside such a call
+// nobody copies a rendezvous message: the send would never return.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_WINDOWS=none
@@ -43,7 +44,8 @@ static void make_by_group(void) {
   MPI_Comm_free(&made);
 }
 
-// An epoch of the window: the receiver is its target, and the sender its only origin.
+// An epoch of the window: rank 1, the receiver, is its target, and rank 0, the sender, its only
+// origin.
 static void be_target(void) {
   const int pair[] = {0, 1};
   MPI_Group all, origin, target;

@@ -4,7 +4,7 @@
 //
 // MPI_Sendrecv_replace of 64 MB, contiguous and strided, with 24 MB of address space left: the copy
 // of the outgoing data does not fit. The call returns an error, the buffer is unchanged, and the
-// next exchange succeeds.
+// next exchange succeeds. Without the check of the allocation, the process would crash.
 #include "check.h"
 #include "memory_limit.h"
 
@@ -31,7 +31,7 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&strided);
   unsigned char* data = blank(BYTES);
   fill(data, BYTES, rank);
-  // From here on, the libraries have made their one-time allocations.
+  // After this exchange, the libraries have made their one-time allocations.
   CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
   fill(data, BYTES, rank);
   MPI_Barrier(MPI_COMM_WORLD);

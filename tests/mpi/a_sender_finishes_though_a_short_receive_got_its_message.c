@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A started receive is too short for its message, even for an RTS header. Its sender finishes while
-// the receiver waits for another message, by whatever call. The receive fails with MPI_ERR_TRUNCATE
-// when it completes, and the next message is intact, also if a short message of the same tag
-// follows. (Plain Open MPI hangs after such an error.)
+// A started receive is too short for its message, even for an RTS header. The sender finishes while
+// the receiver waits for another message, in MPI_Recv, MPI_Barrier, MPI_Test or MPI_Wait. If the
+// cut RTS header stayed unnoticed, the sender would wait for ever. The receive fails with
+// MPI_ERR_TRUNCATE when it completes, and the next message is intact, also if a short message of
+// the same tag follows. (Plain Open MPI hangs after such an error.)
 //
 // run: ranks 2 not openmpi4,openmpi5
 // run: ranks 2 not openmpi4,openmpi5 MH_MEMORY=cells MH_CORES=4

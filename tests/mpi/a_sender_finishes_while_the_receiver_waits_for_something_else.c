@@ -3,7 +3,8 @@
 // Progress: once the receive of a large message is posted, its sender finishes, even if the
 // receiver does not test that request. The receiver is in another blocking call: a receive, a wait
 // for another request, a probe, a barrier, a collective, or a neighbourhood collective, where only
-// the MPI library waits. The receive is contiguous or in pieces, persistent or not.
+// the MPI library waits. The receive is contiguous or in pieces, persistent or not. If no call but
+// the receive's own completion copied the message, both ranks would hang.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3
@@ -11,7 +12,7 @@
 
 enum { WAYS = 9, OF_NEIGHBOURS = 8 };
 
-static MPI_Comm line;  // communicator of both ranks
+static MPI_Comm line;  // both ranks as a line, for the neighbourhood collective
 
 static void meet_the_neighbour(void) {
   int mine = rank, theirs[2] = {-1, -1};

@@ -3,8 +3,9 @@
 // Many threads wait on one communicator whose errors return. In turn, the threads get messages that
 // are too long. Each thread gets its own error, from MPI_Recv or from MPI_Waitall with the status
 // of each request (MPI_ERR_PENDING is allowed for the other request). The other threads get their
-// messages. With HANDLER=1, errors call a handler of the program in the thread whose call fails.
-// MPICH 5 returns success once a handler has returned.
+// messages. A server that tests requests for other threads could lose an error or raise it in the
+// wrong thread. With HANDLER=1, errors call a handler of the program in the thread whose call
+// fails. MPICH 5 returns success once a handler has returned.
 //
 // run: ranks 2
 // run: ranks 2 HANDLER=1 not mpich5,abi
@@ -84,7 +85,8 @@ static void together(int thread, int round) {
 static void* receive(void* argument) {
   const int thread = (int)(intptr_t)argument;
   for (int round = 0; round < ROUNDS; ++round) {
-    // MPICH raises the errors of completions on MPI_COMM_WORLD, also without help.
+    // Under MPICH, an error of MPI_Waitall calls the handler of MPI_COMM_WORLD, also without
+    // Manyhands, so a handler of `comm` sees errors of MPI_Recv only.
     const bool one_by_one = handled || round % 2 == 0;
     one_by_one ? blocking(thread, round) : together(thread, round);
     MPI_Send(&round, 1, MPI_INT, 0, thread, comm);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Errors are fatal when short receives are started, and return when these complete. The truncation
-// of a large message is reported like any error, and its sender finishes.
+// of a large message is reported like any error, and its sender finishes. If Manyhands used the
+// handler of the start, the job would end.
 //
 // run: ranks 2
 #include "check.h"

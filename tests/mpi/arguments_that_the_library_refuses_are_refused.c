@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Manyhands refuses the arguments that the MPI library refuses before it moves data: an uncommitted
-// type, a null buffer, a type that MPI_Fetch_and_op or MPI_Compare_and_swap does not take,
-// MPI_NO_OP in an accumulate. Each error has the class that the library gives, and valid calls
-// still work afterwards.
+// Manyhands refuses what the MPI library refuses, before any data moves: an uncommitted type, a
+// null buffer, a type that MPI_Fetch_and_op or MPI_Compare_and_swap does not take, MPI_NO_OP in an
+// accumulate. Each error has the class that the library gives, and valid calls still work
+// afterwards.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=4096 MH_EXCHANGE_THRESHOLD=4096

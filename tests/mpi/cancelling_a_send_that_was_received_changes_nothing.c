@@ -2,8 +2,9 @@
 //
 // After MPI_Cancel of a large send, received already or not, the message arrives exactly if
 // MPI_Test_cancelled says that it was not cancelled. Later synchronous sends complete when they are
-// received and not before. Other requests that reuse the handle can be cancelled as usual. Both
-// ordinary and persistent sends.
+// received and not before. Other requests that reuse the handle can be cancelled as usual. Ordinary
+// and persistent sends take turns. A wrong answer of MPI_Test_cancelled makes the receiver wait for
+// ever or get the old data.
 //
 // run: ranks 2
 // run: ranks 2 MH_MEMORY=none
@@ -21,7 +22,7 @@ static void start(bool persistent, const void* data, MPI_Request* request) {
   MPI_Start(request);
 }
 
-// Sends, lets the receiver run for `seconds`, and cancels the send. Returns whether it was
+// Sends, lets the receiver run for `seconds`, and cancels the send. Returns whether the send was
 // cancelled.
 static int cancel_late(bool persistent, double seconds, unsigned char* data) {
   MPI_Request request;
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
   begin(&argc, &argv);
   for (int round = 0; round < ROUNDS; ++round) {
     bool persistent = round % 2 == 1 && !is_mpich5();
-    if (round >= ROUNDS / 2) MPI_Pcontrol(round / 3 % 2);  // helping is off and on
+    if (round >= ROUNDS / 2) MPI_Pcontrol(round / 3 % 2);  // switches helping off and on
     if (rank == 0) {
       send_round(round, persistent);
       cancel_receive();

@@ -28,7 +28,8 @@ enum {
 
 static int rank, ranks;
 
-// Prints the rank and the stack. The alarm goes to the main thread.
+// Handles SIGALRM after STUCK_SECONDS: prints the rank and the stack of the main thread, which gets
+// the signal, and ends the process.
 static inline void on_stuck(int number) {
   (void)number;
   char text[64];

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // After some large messages the kernel begins to refuse process_vm_readv and process_vm_writev: to
-// rank 0, to rank 1, or to all ranks, also while messages are pending. The data stays right. The
-// MPI libraries' own use of these calls is off, because they do not survive the refusal.
+// rank 0, to rank 1, or to all ranks, also while messages are pending. The data stays right. If a
+// refused copy counted as done, the receiver would find old bytes. The MPI libraries' own use of
+// these calls is off, because they do not survive the refusal.
 //
 // run: ranks 2 helped nocma WHO=0
 // run: ranks 2 helped nocma WHO=1

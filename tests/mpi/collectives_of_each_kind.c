@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Fifteen collectives with integers, `BYTES` a rank, ROUNDS times each; the results are checked.
-// The data are on the heap, or with ON_STACK in memory that no other rank maps.
+// Makes fifteen collectives with integers, BYTES bytes a rank, ROUNDS times each, and checks the
+// results. A rank that read a peer's staged bytes or buffer too early or too late would get a wrong
+// result. The data are in memory of malloc, or with ON_STACK on the stack, which no other rank
+// maps.
 //
 // run: ranks 2
 // run: ranks 3 BYTES=2000

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives on MPI_BOTTOM and a type with the addresses of two blocks, short and long.
+// Collectives take MPI_BOTTOM and a type with the absolute addresses of two blocks, short and long.
+// If MPI_BOTTOM counted as a null pointer, or an address as an offset, the call would fail or
+// crash.
 //
 // run: ranks 2
 // run: ranks 3

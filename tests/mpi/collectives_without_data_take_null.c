@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives with no data at any rank, and null for every buffer.
+// Collectives without data at any rank accept null for every buffer. An address that is computed or
+// published without a look at the count would crash the program or fail the call.
 //
 // run: ranks 2
 // run: ranks 3

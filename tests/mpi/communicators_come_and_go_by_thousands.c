@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Communicators are duplicated, split, created from groups and freed 1000 times. Now and then there
-// is a large message, a barrier, or a communicator that is freed before its message completes.
+// Communicators are duplicated, split, created from groups and freed 1000 times. Some communicators
+// carry a large message or a barrier, and some are freed before their message completes. State kept
+// under a handle that the library reuses would hang or misdirect a message.
 //
 // run: ranks 2
 // run: ranks 4

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The user's error handler is called for the truncation of a large message, with the message's
-// communicator and MPI_ERR_TRUNCATE. Wrong arguments are reported as without help. MPICH 5 returns
-// success once a handler has returned; its standard ABI passes error classes of MPICH's own numbers
-// to handlers.
+// communicator and MPI_ERR_TRUNCATE. Wrong arguments call it, too, once for each error, as without
+// Manyhands. MPICH 5 returns success once a handler has returned; its standard ABI passes error
+// classes of MPICH's own numbers to handlers.
 //
 // run: ranks 2
 #include "check.h"

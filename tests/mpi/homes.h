@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Returns the rank that the launcher's environment states, before MPI_Init; -1 if there is none.
+// Returns the rank that the launcher's environment states, also before MPI_Init; -1 if it states
+// none.
 static inline int launched_rank(void) {
   static const char* const names[] = {"PMI_RANK", "OMPI_COMM_WORLD_RANK"};
   for (int i = 0; i < 2; ++i) {
@@ -28,7 +29,8 @@ static inline const cpu_set_t* all_cores(void) {
   return &cores;
 }
 
-// Pins this process to its entry of the list in the variable `name`, if that is set.
+// Pins this process to its entry of the list in the environment variable `name`, if the variable is
+// set.
 static inline void pin_to_home(const char* name, int rank) {
   const char* homes = getenv(name);
   if (homes == NULL || rank < 0 || strlen(homes) < 2 * (size_t)rank + 1) return;

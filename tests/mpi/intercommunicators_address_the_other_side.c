@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Large messages over an intercommunicator go to ranks of the remote group, and their statuses name
-// ranks of that group. Barrier, broadcast and a merged communicator work.
+// ranks of that group. Barrier, broadcast and a merged communicator work. A library that looked
+// ranks up in the local group would copy from the wrong process.
 //
 // run: ranks 2
 // run: ranks 3

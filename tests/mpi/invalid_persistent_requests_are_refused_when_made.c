@@ -2,7 +2,8 @@
 //
 // An invalid argument of a persistent send or receive is an error when the request is made, with
 // the class that the library gives. A valid request is made, started and freed as usual, also if
-// the communicator or the datatype is freed in between.
+// the communicator or the datatype is freed in between. A persistent send that kept only the
+// handles would use those of another object.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -80,12 +81,12 @@ static void outlives(Init* init, int key, int vector) {
   init(out, 1, type, 1 - rank, 0, comm, &requests[1]);
   MPI_Type_free(&type);
   MPI_Comm_free(&comm);
-  MPI_Comm_dup(MPI_COMM_WORLD, &again);  // may get the same handle
+  MPI_Comm_dup(MPI_COMM_WORLD, &again);  // may get the handle of `comm`
   for (int i = 0; i < 3; ++i) {
     memset(in, 0xee, LARGE);
     fill(out, LARGE, key + i);
     MPI_Start(&requests[0]);
-    MPI_Barrier(MPI_COMM_WORLD);  // for the ready mode
+    MPI_Barrier(MPI_COMM_WORLD);  // a ready send needs a started receive
     MPI_Start(&requests[1]);
     MPI_Waitall(2, requests, MPI_STATUSES_IGNORE);
     for (size_t at = 0; at < (vector ? LARGE - 4 : LARGE / 2); ++at) {

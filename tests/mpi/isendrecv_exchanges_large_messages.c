@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Isendrecv and MPI_Isendrecv_replace, completed by a wait or by polling.
+// MPI_Isendrecv and MPI_Isendrecv_replace exchange large messages. MPI_Wait or a loop of MPI_Test
+// completes the single request that stands for both halves. A completion that knows one half only
+// would hang or return too early.
 //
 // run: ranks 2 not openmpi4
 // run: ranks 3 not openmpi4

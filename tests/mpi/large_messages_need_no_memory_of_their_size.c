@@ -6,7 +6,8 @@
 //
 // Messages of 64 MB into strided buffers, and messages that are too long, with 24 MB of address
 // space left. No step allocates memory of the message's size, also with fewer cores than ranks, and
-// if the kernel begins to refuse copies between processes.
+// if the kernel begins to refuse copies between processes. A step that did would fail for want of
+// memory.
 #include "check.h"
 #include "memory_limit.h"
 #include "refusal.h"
@@ -42,7 +43,7 @@ int main(int argc, char** argv) {
   MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided);
   MPI_Type_commit(&strided);
   unsigned char* data = blank((size_t)STRIDE * BLOCKS);
-  // From here on, the libraries have made their one-time allocations.
+  // After this transfer, the libraries have made their one-time allocations.
   transfer(data, 1, strided, 1, true);
   MPI_Barrier(MPI_COMM_WORLD);
   limit_memory(LEFT);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Thousands of short receives are under way at a time and complete in any order, by any call. Some
-// are from MPI_PROC_NULL, some are cancelled or freed. No message is lost, and a buffer can be
-// freed as soon as its receive completes.
+// are from MPI_PROC_NULL, some are cancelled or freed. No message is lost, and the program may free
+// a buffer as soon as its receive completes. A library that kept the receive request would look at
+// freed memory for an RTS header.
 //
 // run: ranks 2
 // run: ranks 3
@@ -73,7 +74,7 @@ static void cancel_some(void) {
   }
 }
 
-// The last word arrives by a receive whose request was freed.
+// The last message of the program arrives by a receive whose request was freed.
 static void free_one(int to, int from) {
   static unsigned char last[ROOM];
   memset(last, 0, sizeof last);

@@ -4,7 +4,7 @@
 // ranks send short and large messages with few tags on two communicators at once. The third rank
 // receives them by calls, capacities, types and wildcards chosen at random. Every other message is
 // intact, every send completes, and a receive is truncated only if its message is longer than its
-// buffer.
+// buffer. An RTS header that is cut or overwritten must not take a neighbouring message with it.
 //
 // run: ranks 3
 // run: ranks 3 MH_MEMORY=cells MH_CORES=3
@@ -18,7 +18,7 @@ enum {
   COMMS = 2,
   TAGS = 2,
   MOST = 300000,
-  AT_A_TIME = 3,  // receives that are started together
+  AT_A_TIME = 3,  // the most receives that are started together
   SLACK = 4096    // Open MPI writes behind the buffer of a truncated receive
 };
 
@@ -47,7 +47,7 @@ typedef struct {
   bool strided;
 } Message;
 
-// The messages of one sender in one batch, with a mark for each message that is received.
+// The messages of one sender in one batch, with a mark for each message that was received.
 typedef struct {
   Message all[MESSAGES];
   bool gone[MESSAGES];
@@ -56,7 +56,7 @@ typedef struct {
 static MPI_Comm comms[COMMS];
 static uint64_t state;
 
-// Every second element is a gap.
+// A strided buffer has a gap of one element, of ELEMENT bytes, behind each element.
 enum { ELEMENT = 4 };
 
 typedef struct {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Messages of the size of an RTS header, of its multiples and of neighbouring sizes arrive intact,
-// among large messages of the same tag and into buffers that fit a large message.
+// among large messages of the same tag and into buffers that fit a large message. None must be
+// taken for an RTS header, which has the same size.
 //
 // run: ranks 2
 #include "check.h"

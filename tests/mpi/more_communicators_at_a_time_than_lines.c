@@ -3,7 +3,9 @@
 // Hundreds of communicators exist at a time, more than the 256 that have a line in the node
 // segment. Only some have collectives. A large message with gaps is under way on one communicator
 // while its receiver, and later its sender, is in a barrier of another. Then all communicators are
-// freed in a different order, and made again.
+// freed in a different order, and made again. A communicator without a line has no arrival barrier:
+// a rendezvous message would then hang, and a line that was not returned would be missing in the
+// second turn.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K
@@ -42,7 +44,7 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&gaps);
   for (int turn = 0; turn < TURNS; ++turn) {
     for (int i = 0; i < COUNT; ++i) MPI_Comm_dup(MPI_COMM_WORLD, &comms[i]);
-    talk(comms[COUNT - 1], comms[COUNT - 2], turn);  // the table is not full yet
+    talk(comms[COUNT - 1], comms[COUNT - 2], turn);  // no line is in use yet
     for (int i = 0; i < COUNT; i += 2) {
       int sum = 0;
       MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, comms[i]);

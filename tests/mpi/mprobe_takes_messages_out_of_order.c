@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Large messages matched by MPI_Mprobe are received in another order, some by MPI_Imrecv. Other
-// messages of the same envelope overtake them.
+// Large messages that MPI_Mprobe has matched are received in the reverse order by MPI_Imrecv.
+// MPI_Recv takes the other messages of the same envelope between the probes. Each handle must keep
+// its own RTS header, or the data of two messages would be swapped.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// MPI_Finalize frees what the program has released: types of receives that were still pending,
-// persistent sends that were active, and abandoned requests. (MPICH would report a leak on standard
-// output, where test_conformance.py allows only PASS.)
+// When MPI_Finalize ends, nothing is left of what the program has freed: types of receives that
+// were still pending, and requests of active sends. (MPICH would report a leak on standard output,
+// where test_conformance.py allows only PASS.)
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

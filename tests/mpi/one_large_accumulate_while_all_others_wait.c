@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 0 accumulates 8 MB into rank 1, or TO, ROUNDS times. The other ranks wait in a fence
-// (WAITERS=fence), a barrier or a receive. With TARGET=sleeps, the target first sleeps outside MPI,
-// so its core is free. SHAPE=rows: into every second row of a matrix. The program checks the
+// Rank 0 accumulates 8 MB into the memory of rank TO (default 1), ROUNDS times. The other ranks
+// wait in a fence (WAITERS=fence), a barrier or a receive. With TARGET=sleeps, the target first
+// sleeps outside MPI, so its core is free. With SHAPE=rows, the numbers go into every second row of
+// a matrix. With KIND=created, the window's memory comes from malloc. The program checks the
 // result; test_who_accumulates.py checks which rank computed it.
 //
 // run: by test_who_accumulates.py

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rank 0 sends long messages to the rank TO. All other ranks wait until the last message has
-// arrived, so every core of the node is free. The data is right and the gaps stay. TYPE is
-// `contiguous`, `scattered` (at both ends), or `one-sided` (gaps at the receiver only). With
-// SENDER=sleeps, the sender sleeps outside MPI after each message. With SENDER=away, the sender
-// sleeps until the receiver reports the arrival in the file DONE. With SENDER=polls, the sender
-// waits in a loop of MPI_Test. ROUNDS is the number of messages. The other ranks wait in MPI_Recv.
-// WAITERS selects MPI_Waitall, MPI_Barrier or a loop of MPI_Test instead, or `compute`: a loop of
-// MPI_Test with work between the tests. HOMES pins the ranks before MPI_Init, and THEN pins them
-// after it (homes.h). With NICE the receiver has the lowest priority.
+// arrived, so every core of the node is free. The data is right and the gaps stay; a Python test
+// may also check which ranks moved the data. TYPE is `contiguous`, `scattered` (at both ends), or
+// `one-sided` (gaps at the receiver only). With SENDER=sleeps, the sender sleeps outside MPI after
+// each message. With SENDER=away, the sender sleeps until the receiver reports the arrival in the
+// file DONE. With SENDER=polls, the sender waits in a loop of MPI_Test. ROUNDS is the number of
+// messages. The other ranks wait in MPI_Recv. WAITERS selects MPI_Waitall, MPI_Barrier or a loop of
+// MPI_Test instead, or `compute`: a loop of MPI_Test with work between the tests. HOMES pins the
+// ranks before MPI_Init, and THEN pins them after it (homes.h). With NICE the receiver has the
+// lowest priority.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -100,8 +101,8 @@ static void call_the_others(void) {
   }
 }
 
-// Computes between two tests for twice the time of a test. A test takes microseconds if the library
-// yields the core in it.
+// Computes after each MPI_Test for twice the time that the test took. A test takes microseconds if
+// the library yields the core in it.
 static void test_and_compute(MPI_Request* request) {
   for (int flag = 0; !flag;) {
     const double begin = MPI_Wtime();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A message of 300 MB and, if there is enough memory, a message of more than 2^31 bytes in few
-// elements.
+// Sends a message of 300 MB. If MANYHANDS_TEST_HUGE is set and there is enough memory, a message of
+// more than 2^31 bytes follows, in elements of 1 MB. A length kept in 32 bits would cut the
+// message.
 //
 // run: ranks 2
 #include "check.h"

@@ -19,17 +19,18 @@ static MPI_Win window;
 static long* memory;
 static const long one = 1;
 
-// Returns the error class of the code that a call returned. The handler has seen the same class.
+// Checks the error class that a call returned, and that the handler of the window has seen the same
+// class.
 static void expect(int code, int wanted, const char* what) {
   int class = MPI_SUCCESS;
   MPI_Error_class(code, &class);
-  const int returned = is_mpich5() ? MPI_SUCCESS : wanted;  // the result depends on the handler
+  const int returned = is_mpich5() ? MPI_SUCCESS : wanted;  // MPICH 5: success after a handler
   CHECK(class == returned, "%s: class %d, not %d", what, class, returned);
   if (wanted != MPI_SUCCESS) CHECK(code_seen == wanted, "%s: no handler was called", what);
   code_seen = MPI_SUCCESS;
 }
 
-// Returns the rank that this rank writes to: on another node, if there is one.
+// Returns the rank that this rank writes to: on the other node in the run with two nodes.
 static int partner(void) { return (rank + ranks / 2) % ranks; }
 
 static int put(void) { return MPI_Put(&one, 1, MPI_LONG, partner(), 0, 1, MPI_LONG, window); }

@@ -2,7 +2,9 @@
 //
 // Several receives are under way into memory that overlaps, such as the corners of halos, or many
 // messages into one buffer. Every message arrives with its own status, and every byte is from a
-// message that was sent to that byte. (The standard forbids overlap; all libraries allow it.)
+// message that was sent to that byte. A library that keeps an RTS header in the user's buffer until
+// it copies the data would lose the header to another receive. (The standard forbids overlap; all
+// libraries allow it.)
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -91,7 +93,8 @@ static void start_receive(const Piece* piece, int i, int source, Way way, MPI_Re
   }
 }
 
-// MPICH 5 treats a persistent request as inactive once it was tested.
+// Completes the receives by the calls of `end`. Persistent requests are not looked at with
+// MPI_Request_get_status, because MPICH 5 treats them as inactive afterwards.
 static void finish(const Piece* pieces, int count, int source, Way way, End end,
                    MPI_Request* requests) {
   bool looks = way != PERSISTENT && way != MADE_FIRST;
@@ -123,7 +126,7 @@ static void hear(int whom) {
   MPI_Recv(NULL, 0, MPI_BYTE, whom, 99, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// Receives all messages. All are under way before the receiver tests for any of them.
+// Receives all messages. All receives are started before the receiver tests for any of them.
 static void receive(const Piece* pieces, int count, int key, int source, Way way, End end) {
   MPI_Request requests[MOST];
   memset(room, 0xee, ROOM);
@@ -207,7 +210,8 @@ static void all_cases(int round) {
   }
 }
 
-// Measures as bandwidth tests do: a window of messages into one buffer, one way or both ways.
+// Exchanges messages as bandwidth tests do: a window of MOST messages into one buffer, one way or
+// both ways.
 static void windows(int bytes, bool both) {
   MPI_Request requests[2 * MOST];
   for (int repeat = 0; repeat < 3; ++repeat) {
@@ -227,8 +231,8 @@ static void windows(int bytes, bool both) {
   }
 }
 
-// The halo of a field with a border: long rows to the north and south, columns, and corners that
-// two neighbours send. Each round has another order of receives, from all ranks.
+// Receives the halo of a field: rows at the north and south, columns, and corners, which overlap
+// the rows and columns. Each round has another order of receives, from all ranks.
 static void halo(int round) {
   enum { SIDE = 512, N = 8 };
   static double field[SIDE][SIDE];

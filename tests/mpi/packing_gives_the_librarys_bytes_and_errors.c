@@ -18,7 +18,7 @@ enum {
 };
 
 // Packs two elements one after the other, at an offset in the buffer, and unpacks the second; four
-// rounds.
+// times.
 static void rounds(MPI_Datatype type, const char* what) {
   enum { SPAN = BLOCKS * STRIDE * 8, START = 24 };
   unsigned char* source = filled(SPAN, 1);

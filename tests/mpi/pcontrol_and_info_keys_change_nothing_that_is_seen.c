@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Pcontrol(0) and (1) between and around pending large messages, and the info key
-// post_comm_access on a communicator, do not change the data.
+// post_comm_access on a communicator, do not change the data. Ranks that disagreed on whether a
+// message goes by rendezvous would hang.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_POST_COMM_ACCESS=hi-to-lo
@@ -17,7 +18,8 @@
 // run: ranks 2 helped MH_ENABLE=0
 #include "check.h"
 
-// A message goes from `from` to the next rank, while all other ranks wait.
+// Sends a message from `from` to the next rank, while all other ranks wait. A `level_between` that
+// is not negative is set by MPI_Pcontrol while the message is under way.
 static void pass_on(MPI_Comm comm, int from, int key, int level_between) {
   const int next = (from + 1) % ranks;
   unsigned char* data = rank == from ? filled(LARGE, key + from) : blank(LARGE);
@@ -31,7 +33,8 @@ static void pass_on(MPI_Comm comm, int from, int key, int level_between) {
   MPI_Barrier(comm);
 }
 
-// Sends a message from each rank in turn. Messages both ways at once would be left to the library.
+// Sends a message from each rank in turn. If all ranks sent at once, the messages would be
+// exchanges, which mostly go eager.
 static void ring(MPI_Comm comm, int key, int level_between) {
   for (int from = 0; from < ranks; ++from) pass_on(comm, from, key, level_between);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Every call that completes requests also completes persistent collectives, partitioned and
-// generalized requests, alone and among short and long sends and receives.
+// generalized requests, alone and among short and long sends and receives. A wait that tested only
+// requests of messages would never see them complete.
 //
 // run: ranks 2 not openmpi4,openmpi5
 // run: ranks 2 not openmpi4,openmpi5 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M
@@ -35,7 +36,7 @@ static int cancel(void* state, int complete) {
 }
 
 // Calls that complete some requests of an array get only the pending requests, because MPICH 4.0
-// treats a completed persistent collective as active.
+// treats a completed persistent collective as active. `left` has these requests.
 static MPI_Request left[MOST];
 static int begin_some(void) {
   int active = 0;
@@ -180,7 +181,7 @@ int main(int argc, char** argv) {
   MPI_Psend_init(parts_out, 4, LARGE / 4, MPI_BYTE, next, 9, MPI_COMM_WORLD, MPI_INFO_NULL,
                  &requests[PARTS_OUT]);
   play_all();
-  // Errors that return take another code path.
+  // Manyhands takes another path if errors return, so all cases run again.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   play_all();
   MPI_Request_free(&requests[COLLECTIVE]);

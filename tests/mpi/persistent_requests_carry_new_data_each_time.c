@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Large persistent sends and receives, started repeatedly, send the contents of the buffer at each
-// start. They match ordinary sends and receives. An inactive request completes at once.
+// start. The requests stay valid from start to start. An inactive request completes at once, with
+// an empty status. A library that kept the slot or the data of the last start would send old bytes.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

@@ -2,7 +2,7 @@
 //
 // Programs that only poll finish large messages, whichever side starts late, also if they compute
 // between the polls. Both sides use MPI_Test, MPI_Testall, MPI_Testany, MPI_Testsome or
-// MPI_Request_get_status.
+// MPI_Request_get_status. If only blocking calls moved data, the program would poll for ever.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

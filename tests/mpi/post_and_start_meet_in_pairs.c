@@ -2,7 +2,8 @@
 //
 // Post, start, complete and wait in a ring: each rank exposes its memory to its left neighbour and
 // accesses its right neighbour, many times, sometimes late. The target calls MPI_Win_wait or
-// MPI_Win_test, with and without assertions. An origin writes only after its target has posted.
+// MPI_Win_test, with and without assertions. An origin writes only after its target has posted: an
+// earlier write would change the memory before the target's check. A lost post or complete hangs.
 //
 // run: ranks 3
 // run: ranks 2 MH_CORES=2
@@ -11,7 +12,7 @@
 // run: ranks 3 helped MH_FAKE_NODES=2 MH_WINDOWS=all says "a node has one rank"
 #include "check.h"
 
-enum { ROUNDS = 84 };  // twice each combination of lateness, assertion and wait
+enum { ROUNDS = 84 };  // twice each combination of late rank, assertion and wait or test
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);

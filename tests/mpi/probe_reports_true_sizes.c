@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Probe, MPI_Iprobe, MPI_Mprobe and MPI_Improbe report the size that the sender sent, also when
-// repeated. Large messages and messages of exactly the size of an RTS header share a tag.
+// repeated. Large messages and messages of exactly the size of an RTS header share a tag. A probe
+// that took an RTS header for the message would report 96 bytes, and the program would allocate too
+// little.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

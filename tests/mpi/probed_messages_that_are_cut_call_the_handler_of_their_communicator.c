@@ -21,7 +21,8 @@ static void note(MPI_Comm* comm, int* code, ...) {
   ++calls;
 }
 
-// Counts the calls of the handler when a probed message is received into `bytes` bytes.
+// Receives a probed message into `room` bytes, by the calls number `way`. Returns how often the
+// handler was called.
 static int receive(int way, int room, int tag, MPI_Comm comm) {
   unsigned char* data = blank(LARGE);  // Open MPI may write the whole message
   MPI_Status status;

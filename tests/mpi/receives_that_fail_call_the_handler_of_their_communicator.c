@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blocking receives that are too short, of short and long messages, call the handler of their
-// communicator, which returns. The handler of MPI_COMM_WORLD, which ends the job, is not called. A
-// pause before each message makes a helped rank look for work while it waits.
+// Blocking receives that are too short, of short and long messages, call the error handler of their
+// communicator once. Were the error raised on MPI_COMM_WORLD, whose handler is
+// MPI_ERRORS_ARE_FATAL, the job would end. A pause before each message makes a helped rank look for
+// work while it waits.
 //
 // run: ranks 2
 // run: ranks 2 MH_MEMORY=none
@@ -10,7 +11,8 @@
 
 static int calls;
 
-// MPICH 5 returns success once a handler of the program has returned.
+// Counts its calls. MPICH 5 returns success from the failed call once a handler of the program has
+// returned.
 static void handler(MPI_Comm* comm, int* code, ...) {
   (void)comm, (void)code;
   ++calls;

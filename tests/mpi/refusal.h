@@ -14,8 +14,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// Returns 0 on success. SECCOMP_FILTER_FLAG_TSYNC applies the filter to all threads, helpers
-// included.
+// From now on the system calls `one` and `other` fail with errno `error`. Returns 0 on success.
+// SECCOMP_FILTER_FLAG_TSYNC applies the filter to all threads, helpers included.
 static inline int refuse(int one, int other, int error) {
   struct sock_filter rules[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -3,7 +3,8 @@
 // Large messages between buffers of different layouts; gaps are never written. The layouts:
 // contiguous, strided, strided backwards, structs with gaps, several elements. The calls: blocking,
 // started with types that are freed at once, exchanges, matched probes, persistent requests, and
-// receives that are too short.
+// receives that are too short. A wrong place or a byte in a gap shows that a chunk was packed or
+// unpacked at a wrong offset.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=cells
@@ -17,12 +18,13 @@ enum {
   KINDS = 5,
   DOUBLES = 72000,
   ROOM = 4 * DOUBLES,  // doubles of a buffer
-  ORIGIN = ROOM / 2    // index of the first byte of the type: strides may be negative
+  ORIGIN = ROOM / 2    // index that is the type's origin: strides may be negative
 };
 
 static const double GAP = -7.5;
 
-// A type with the signature of DOUBLES doubles, its count, and the indices of its doubles.
+// A datatype and count with the signature of DOUBLES doubles. `place` has the index of each double,
+// from ORIGIN.
 typedef struct {
   MPI_Datatype type;
   int count;
@@ -89,7 +91,7 @@ static void check_doubles(double* data, const Side* side, int key, int doubles, 
   free(data);
 }
 
-// Half of the ranks send to the other half.
+// The lower half of the ranks sends to the upper half.
 static int partner(void) { return (rank + ranks / 2) % ranks; }
 static bool is_sender(void) { return rank < ranks / 2; }
 

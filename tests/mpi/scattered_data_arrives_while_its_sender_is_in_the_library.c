@@ -5,9 +5,10 @@
 //
 // A large noncontiguous message is under way while its sender or receiver waits in a call of the
 // library: as root of a broadcast, or in MPI_Win_free. The message arrives, also if no helper can
-// be made (limits on processes), or no helper may run on the core of another rank (cpusets). With
-// MH_VERBOSE=1, REFUSE=threads runs only under Debian's libraries, because Open MPI 5 itself aborts
-// without threads.
+// be made (limits on processes), or no helper may run on the core of another rank (cpusets). A
+// message whose data only its sender's process can move would otherwise wait for a rank that waits
+// for the receiver. With MH_VERBOSE=1, REFUSE=threads runs only under Debian's libraries, because
+// Open MPI 5 itself aborts without threads.
 #include "check.h"
 #include "refusal.h"
 
@@ -32,7 +33,8 @@ static MPI_Win window(void) {
   return win;
 }
 
-// The sender is in a call that waits for the receiver, which first waits for the message.
+// The sender is in a call that waits for the receiver. The receiver waits for the message before it
+// enters that call.
 static void sender_is_away(bool in_broadcast, int key) {
   unsigned char* data = blank(EXTENT);
   unsigned char* large = blank(8 * LARGE);
@@ -52,7 +54,8 @@ static void sender_is_away(bool in_broadcast, int key) {
   free(data);
 }
 
-// The receiver is in MPI_Win_free, and the sender waits until its message is received.
+// The receiver is in MPI_Win_free, and the sender is in MPI_Ssend until the receiver has taken the
+// message.
 static void receiver_is_away(int key) {
   unsigned char* data = blank(EXTENT);
   MPI_Win win = window();

@@ -82,7 +82,8 @@ static void probed(void) {
   check_dense(data, 1, "a probed message");
 }
 
-// Receives more messages than there are channels between nodes, in reverse order, by MPI_Waitsome.
+// Receives MANY messages, more than there are channels between nodes. The receives are started in
+// the reverse order of the sends, and MPI_Waitsome completes them.
 static void many(void) {
   enum { MANY = 12 };
   double *sent[MANY], *received[MANY];
@@ -142,9 +143,9 @@ static void received_after_a_collective(void) {
   free(sent);
 }
 
-// A cancelled send either arrives, or reports that it was cancelled. Then another message is sent.
-// After a slow receiver the library carries the send, and Open MPI may wait for the receive before
-// it reports.
+// A cancelled send either arrives or reports that it was cancelled; another message is sent in the
+// second case. Once the receiver was slow, the library carries the send, and Open MPI may wait for
+// the receive before it reports.
 static void cancelled(void) {
   enum { FIRST = 5, SECOND = 15 };
   MPI_Request request;
@@ -171,7 +172,8 @@ static void cancelled(void) {
   check_rows(data, gone ? SECOND : FIRST, "what was not cancelled");
 }
 
-// The library may hold two messages long before their receives start.
+// All messages are sent before the first receive starts, and are received last first. Pieces of a
+// message without a receive must not block the pieces of another.
 static void received_in_another_order(void) {
   enum { MANY = 8 };
   MPI_Request requests[MANY];
@@ -214,9 +216,9 @@ static void freed(void) {
   }
 }
 
-// Receives too short even for an RTS header: the library reports the error, and no state is left.
-// The ranks swap their roles here: after the tests before, the usual sender sends no pieces to its
-// receiver, which was late.
+// Receives are too short even for an RTS header: the library reports the error, and no state is
+// left. Senders and receivers swap roles, because the usual receiver was late in the tests before:
+// its sender sends no pieces to it any more.
 static void much_too_short(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (!is_sender()) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A sender whose data is scattered, or whose memory cannot be read, stays out of MPI until its
-// message has arrived: the receiver lends its core to the sender. Only helped runs with a core for
-// each rank, since a library may wait for its sender.
+// message has arrived: the receiver lends its core to the sender. Without that, the sender would
+// loop for ever. Only helped runs with a core for each rank, since a library may wait for its
+// sender.
 //
 // run: ranks 2 helped
 // run: ranks 2 helped MH_MEMORY=cells

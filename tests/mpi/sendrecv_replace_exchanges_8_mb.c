@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Sendrecv_replace and MPI_Sendrecv of 8 MB around a ring and with the rank itself: each rank
-// receives its neighbour's original data.
+// receives its neighbour's original data. A receive that began before the outgoing data was copied
+// would send the new data on.
 //
 // run: ranks 1
 // run: ranks 2

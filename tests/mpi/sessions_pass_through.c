@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A program that uses MPI-4 sessions and never calls MPI_Init: communicators made from sessions
-// carry messages.
+// carry messages. Manyhands has not started, so a call that used its services would crash.
 //
 // run: ranks 2 not openmpi4,openmpi5
 #include "check.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Comm_spawn starts a copy of this program, and large messages between parent and child arrive.
+// The child is another MPI job, whose ranks must not be taken for ranks of the parent's node
+// segment.
 //
 // run: ranks 1
 #include "check.h"

@@ -2,8 +2,9 @@
 //
 // Floating-point sums and products of many ranks, CALLS times each. The ranks may carry out the
 // sums themselves after 64 calls on a communicator. Every result is compared, bit by bit, with the
-// library's result on a communicator that is often made anew. Also in place, on a subset of the
-// ranks, and from Inf, NaN and zeros of either sign.
+// library's result on a communicator that is often made anew, where the library still computes. The
+// cases: in place, on a subset of the ranks, and from Inf, NaN and zeros of either sign. Sums in
+// another order than the library's differ in the last bit.
 //
 // run: ranks 3
 // run: ranks 7 not mpich4 CALLS=70

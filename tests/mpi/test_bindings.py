@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ranks bound and limited as on real sites: own or shared cores, pid namespaces, limits.
+"""Programs run right with ranks bound and limited as on real sites: own or shared cores, pid
+namespaces, resource limits.
 
 A line of shell binds or limits each rank before the program starts. If the program fails plain too
 (unshare is not permitted, a library needs more memory), the test is skipped.

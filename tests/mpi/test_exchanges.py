@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which long messages go by rendezvous: exchanges only if a third rank is idle."""
+"""Checks which long messages go by rendezvous. Those of one direction do; exchanges do only if a
+third rank is idle, their buffers are in a shared heap, or the user asks for it.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from manyhands_bench.mpis import WITHOUT_CMA, MpiBuild
 pytestmark = pytest.mark.under(*QUICK)
 
 SOURCE = Path(__file__).parent / "long_messages_go_either_way.c"
-ROUNDS, MANY = 200, 8  # constants of the program
+ROUNDS, MANY = 200, 8  # as in SOURCE
 BY_RENDEZVOUS = {
     "one-way": ROUNDS,
     "sends-first": 2 * MANY,  # messages of the first round, before the exchange is detected

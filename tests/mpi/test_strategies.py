@@ -25,7 +25,7 @@ CORES = sorted(os.sched_getaffinity(0))
 TWO_NUMA_NODES = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1]} pu:1"}
 # The same machine, with all cores of the tests on the first NUMA node.
 ONE_OF_TWO = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1] + 1} pu:1"}
-APART = "0,0,1"  # homes: the third rank is on the other NUMA node
+APART = "0,0,1"  # HOMES or THEN: rank 2 is alone on the other NUMA node
 
 pytestmark = [
     pytest.mark.skipif(len(CORES) < 2, reason="needs two cores"),
@@ -49,7 +49,7 @@ Summary = dict[str, Any]
 
 
 def runs(mpi: MpiBuild, helped: Arm, ranks: int, env: dict[str, str]) -> Any:
-    """Yields the summaries of ever longer runs in which all messages go by rendezvous."""
+    """Yields the summaries of ever longer runs. Checks that all messages went by rendezvous."""
     for done, rounds in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         if "DONE" in env:
             Path(env["DONE"]).unlink()
@@ -97,7 +97,9 @@ def test_mixed_helps_on_any_numa_node(mpi: MpiBuild, helped: Arm, away: dict) ->
 def test_throughput_leaves_a_saturated_numa_node_alone(
     mpi: MpiBuild, helped: Arm, away: dict
 ) -> None:
-    """The sender is active all the time."""
+    """The sender is outside MPI all the time: one active rank saturates its NUMA node
+    (MH_SATURATE=1).
+    """
     env = {**away, "MH_STRATEGY": "throughput", "MH_SATURATE": "1", "HOMES": APART}
     assert third_rank_copies_nothing(mpi, helped, env)
 
@@ -125,8 +127,8 @@ def test_a_rank_that_was_pinned_away_is_far(mpi: MpiBuild, helped: Arm, away: di
 
 
 def test_a_rank_that_was_pinned_beside_is_near(mpi: MpiBuild, helped: Arm, away: dict) -> None:
-    """The sender and rank 2 end on one core. The receiver has low priority, so it is often
-    interrupted.
+    """The receiver and rank 2 end on one core. The receiver has low priority there, so it is often
+    interrupted and leaves chunks to rank 2.
     """
     env = {**away, "MH_STRATEGY": "localized", "HOMES": "0,1,0", "THEN": "1,0,0", "NICE": "1"}
     assert third_rank_helps(mpi, helped, env)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rendezvous ends on a node after a truncated receive. Results are right either way."""
+"""Rendezvous ends on a node after a truncated receive. Results are right either way, so only this
+test shows it.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which ranks computed large accumulates: their origin, and ranks that wait.
+"""Checks which ranks computed large accumulates: their origin, and ranks that wait.
 
 As in test_who_moves_messages.py, results are right without any helper, so only this test shows that
 helpers work. Each test that depends on chance repeats the program with more and more rounds.
@@ -36,7 +36,9 @@ def run_until_helped(
     env: dict[str, str],
     owner: int = 0,
 ) -> None:
-    """Checks that a helper takes chunks, and helpers only from the owner, in one run or several."""
+    """Runs the program until one of the ranks `helpers` has computed chunks of the owner's jobs.
+    Fails if, in any run, a rank helped another owner.
+    """
     for done, _ in longer_and_longer(mpi, helped, ranks, SOURCE, env):
         victims = {pair["victim"] for pair in done.summary["helped"]}
         assert victims <= {owner}, f"jobs of {victims}, not of {owner}"

@@ -47,7 +47,9 @@ def test_all_short_ones_need_no_heap(mpi: MpiBuild, helped: Arm, ranks: int) -> 
 
 
 def test_a_round_stages_eight_kilobytes_of_a_rank(mpi: MpiBuild, helped: Arm) -> None:
-    """A rank gives two blocks to the reduction whose result is scattered."""
+    """To MPI_Reduce_scatter_block, each of the two ranks gives two blocks of BYTES, more than is
+    staged.
+    """
     assert carried_out(mpi, without_heap(helped), 2, BYTES="8192") == CALLS - 1
     assert carried_out(mpi, without_heap(helped), 2, BYTES="8196") == BY_PAIRS
 
@@ -68,7 +70,7 @@ def test_sums_of_many_ranks_are_carried_out_once_their_order_is_known(
 ) -> None:
     """The program makes two kinds of sums with all ranks, and each is tested after 64 calls.
 
-    Two of the ranks make a third kind, 180 times, which needs no test.
+    Two of the ranks make a third kind, 180 times each, which needs no test.
     """
     known = sums_carried_out(mpi, without_heap(helped), 3) - 2 * 180
     assert known == 3 * 2 * (90 - 64)
@@ -76,7 +78,9 @@ def test_sums_of_many_ranks_are_carried_out_once_their_order_is_known(
 
 @pytest.mark.under("openmpi4")  # MPICH's waits of four ranks on two cores take ten seconds
 def test_long_sums_of_many_ranks_move_from_heap_to_heap(mpi: MpiBuild, helped: Arm) -> None:
-    """A third kind of sums is long. Three of the ranks make one kind by themselves."""
+    """All four ranks make three kinds of sums, one of them long. Three of the ranks make one more
+    kind.
+    """
     assert sums_carried_out(mpi, with_heap(helped), 4, LONG="20003") == (4 * 3 + 3) * (90 - 64)
 
 

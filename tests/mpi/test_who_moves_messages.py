@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which ranks moved the bytes of long messages: both ends, third ranks, and threads on lent cores.
+"""Checks which ranks moved the bytes of long messages: both ends, third ranks, and threads on lent
+cores.
 
 Results are right without any helper, so only this test shows that helpers work. MH_CORES states
 that each rank has a core, so third ranks help on a machine with two cores. The machine decides
@@ -34,7 +35,7 @@ def helped(helped: Arm) -> Arm:
 
 
 class Seen:
-    """The work of the ranks in a run."""
+    """The work of the ranks in a run, from its summary."""
 
     def __init__(self, summary: dict[str, Any], rounds: int) -> None:
         self.summary = summary

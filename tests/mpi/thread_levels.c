@@ -2,7 +2,8 @@
 //
 // MPI_Init_thread at every level returns the library's level; MPI_Query_thread and
 // MPI_Is_thread_main agree. With MPI_THREAD_MULTIPLE, several threads exchange large messages on a
-// communicator with different tags.
+// communicator with different tags. The answers of the three calls must agree, or a program would
+// use threads that the library does not support.
 //
 // run: ranks 2 LEVEL=0
 // run: ranks 2 LEVEL=1

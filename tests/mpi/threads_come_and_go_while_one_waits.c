@@ -2,7 +2,8 @@
 //
 // A thread of each rank waits for the last message of the program. Meanwhile, generations of
 // short-lived threads exchange one message each and end, and computing threads get their messages.
-// If another thread cancels a receive, the wait for the receive ends.
+// If another thread cancels a receive, the wait for the receive ends. A server thread that ended
+// without a successor would leave the waiting threads asleep.
 //
 // run: ranks 2
 // run: ranks 2 MH_CORES=8

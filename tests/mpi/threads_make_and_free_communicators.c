@@ -4,7 +4,8 @@
 // by every constructor. The threads use the communicators concurrently: messages of all lengths
 // with one tag, collectives, both or neither. Some communicators are freed while a message is under
 // way, some by one rank long before the other enters the last collective. Freed handles are reused.
-// Each message arrives on its own communicator.
+// Each message arrives on its own communicator; state left under a reused handle would hang or
+// misdirect it.
 //
 // run: ranks 2 THREADS=1
 // run: ranks 2 THREADS=2
@@ -94,7 +95,7 @@ static int bytes_of(int round) {
   return all[round % 5];
 }
 
-// Sends around a ring, with the tag of all threads. Frees `comm` before or after completion.
+// Sends around a ring, with the tag that all threads use. Frees `comm` before or after completion.
 static void talk(MPI_Comm* comm, int key, int bytes, bool free_early) {
   int own;
   MPI_Comm_rank(*comm, &own);
@@ -121,7 +122,8 @@ static void sum(MPI_Comm comm, int key) {
   CHECK(total == expected, "the sum is %d in place of %d", total, expected);
 }
 
-// The root need not wait for the late ranks: it frees the communicator first.
+// The root of the broadcast, rank 0, frees the communicator before the late ranks enter the
+// broadcast.
 static void leave_early(MPI_Comm* comm, int key) {
   int own, value;
   MPI_Comm_rank(*comm, &own);

@@ -3,8 +3,9 @@
 // Threads of each rank, with MPI_THREAD_MULTIPLE, repeatedly make windows on their own
 // communicators, write to every rank through them and free them. A thread has two windows at a
 // time, and frees them in its own order. Therefore memory of a freed window soon serves a window of
-// another thread. The data is right in each window. If threads make windows at the same time, Open
-// MPI 5 crashes, and MPICH 5 in 7 of 150 runs, also without Manyhands.
+// another thread. The data is right in each window; state left from the freed window would
+// misdirect a put. If threads make windows at the same time, Open MPI 5 crashes, and MPICH 5 in 7
+// of 150 runs, also without Manyhands.
 //
 // run: ranks 2 not openmpi5,mpich5,abi THREADS=4
 // run: ranks 2 not openmpi5,mpich5,abi THREADS=4 MH_CORES=8

@@ -3,7 +3,8 @@
 // Many threads of two ranks, with MPI_THREAD_MULTIPLE, exchange messages with the other rank's
 // thread of the same number. Sends and receives are blocking, synchronous, persistent, or
 // nonblocking with MPI_Wait, Waitall, Waitany or Waitsome; some are long. Each thread gets its own
-// bytes and statuses.
+// bytes and statuses. The server that polls for all threads must neither swap two completions nor
+// forget to wake a thread.
 //
 // run: ranks 2 THREADS=2
 // run: ranks 2 THREADS=3 MH_CORES=8

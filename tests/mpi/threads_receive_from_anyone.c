@@ -15,7 +15,8 @@ enum { MESSAGES = 60, BYTES = 48, KINDS = 3 };
 static int threads;
 static MPI_Comm collectives;
 
-// The sender's rank, and the number of the message.
+// A message: the sender's rank, its number among the messages of that rank and tag, and checked
+// bytes.
 struct content {
   int from, number;
   unsigned char rest[BYTES - 2 * sizeof(int)];

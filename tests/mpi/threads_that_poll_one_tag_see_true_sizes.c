@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Threads of one rank poll for messages with the same tag, by every probe, with and without
-// wildcards, and receive as many bytes as the probe says. Every count and every byte is right. Some
-// of the sends are freed. Meanwhile the communicators of the messages are made anew.
+// wildcards, and receive as many bytes as the probe says. Every count and every byte is right: two
+// threads that probe the same RTS header must not both take it. Some requests of sends are freed
+// while active. Each round has a new communicator.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

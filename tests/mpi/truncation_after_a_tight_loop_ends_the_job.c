@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank in a tight loop of short messages waits inside the library. A large message among the
-// short ones aborts the program as usual.
+// A rank in a tight loop of short messages waits inside the library. A large message behind the
+// short ones truncates the receive and ends the job, as without Manyhands. An RTS header that
+// stayed unnoticed in the buffer would pass for data.
 //
 // run: ranks 2 fails
 #include "check.h"
 
-enum { ROOM = 1000, MANY = 2007 };  // no multiple of the interval between checks of the pace
+enum { ROOM = 1000, MANY = 2007 };  // not a multiple of the calls between two checks of the pace
 
 int main(int argc, char** argv) {
   begin(&argc, &argv);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A program without its own error handler is aborted when it truncates a large message.
+// A program without its own error handler is aborted when it truncates a large message. A receive
+// that returned would leave the program with an RTS header as data.
 //
 // run: ranks 2 fails
 #include "check.h"

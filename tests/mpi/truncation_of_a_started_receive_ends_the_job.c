@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A large message that matches a started receive of a few bytes ends the job when the receive
-// completes, by whatever call. Short receives before and after it do not matter. (Open MPI 5 itself
-// forgets the error of a request that was tested.)
+// completes, by the call that BY names. Short receives before and after it do not matter. (Open MPI
+// 5 itself forgets the error of a request that was tested.)
 //
 // run: ranks 2 fails BY=wait
 // run: ranks 2 fails BY=wait_in_a_tight_loop
@@ -27,7 +27,8 @@ enum { ROOM = 1000, SHORTS = 6, MANY = 2007 };
 static unsigned char buffers[SHORTS][ROOM];
 static MPI_Request requests[SHORTS + 1];
 
-// The large message matches one of six receives.
+// Starts the six short receives. The first of them gets tag 0; the large message of send_all()
+// matches the fourth.
 static void start_receives(bool persistent) {
   for (int i = 0; i < SHORTS; ++i) {
     if (persistent) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A contiguous large send into a strided receive, a strided send into a contiguous receive, derived
-// but contiguous types, absolute addresses with MPI_BOTTOM, and counts in any type.
+// The two sides of a large message may have different types: strided, or derived but contiguous, at
+// an address or at MPI_BOTTOM. Every double is in its place, no gap is written, and MPI_Get_count
+// and MPI_Get_elements are right in each type.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none

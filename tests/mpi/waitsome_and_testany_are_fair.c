@@ -2,7 +2,8 @@
 //
 // A server that answers the ranks that MPI_Waitsome, MPI_Waitany or MPI_Testany reports, with large
 // messages in both directions, serves every client. A finished small message is reported before a
-// large message of another rank is even sent.
+// large message of another rank is even sent. A wait that finished one request before it looked at
+// the others would hang.
 //
 // run: ranks 3
 // run: ranks 5

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Windows of every kind are made and freed many times on several communicators, several at a time.
-// Neither memory nor file descriptors grow.
+// Neither mappings nor file descriptors grow: a leak would end a long program.
 //
 // run: ranks 2
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares the layout engine with the MPI library: packed bytes, unpacked memory and sizes, for
 // types of halo exchanges and random types. One rank. Arguments: the seed of the first random type,
-// the number of random types, and the bytes of the last cache (0: unknown). A failure prints the
-// type and its seed.
+// the number of random types, and the bytes of the last-level cache (0: unknown). A failure prints
+// the type and its seed.
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -58,7 +58,8 @@ static Memory memory_for(MPI_Datatype type, int count) {
   return memory;
 }
 
-// Returns whether the stream contains each byte once at most: only such types can be received.
+// Returns whether the packed stream has each byte of the memory at most once. Only such a type may
+// be received into.
 static bool is_target(const mh_layout* layout, int count, const Memory* memory) {
   unsigned char* seen = calloc(memory->length, 1);
   size_t total = mh_layout_size(layout) * (size_t)count, bytes = 0;
@@ -258,7 +259,8 @@ static void compare_distributed(void) {
   }
 }
 
-// Basic types of a given precision: predefined components, which must not be freed.
+// Compares types of MPI_Type_create_f90_real. They are predefined, so the engine must not free them
+// when it decodes a type.
 static void compare_fortran(void) {
   MPI_Datatype real, type;
   MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
@@ -297,7 +299,8 @@ static void compare_large_counts(void) {
 
 // ---- random types ------------------------------------------------------------------------------
 
-// Open MPI 4.1 and 5.0 pack other bytes if blocks are not in the order of addresses.
+// Open MPI 4.1 and 5.0 pack other bytes if blocks are not in the order of addresses, so such types
+// are compared under MPICH only.
 #ifdef OPEN_MPI
 static const bool unordered = false;
 #else

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The part of a message that the program reads first is copied last (post_comm_access).
 
-The receiver finds out which end of its buffer changes first. It must never be the end that the hint
-names. Chance decides whether the receiver sees the first change, so a test repeats the program.
+The receiver finds out which end of its buffer changes first. With lo-to-hi, the program reads the
+low end first, so the high end must change first. With hi-to-lo, it is the other way round. Chance
+decides whether the receiver sees the first change, so a test repeats the program.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Blocking receives, exchanges and probes.
+// Prints the outputs of blocking receives, exchanges and probes.
 #include "statuses.h"
 
 enum { ROOM = LARGE + 64, UNSET = -77, LAST_TAG = 9 };
@@ -14,11 +14,11 @@ enum { ROOM = LARGE + 64, UNSET = -77, LAST_TAG = 9 };
 typedef enum { CALLS(AS_ENUM) CALL_COUNT } Call;
 static const char* const call_names[] = {CALLS(AS_NAME)};
 
-// A message and its receive; a short message with another tag may come before it.
+// A message and its receive. The receive has room for `room` bytes.
 typedef struct {
   const char* name;
   int bytes, room, source, tag;
-  bool is_ordinary_96;  // the sender has sent ordinary messages of 96 bytes with this tag
+  bool is_ordinary_96;  // an ordinary message of 96 bytes with the tag TAG precedes it
 } Case;
 
 static const MPI_Comm comm = MPI_COMM_WORLD;
@@ -43,7 +43,7 @@ static void answer(Call call, const Case* one) {
 static void print_message(const char* call, int code, int flag, MPI_Message message,
                           const MPI_Status* status) {
   print(" %s class %d flag %d", call, class_of(code), flag);
-  // The standard leaves the description of the message open if the call failed.
+  // If the call failed, the standard leaves the status open, except for the error.
   if (code != MPI_SUCCESS) {
     print_error(status);
     return;
@@ -129,7 +129,7 @@ static void show(Call call, const Case* one) {
 static void show_all(const Case* cases, int count) {
   for (int i = 0; i < count; ++i) {
     for (int call = 0; call < CALL_COUNT; ++call) {
-      // Timing would decide whether the second probe finds a second message.
+      // The second probe must find nothing. From MPI_PROC_NULL it would find MPI_MESSAGE_NO_PROC.
       if (call == Improbe_twice && cases[i].source == MPI_PROC_NULL) continue;
       if (rank == 0) show((Call)call, &cases[i]);
       if (rank == 1) answer((Call)call, &cases[i]);
@@ -140,7 +140,7 @@ static void show_all(const Case* cases, int count) {
 }
 
 void show_blocking_calls(bool with_errors) {
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // the variable of this file
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // each source file has its own `rank` (check.h)
   const Case good[] = {
       {"nothing", 0, 100, 1, TAG, false},
       {"nothing into nothing", 0, 0, 1, TAG, false},

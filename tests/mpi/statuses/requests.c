@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests of every kind, completed by every call.
+// Makes requests of every kind, completes each by every call, and prints the outputs.
 #include "statuses.h"
 
 enum { SHORT = 100, ROOM = LARGE + 64, UNSET = -77, MOST = 8 };
@@ -183,7 +183,8 @@ static void make_mpi4(Kind kind, int tag, MPI_Request* request) {
 #endif
 }
 
-// Each of the next functions makes the requests of its kinds. Returns false for other kinds.
+// Each of the next three functions makes the requests of some kinds, and returns false for other
+// kinds.
 
 static bool make_as_persistent(Kind kind, int tag, MPI_Request* request) {
   switch (kind) {
@@ -341,7 +342,7 @@ static void blank_outcome(Outcome* out) {
   for (int i = 0; i < MOST; ++i) out->statuses[i] = fresh_status();
 }
 
-// Calls again while nothing is complete, with fresh outputs for each call.
+// Repeats the call while nothing is complete. The outputs are blank before each call.
 static void complete(Call call, Outcome* out) {
   do {
     blank_outcome(out);
@@ -470,7 +471,7 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
 }
 
 void show_requests(bool with_errors) {
-  MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // the variable of this file
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);  // each source file has its own `rank` (check.h)
   for (int i = 0; i < MOST; ++i) {
     buffers[0][i] = calloc(2, ROOM);
     buffers[1][i] = calloc(2, ROOM);

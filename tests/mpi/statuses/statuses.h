@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The common declarations of the program that prints every status.
+// Shared by the sources of the program that prints every status (statuses.c).
 #ifndef MH_TESTS_STATUSES_H
 #define MH_TESTS_STATUSES_H
 
@@ -14,7 +14,7 @@
 // Appends to the text that rank 0 prints at the end.
 void print(const char* format, ...) __attribute__((format(printf, 1, 2)));
 void print_status(const MPI_Status* status);
-// Prints the envelope and the error class of a failed call.
+// Prints the source and the error class in the status of a failed call.
 void print_error(const MPI_Status* status);
 MPI_Status fresh_status(void);  // every byte is 0x5a
 
