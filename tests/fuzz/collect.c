@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Collectives between the messages, blocking and non-blocking, each with its result checked.
+// Plays the collectives of a round, blocking and nonblocking, and checks each result against a sum
+// or copy that the fuzzer computes itself.
 //
 // A rank's contribution is the payload of (step, rank in the communicator). Counts of the v-forms
 // are hashes, and some are zero. Reductions have the same result in every order of evaluation: they
@@ -167,7 +168,8 @@ static void combine(const Sum* sum, void* into, const void* with, size_t i) {
   }
 }
 
-// A rank's contribution to a reduction. Floating-point numbers are finite.
+// A rank's contribution to a reduction: `count` elements of the kind act->sum. Floating-point
+// numbers are finite.
 static void* numbers(const Act* act, int rank, int count) {
   const size_t bytes = (size_t)count * bytes_of(act->sum);
   void* out = calloc(bytes + 8, 1);
@@ -205,7 +207,8 @@ static int count_for(const Act* act, int from, int to) {
   return x % 10 < 3 ? 0 : (int)((x >> 8) % ((uint64_t)act->count + 1));
 }
 
-// Sets counts and displacements for all peers, from the last peer to the first, with gaps.
+// Sets counts and displacements for all peers, from the last peer to the first, with gaps. Returns
+// the length of the buffer in elements.
 static int spread(const Act* act, int* counts, int* displacements, bool incoming) {
   int next = 0;
   for (int peer = act->ranks - 1; peer >= 0; --peer) {
@@ -406,7 +409,7 @@ static void do_irregular(Act* act) {
 // element.
 typedef struct {
   int *counts, *at;  // `at`: offsets in elements
-  int stride;        // distance of elements, in numbers
+  int stride;        // distance of elements, in units of 4 bytes
   MPI_Datatype type;
   uint32_t* data;
 } Side;

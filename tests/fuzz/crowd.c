@@ -169,7 +169,7 @@ static void check_parcel(Crowd* crowd, const unsigned char* data, const MPI_Stat
   atomic_fetch_add(&crowd->hash, mix2(parcel.id, (uint64_t)parcel.bytes));
 }
 
-// Receives by a matched probe.
+// Receives by MPI_Improbe and MPI_Mrecv, or by MPI_Mprobe and MPI_Imrecv.
 static void receive_matched(const Crowd* crowd, bool polls, int tag, unsigned char* data,
                             MPI_Status* status) {
   MPI_Message message = MPI_MESSAGE_NULL;
@@ -188,7 +188,8 @@ static void receive_matched(const Crowd* crowd, bool polls, int tag, unsigned ch
   TRY(MPI_Wait(&request, status));
 }
 
-// Receives any message after a probe: another thread may have received the probed message.
+// Receives a message by the call number `way`. After an ordinary probe, the receive takes any
+// message, because another thread may have received the probed message.
 static void receive_one(const Crowd* crowd, int way, int tag, unsigned char* data,
                         MPI_Status* status) {
   MPI_Comm comm = crowd->comm;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The common declarations of the differential fuzzer.
+// Shared by the sources of the differential fuzzer.
 //
 // Every rank computes the same plan from a seed, without communication. A *round* is a list of
 // *steps*; a step is a message, a group of messages, a collective or a local act. All ranks walk
@@ -101,7 +101,7 @@ typedef struct {
   bool send_bottom, recv_bottom;
   bool ignore_status;
   bool recv_first;     // a rank's message to itself: the receive is posted before the send
-  size_t extra_items;  // room of the receive beyond the message
+  size_t extra_items;  // further items that fit into the receive buffer
 } Message;
 
 typedef struct {
@@ -169,7 +169,10 @@ typedef struct {
 Plan plan_make(const Player* player, int round);
 void plan_free(Plan* plan);
 size_t pick_bytes(Rng* rng, size_t most);
-int rank_in(const Player* player, CommKind comm, int from, int to);  // -1: not reachable
+// The rank by which `from` addresses `to` on `comm`; -1 if `from` cannot. `from` and `to` are ranks
+// of the base communicator.
+int rank_in(const Player* player, CommKind comm, int from, int to);
+// The inverse: the base rank of the source that `receiver` sees as `source_rank_in_comm`, or -1.
 int rank_of_comm(const Player* player, CommKind comm, int source_rank_in_comm, int receiver);
 
 // ---- play.c ----

@@ -336,7 +336,7 @@ static Layout* make_plane(Rng* rng, Layout* child) {
 enum { DIMS = 3, ALONG = 6, CELLS = ALONG * ALONG * ALONG };
 
 // MPI_Get_elements of MPICH 4.0 and 5.0 ends the job for types with a subarray, a darray or (with a
-// struct) an hindexed_block.
+// struct) an hindexed_block, so these types are not `countable`.
 
 // The cells of an array in an item: in dimension d the `count[d]` indices `index[d]`.
 typedef struct {

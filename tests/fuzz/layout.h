@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The common part of both fuzzers: random numbers, derived datatypes with a model of their bytes,
-// buffers with guards, and payloads.
+// Shared by the fuzzers of messages and of one-sided operations: random numbers, derived datatypes
+// with a model of their bytes, buffers with guards, and payloads.
 #ifndef MH_TESTS_FUZZ_LAYOUT_H
 #define MH_TESTS_FUZZ_LAYOUT_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Each rank calls MPI_Pack with the sender's type of a message and MPI_Unpack with the receiver's
-// type, on the data of the message. The pair of calls runs several times, so that the library packs
-// new types and known types.
+// type, on the data of the message. The pair of calls runs several times, because Manyhands leaves
+// the first call with a type to the MPI library.
 #include <stdlib.h>
 #include <string.h>
 

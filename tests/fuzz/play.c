@@ -275,8 +275,8 @@ static void finish_send(Player* player, Op* op, const MPI_Status* status) {
   check_data(player, op, "send");
 }
 
-// Keeps the status of a receive from any source. The statuses of all gathered
-// receives together determine the messages.
+// Keeps the status of a receive from any source. check_gathered() finds out from the statuses of
+// all receives which message each of them got.
 static void finish_gathered(Player* player, Op* op, const MPI_Status* status) {
   const Message* message = &op->message;
   op->arrived_from = status->MPI_SOURCE;
@@ -690,8 +690,8 @@ static bool recv_matched(Player* player, Op* op, Place place, Envelope e) {
   return false;
 }
 
-// Posts the receive, or receives if the mode blocks. Returns the op if the op is still pending,
-// or if the message will be determined later.
+// Posts the receive, or receives if the mode blocks. Returns the op if the op is still pending, or
+// if check_gathered() will find its message; else null.
 static Op* recv_message(Player* player, const Message* message, bool gathered, bool start) {
   Op* op = op_new(message, OP_RECV);
   op->gathered = gathered;
@@ -784,7 +784,8 @@ static void check_gathered(Player* player, const Step* step, Op** ops) {
       fail(player, message, "%zu elements arrived, %zu were sent", op->message.elements,
            message->elements);
     }
-    // The guards depend on the id at the posting of the buffer, the data on the sender's id.
+    // The guards depend on the id with which the receive was posted, the data on the id of the
+    // message that arrived.
     ptrdiff_t first = 0;
     size_t wrong = buffer_wrong(&op->buffer, op->layout, guard_id(&op->message, OP_RECV),
                                 message->id, message->bytes, &first);

@@ -20,7 +20,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 LINE = re.compile(r"^fuzz: ok .* messages (\d+) bytes (\d+) hash ([0-9a-f]{16})$", re.MULTILINE)
 LIMIT_S = 100
 
-# Each name has its ranks and arguments.
+# For each name, the number of ranks and the arguments of the fuzzer.
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 20"),
     "3 ranks": (3, "--seed 3 --rounds 6"),
@@ -28,7 +28,7 @@ SHAPES = {
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
     "crowds": (2, "--seed 7 --rounds 6 --crowd 4"),
 }
-# The shape for each way to reach memory on each machine. An MPI library has sixteen
+# The shape of the runs for each way to reach memory on each machine. Each MPI library has sixteen
 # runs of this shape, so the shape is half as long as "2 ranks".
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
 # Shapes with the shared heap, under every library. The heap then has most large buffers.
@@ -49,10 +49,10 @@ LONG_SHAPES = {
     "threads, long": (3, "--seed 14 --rounds 30 --threads 4"),
     "crowds, long": (3, "--seed 15 --rounds 60 --crowd 5"),
 }
-# Ways to reach memory, besides the default (values of MH_MEMORY). The ways are the same under
-# every MPI, so the short set tests the builds with quick launchers.
-# With "heap", buffers outside of the shared heap have the default way.
-# With "mapped", buffers outside of the shared heap have cells.
+# Ways to reach memory, besides the default (values of MH_MEMORY). The ways are the same under every
+# MPI, so the short set tests them under the builds with quick launchers only. With "heap", buffers
+# outside of the shared heap have the default way. With "mapped", buffers outside of the shared heap
+# have cells.
 WAYS = ("none", "heap", "mapped", "cma", "cells")
 # A machine with a tiny last cache, which hwloc reads from the environment. All messages that the
 # library packs then take the path for messages larger than the last cache.

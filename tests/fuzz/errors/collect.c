@@ -273,7 +273,8 @@ static void wrong_constructor(int which) {
   see("%s: %s, %s", name, class_of(code), made == MPI_COMM_NULL ? "nothing made" : "made");
 }
 
-// Frees a communicator while messages are under way.
+// Starts a message on `comm`, which the caller frees while the message is under way. If `handled`,
+// errors on `comm` go to the program's handler.
 static void across_free(Rng* rng, MPI_Comm comm, bool handled) {
   Content content = content_make(rng, !left_out("too short on a freed communicator"));
   int source = rng_range(rng, 0, here.ranks - 1);

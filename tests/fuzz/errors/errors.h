@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The common declarations of the error fuzzer: random programs with errors and unusual calls, under
+// Shared by the sources of the error fuzzer: random programs with errors and unusual calls, under
 // error handlers that return.
 //
 // As in the fuzzer of the parent folder, every rank computes the same plan from a seed. A round is
-// a list of *steps*. Each step draws its decisions from its own generator, on every rank alike.
-// All ranks walk through the steps in the same order, and post receives and start sends in that
-// order. A blocking call waits only for messages of its own or an earlier step, so ranks do not
-// wait for each other in a cycle. An *op* is a started request that a later step completes, in any
-// way of MPI.
+// a list of *steps*. Each step draws its decisions from its own generator, on every rank alike. All
+// ranks walk through the steps in the same order, and post receives and start sends in that order.
+// A blocking call waits only for messages of its own or an earlier step, so ranks do not wait for
+// each other in a cycle. An *op* is a started request that a later step completes, by any
+// completing call of MPI.
 //
 // A rank writes its observations into its *trace*, line by line: the error class of each call, each
 // status, the fate of handles and contents. A trace depends on the seed and on the MPI library, and

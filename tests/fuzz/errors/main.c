@@ -125,7 +125,8 @@ static void play_round(int round) {
     Rng own = {rng_next(&rng)};
     if (options.only >= 0 && kind != STEP_COMPLETE) kind = (StepKind)options.only;
     play_step(kind, &own);
-    // The kind marks completions in the trace: the tests count a line of their handler once.
+    // Completions between the steps are traced with the kind COMPLETE. test_errors.py counts equal
+    // lines of a handler in a completion once.
     here.kind = STEP_COMPLETE;
     if (rng_chance(&here.local, 15)) complete_some(6);
     doing("");

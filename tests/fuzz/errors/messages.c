@@ -50,7 +50,8 @@ static Message message_make(Rng* rng, bool to_itself) {
   return message;
 }
 
-// Starts a persistent request, or ends its op if the start fails.
+// Starts the persistent request of `op`, if `code` says that it was made. Returns the error code of
+// the first call that failed.
 static int start_made(int code, Op* op) {
   op->persistent = true;
   return code == MPI_SUCCESS ? MPI_Start(&op->request) : code;
@@ -273,7 +274,7 @@ typedef struct {
   int code;
 } Taken;
 
-// Starts or completes the next receive.
+// Receives the next message from any source. With IRECV, the receive is only started.
 static void race_recv(const Race* race, Taken* taken) {
   int tag = race->any_tag ? MPI_ANY_TAG : race->tag, room = (int)race->room;
   MPI_Comm comm = here.comm[RACES];

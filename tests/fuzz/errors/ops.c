@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests under way: their buffers, and their completion in every way of MPI, among null and
+// Requests under way: their buffers, and their completion by every call of MPI, among null and
 // inactive requests.
 //
 // When several requests complete in one call and a request fails, timing decides which requests
@@ -81,8 +81,8 @@ static Op* op_new(const Content* content, bool send) {
   return op;
 }
 
-// Open MPI writes the whole message when the receiver reads by single copy, even if the receive
-// is too short.
+// Open MPI writes the whole message when the receiver reads by single copy, even if the receive is
+// too short: the bytes beyond the receive buffer change.
 #ifdef OPEN_MPI
 static const bool overruns = true;
 #else
@@ -128,7 +128,8 @@ void op_free(Op* op) {
   free(op);
 }
 
-// Compares the buffer with its expected state: untouched, or the message among untouched bytes.
+// Compares the buffer with its expected state: untouched, or the message among untouched bytes. Of
+// a truncated receive, only gaps and guards are compared.
 static const char* verdict(Op* op, bool arrived) {
   static char text[80];
   ptrdiff_t first = 0;

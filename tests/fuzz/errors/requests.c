@@ -22,7 +22,7 @@ static void pick_pair(Rng* rng, int* source, int* target) {
 
 // ---- persistent --------------------------------------------------------------------------------
 
-// A side of a repeated message, whose buffer is filled anew for each cycle.
+// The sender's or receiver's side of a repeated message. The buffer is filled anew for each cycle.
 typedef struct {
   Layout* layout;
   Buffer buffer;

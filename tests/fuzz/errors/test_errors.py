@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that continue after errors have the same calls, statuses and buffers, plain and helped.
+"""Programs that continue after errors see the same error classes, statuses and buffers, plain and
+helped.
 
 Each rank writes a trace (errors.h). The traces of a helped run must have the same lines in each
 round as the traces of the plain run. A failure shows the first round that differs and the command
@@ -28,7 +29,7 @@ LIMIT_S = 600
 HANDLER = " COMPLETE: handler: "
 ROUND = re.compile(r"^round (\d+) ")
 
-# Each name has its ranks, seed and rounds.
+# For each name, the number of ranks, the seed and the number of rounds.
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
 HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
 # Settings that decide the path of a message. With more than two ranks, third ranks help on any
@@ -76,7 +77,7 @@ def errors(
     folder.mkdir(exist_ok=True)
     program = compiled(mpi, "errors", SOURCES)
     trace = folder / "trace"
-    # Third ranks help if each rank has a core.
+    # Third ranks help only if each rank has a core, so MH_CORES states that.
     settings = {"MH_CORES": str(max(ranks, len(os.sched_getaffinity(0)))), **env}
     command = [str(program), *words, "--timeout", str(LIMIT_S // 10), "--trace", str(trace)]
     done = run(mpi, arm, ranks, command, settings, timeout_s=LIMIT_S)

@@ -92,8 +92,9 @@ MPI_Op any_op(Random* random, Basic basic) {
   }
 }
 
-// Factors are one or minus one, so products are exact in any order. No part of a complex
-// number is 0, because the sign of a zero depends on the order.
+// Values are small integers, so sums are exact in any order. Factors of floating-point types are 1
+// or -1, so products are exact, too. In sums, no part of a complex number is 0, because the sign of
+// a zero depends on the order.
 static int number_for(Basic basic, int number, MPI_Op op) {
   if (op == MPI_PROD) return basic.family == INTEGER ? number % 5 + 1 : number % 2 * 2 - 1;
   if (basic.family == COMPLEX) return number % 100 + 2;
@@ -263,7 +264,7 @@ void begin_epoch(const Window* window, Epoch epoch) {
     case LOCK_SHARED:
       for (int i = 0; i < window->ranks; ++i) MPI_Win_lock(MPI_LOCK_SHARED, i, 0, window->win);
       break;
-    case LOCK_EXCLUSIVE:  // every rank locks in the same order
+    case LOCK_EXCLUSIVE:  // all ranks in the same order: no cycle of waits
       for (int i = 0; i < window->ranks; ++i) MPI_Win_lock(MPI_LOCK_EXCLUSIVE, i, 0, window->win);
       break;
     default:

@@ -224,7 +224,8 @@ typedef struct {
   unsigned char *origin, *result, *expected;
 } Step;
 
-// Starts this rank's operations, and applies them to the model of its own slices.
+// Starts this rank's operations, and applies them to its models of the slices on which only this
+// rank works.
 static int play(const Plan* plan, const Window* window, Step* steps, unsigned char** slices,
                 long* fetched) {
   Random random = random_for(options.seed, plan->round, rank);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The parts of the one-sided fuzzer: random numbers, basic types and their operations, places of
-// elements with a datatype, windows and epochs of all kinds.
+// Shared by the sources of the one-sided fuzzer: random numbers, basic types and their operations,
+// places of elements with a datatype, windows and epochs of all kinds.
 #ifndef MH_TESTS_FUZZ_ONESIDED_H
 #define MH_TESTS_FUZZ_ONESIDED_H
 
