@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* In a late execution, each region makes a call that keeps regions from being shared. Each
- * region runs until a helper has joined its loop, then a few times with the other branch. `hidden`
- * calls are behind a pointer, so the search of the code does not find the calls. The search finds
- * all other calls: no helper joins their regions, and a few executions are enough.
+/* Regions that begin, after a helper has joined them once, to make a call that keeps regions from
+ * being shared. Each region runs until a helper has joined its loop, then a few times with the
+ * branch that makes the call. A helper that took part in the call would change its outcome: a
+ * barrier would hang, a single block would run twice. `hidden` calls are behind a pointer, so the
+ * search of the code does not find the calls. The search finds all other calls: no helper joins
+ * their regions, and a few executions are enough.
  *
  * Prints `case NAME ok|WRONG joined|alone`: whether all executions were right, and whether a
  * helper joined before the other branch was taken. */

@@ -172,7 +172,7 @@ NOT_SHARED = {
 # alone. "cancel": Clang does not call its run time while the condition is false.
 MAY_JOIN = {"nested", "cancel"}
 
-# Cases with a barrier from both compilers: no thread may write before all threads have read.
+# Cases for which both compilers emit a barrier: no thread may write before all threads have read.
 HAS_BARRIER = {"first_and_last"}
 
 LASTPRIVATE = {c.name for c in CLAUSES if "lastprivate" in c.words}

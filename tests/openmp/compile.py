@@ -12,8 +12,8 @@ from harness.launch import COMPILED
 from harness.making import made
 from manyhands_bench.mpis import MpiBuild
 
-# The MPI wrapper of each compiler, and the end of the variables MPICH_* and OMPI_* that set the
-# compiler of the wrapper.
+# The MPI wrapper of each compiler, and the last part of the names of the variables (MPICH_CC,
+# OMPI_CC ...) that choose the compiler of the wrapper.
 CHOICE = {
     "gcc": ("mpicc", "CC"),
     "clang-14": ("mpicc", "CC"),
@@ -36,7 +36,9 @@ def _flags(compiler: str) -> list[str]:
 
 
 def compiled_marked(mpi: MpiBuild, compiler: str, level: str, source: Path) -> Path:
-    """Compiles a program with ws directives by our wrapper compiler in front of the MPI's."""
+    """Compiles a program with ws directives by mhcc or mhfort, which calls the MPI library's
+    wrapper.
+    """
     ours = "mhfort" if compiler == "gfortran" else "mhcc"
     command = [sys.executable, "-c", f"from manyhands_compilers.main import {ours}; {ours}()"]
     return _compiled([*command, "--mpi", str(mpi.mpicc)], mpi, compiler, level, source)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A loop whose iterations each have a large array on the stack. The argument is the size of the
  * array in bytes. With DEEP_HELPERS_ONLY in the environment only helpers use so much stack: the
- * main thread may have less. Rank 0 runs the loop until a helper has joined, and prints whether a
- * helper has joined. */
+ * main thread may have less. A helper whose stack is smaller than that of the owner's threads would
+ * crash. Rank 0 runs the loop until a helper has joined, and prints whether a helper has joined. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

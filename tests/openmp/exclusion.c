@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* All ranks update variables of one shared window in marked loops. Two variables are updated under
  * `ws critical`, with and without a name, two by `ws atomic` of eight and of sixteen bytes, and one
- * by `ws atomic capture`. Prints the updates of each variable, and the expected number. */
+ * by `ws atomic capture`. Prints the updates of each variable, and the expected number. An update
+ * is lost if two ranks, or two threads of a rank, are in one section at a time. */
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A loop that can be shared and a loop that cannot be shared: rank 0 runs both repeatedly while the
- * other ranks wait. The first argument limits the executions. With a second argument, the loops end
- * once a helper has joined. Prints whether the sum is right and whether a helper has joined. */
+/* A loop that can be shared, in handed_out(), and a loop that cannot be shared, in dealt_out().
+ * Rank 0 runs both repeatedly while the other ranks wait. The first argument limits the executions.
+ * With a second argument, the loops end once a helper has joined. Prints whether the sum is right
+ * and whether a helper has joined. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -132,7 +132,8 @@ static void waiting_loop(void) {
   }
 }
 
-/* The rank that lends its core must answer the message, and answers late. */
+/* Rank 1, which lends its core, must answer the helper's message, and answers late. If the helper
+ * kept the core while it waits, both ranks would hang. */
 static void wait_round(void) {
   if (rank == 0) {
     while (waits == 0) waiting_loop();

@@ -27,7 +27,8 @@ static void work(int i) {
 }
 
 /* In pid namespaces, thread ids of each rank count from 1. A waiting rank has so many threads that
- * their ids include the ids of rank 0's threads. */
+ * their ids include the ids of rank 0's threads. A lender that moved a helper of rank 0 by its
+ * thread id would move a thread of its own process. */
 static void team(int rank) {
 #pragma omp parallel num_threads(rank == 0 ? 2 : OWN)
   work(0);

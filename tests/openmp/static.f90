@@ -82,7 +82,7 @@ contains
     others = 0
     do times = 1, most
       right = case()
-      ! The team of the first execution has other threads, too.
+      ! In the first execution, which is plain, the team's own threads count as others, too.
       if (times == 1) then
         first = number
         others = 0

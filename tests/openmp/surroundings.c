@@ -78,7 +78,7 @@ static void restore(void) {
   uselocale(LC_GLOBAL_LOCALE);
 }
 
-/* The program sees an exception that only helpers raise. */
+/* The program sees a floating-point exception that only helpers raise. */
 static void raise_nothing(void) { feclearexcept(FE_ALL_EXCEPT); }
 __attribute__((noinline)) static void exceptions(void) {
   long raised = 0;
@@ -93,7 +93,7 @@ __attribute__((noinline)) static void exceptions(void) {
   work(0, (fetestexcept(FE_DIVBYZERO) != 0) == (raised != 0));
 }
 
-/* The program handles its own faults. */
+/* The program handles its own page faults, also those of iterations by a helper. */
 static void answer(int signal, siginfo_t* info, void* context) {
   (void)signal, (void)context;
   char* const at = (char*)((size_t)info->si_addr & -(size_t)page);

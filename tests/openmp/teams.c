@@ -62,7 +62,7 @@ static int by_team_of(int threads, const char* when) {
   return 1;
 }
 
-/* A loop inside a region of the run time belongs to the run time. */
+/* A loop inside an OpenMP region is divided by the run time, and not shared. */
 __attribute__((noinline)) static void inside(int in_parallel) {
   wanted = 0;
 #pragma omp parallel num_threads(2) if (in_parallel)
@@ -76,7 +76,8 @@ __attribute__((noinline)) static void inside(int in_parallel) {
   }
 }
 
-/* Regions with one thread, inside a shared loop. */
+/* Regions with one thread, inside a shared loop: the thread that has the iteration of the outer
+ * loop, perhaps a helper, does all of the inner loop. */
 enum { kInner = 8 };
 static unsigned char dealt[kIterations][kInner], handed[kIterations][kInner];
 static int deep;

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""In a late execution, each region makes a call that keeps regions from being shared."""
+"""A region whose late executions make a call that keeps regions from being shared still has the
+right result.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def test_what_a_region_does_one_day_is_right(
     seen = ends(run(mpi, helped, 2, [str(program), *patience(threads)], env, 100))
     assert not [name for name, (right, _) in seen.items() if right != "ok"]
     in_sight = {name for name in seen if not name.startswith(("hidden_", "before_"))}
-    # A call that the code can reach keeps a region from being shared before the call is made.
+    # A call that the search of the machine code finds keeps its region from being shared from the
+    # start.
     assert not [name for name in in_sight if seen[name][1] == "joined"]
     assert len(in_sight) == 10
     if threads == 1:

@@ -125,7 +125,8 @@ def test_a_marked_loop_that_the_user_leaves_out_has_that_team_too(
     assert numbers(done) == (0, 2), done.told()
 
 
-# The threads of a marked loop that is not shared may call MPI, and do not take turns.
+# The threads of a marked loop that is not shared may call MPI and do not take turns, so below
+# MPI_THREAD_MULTIPLE the loop has one thread.
 @pytest.mark.under("mpich4", "openmpi4")
 def test_it_has_one_thread_where_mpi_admits_one(mpi: MpiBuild, helped: Arm) -> None:
     env = {"MH_THREAD_LEVEL": "keep", "OMP_NUM_THREADS": "2"}

@@ -139,7 +139,7 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
     assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
 
 
-# The cores of the workers are only assumed here, so the scheduler decides whether a worker lends;
+# MH_CORES only assumes the cores of the workers, so the scheduler decides whether a worker lends;
 # tests/unit/lend tests lending. The results must be right in both cases.
 @pytest.mark.under("mpich4", "openmpi4")
 def test_ranks_with_several_cores(mpi: MpiBuild, helped: Arm) -> None:

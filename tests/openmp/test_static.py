@@ -34,7 +34,7 @@ def test_every_static_loop_is_divided_as_in_the_plain_run(
     text = static_cases.program(way.compiler)
     source = written(f"static_{way.compiler}.c", text)
     program = compiled_openmp(mpi, way.compiler, way.level, source)
-    # Each of the two ranks counts as having a core for each thread.
+    # MH_CORES gives each of the two ranks a core for each of its own threads.
     env = {**STATIC, "MH_CORES": str(2 * way.threads)}
     few = [] if way.threads == 1 else ["12"]
     done = run(mpi, helped, 2, [str(program), *few], env, LIMIT_S)
@@ -106,7 +106,8 @@ def test_the_user_overrules_thread_local_data_by_name(mpi: MpiBuild, helped: Arm
     assert ends(done) == {"divided": ("ok", "joined")}, done.told()
 
 
-# The first thread waits for the last, which has not begun when the first thread runs alone.
+# Thread 0 waits for the last thread, which has not begun while virtual threads run one after the
+# other.
 WAITS = (
     "volatile int go = 0;\n#pragma omp parallel shared(go)\n{\n"
     "if (omp_get_thread_num() == omp_get_num_threads() - 1) go = 1;\n"
