@@ -343,8 +343,8 @@ TINY = {
 }
 
 
-# The modes of a program depend on our arguments only, so the quick launchers run them all. The
-# other builds run each program once.
+# The mode of a program depends on its arguments only, so the builds with quick launchers run all
+# modes. The other builds run each program once.
 ONE_OF_EACH_PROGRAM = list({case.program: name for name, (case, _) in TINY.items()}.values())
 HELPED_RUNS = [
     pytest.param(build, name, id=f"{build.name}-{name}")
@@ -402,7 +402,7 @@ def test_ranks_are_pinned_to_a_core_each(build: mpis.MpiBuild):
 
 
 def nodes_of(pid: int) -> list[str]:
-    """Returns the nodes that process `pid` made, without the nodes of other processes."""
+    """Returns the emulated nodes (network namespaces) that process `pid` made."""
     listed = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     return [line for line in listed.splitlines() if line.startswith(f"mh-{pid}-")]
 
