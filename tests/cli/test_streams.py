@@ -68,7 +68,7 @@ def folder(tmp_path: Path, library: Path) -> Path:
 
 
 def shell(folder: Path, line: str, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Runs a line of shell, with its redirections, in which `mh` is ours."""
+    """Runs a line of shell, with its redirections, in which `mh` is that of this checkout."""
     command = shlex.join(MH)
     changes = {"XDG_CONFIG_HOME": str(folder / "config"), **changes}
     return subprocess.run(

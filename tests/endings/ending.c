@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rank 1 ends in the way that the argument names, while the other ranks exchange large messages
-// with rank 1 or wait for it. test_endings.py compares the launcher's exit codes.
+// Rank 1 ends in the way that the first argument names, while the other ranks exchange large
+// messages with rank 1 or wait for it. test_endings.py compares the launcher's exit codes.
 //
 // run: by test_endings.py
 #include "../mpi/check.h"
 
-static MPI_Datatype rows;  // takes half of LARGE bytes
+static MPI_Datatype rows;  // LARGE / 2 bytes of data in LARGE bytes of memory
 static bool in_rows;       // messages are noncontiguous
 static bool in_windows;    // accumulates under locks replace messages
 

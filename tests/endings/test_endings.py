@@ -24,8 +24,8 @@ PLAIN = Arm("plain")
 # With these settings large messages go by rendezvous.
 DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}
 PLAIN_RUNS = 15  # the most plain runs in search of an exit code
-HELPED_RUNS = 7  # made if the first run ended with a code that no plain run had
-ODD_ENDS = 2  # most unusual codes among the helped runs
+HELPED_RUNS = 7  # made if the first helped run ended with a code of no plain run
+ODD_ENDS = 2  # the most helped runs that may end with an unusual code
 
 
 def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:

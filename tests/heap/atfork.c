@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A library whose constructor registers handlers of fork() before the first allocation. The
- * handlers allocate, write and free. */
+ * handlers allocate, write and free. A heap that holds its locks while they run would hang, and a
+ * heap that copies its blocks too early would lose what they write. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ static void child(void) { after(2); }
 
 __attribute__((constructor)) static void begin(void) { pthread_atfork(prepare, parent, child); }
 
-/* Returns the last value that the handlers wrote here; the first call makes the block. */
+/* Returns what the handlers have written to `own`: 1 in a parent, 2 in a child, 0 before the first fork. The first call allocates `own`. */
 int atfork_value(void) {
   if (own == NULL) own = calloc(BYTES, 1);
   for (int i = 0; i < BYTES; ++i) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that forks with a library's handlers (atfork.c). */
+/* Forks while a library's handlers are registered (atfork.c), and checks what the handlers have written in the parent and in the child. */
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Uses of blocks around fork(), a case for each argument. Each case prints "right" at the end,
- * plain and with the heap. */
+ * plain and with the heap. Blocks of the heap are in shared memory, which fork() alone does not
+ * copy: a child could change the blocks, or the stack, of its parent. */
 #include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>

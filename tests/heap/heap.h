@@ -16,7 +16,7 @@ static const struct mh_heap_door* door(void) {
   return open != NULL ? open() : NULL;
 }
 
-/* True if peers can reach the memory. */
+/* Returns whether the heap says that the other ranks of the node can map these bytes. */
 static inline int shared(const void* address, size_t bytes) {
   return door() != NULL && door()->reaches((uintptr_t)address, bytes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program with its own malloc, which the heap leaves alone. */
+/* A program with its own malloc: the heap must not take its place or free its blocks. */
 #include <string.h>
 
 #include "heap.h"

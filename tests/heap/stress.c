@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Eight threads that allocate, free, fork, exec, spawn and end at the same time. Contents stay,
- * children have their own heaps, and every process ends. */
+ * children have their own heaps, and every process ends: none waits for a lock that another thread
+ * held during fork(). */
 #include <pthread.h>
 #include <spawn.h>
 #include <string.h>

@@ -73,7 +73,9 @@ static void reduce(mh_lci_communicator* all, int rank) {
   CHECK(mh_lci_all_reduce_numbers(all, doubles, 1, no_type, MH_LCI_SUM) == MH_LCI_MISUSE);
 }
 
-// All tasks block on the only worker, and no server serves the device.
+// A task that exchanges a number with the task of the same tag. All tasks of a rank block on its
+// only worker, and no server serves the device, so blocking calls must run other tasks and the
+// device.
 struct player {
   mh_lci_communicator* all;
   int rank;

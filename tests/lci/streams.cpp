@@ -52,7 +52,7 @@ std::size_t resident_kib() {
 }
 
 constexpr std::uint32_t kLast = ~0U;
-constexpr std::size_t kLimit = 1'000'000;       // of the queue's memory
+constexpr std::size_t kLimit = 1'000'000;       // bytes of the queue's memory
 constexpr std::size_t kMostGrowth = 64 * 1024;  // of a process, KiB, with the allocator's slack
 constexpr std::size_t kSizes[] = {64, 3000, 50'000};  // two eager, one by rendezvous
 

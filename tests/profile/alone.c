@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Three barriers. */
+/* Makes three barriers, for profiles without a peer and without messages. */
 #include <mpi.h>
 
 int main(int argc, char** argv) {

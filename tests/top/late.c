@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Rank 1 computes until the file that the second argument names exists. The other rank waits for
- * it, in a barrier ("barrier") or for a message ("message"). Then each rank prints its sum. */
+ * rank 1, in a barrier ("barrier") or for a message ("message"). Then each rank prints its sum. */
 #include <mpi.h>
 #include <stdio.h>
 #include <string.h>

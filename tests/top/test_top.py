@@ -173,7 +173,7 @@ def terminal(*words: object) -> Iterator[Terminal]:
         opened.close()
 
 
-@pytest.mark.slow  # ending the view once took over a minute, for an unknown reason
+@pytest.mark.slow  # ending the view may take over a minute, for an unknown reason
 @pytest.mark.under("mpich4")
 def test_the_live_view_leaves_the_terminal_as_it_was(
     mpi: MpiBuild, helped: Arm, tmp_path: Path
@@ -190,7 +190,7 @@ def test_the_live_view_leaves_the_terminal_as_it_was(
     watched(mpi, helped, tmp_path, "barrier", look)
 
 
-@pytest.mark.slow  # ending the view once took over a minute, for an unknown reason
+@pytest.mark.slow  # ending the view may take over a minute, for an unknown reason
 @pytest.mark.under("mpich4")
 def test_the_end_of_the_job_ends_the_view(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     views = []

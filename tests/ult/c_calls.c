@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Every call of manyhands/ult.h. */
+/* Makes every call of manyhands/ult.h. Prints the first expectation that fails, or "all good". */
 #include <manyhands/ult.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -24,13 +24,13 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Progra
 
 @pytest.fixture(params=list(BUILDS))
 def programs(request: pytest.FixtureRequest, compiled: Callable[[str], Programs]) -> Programs:
-    """The programs under MPICH and under Open MPI."""
+    """Returns the programs of an MPI build; the test runs with MPICH and with Open MPI."""
     return compiled(request.param)
 
 
 @pytest.fixture
 def any_programs(compiled: Callable[[str], Programs]) -> Programs:
-    """The programs under a single MPI, for tests that do not depend on the MPI."""
+    """Returns the programs of one MPI build, for tests that do not depend on the MPI."""
     if not BUILDS:
         pytest.skip("no MPI here")
     return compiled(next(iter(BUILDS)))

@@ -171,7 +171,7 @@ SLABS = [
 
 @pytest.fixture(scope="module")
 def solved() -> dict[str, Any]:
-    """The first solution by MPI, the reference for all other solutions."""
+    """Returns a place for the first solution by MPI, the reference for all other solutions."""
     return {}
 
 

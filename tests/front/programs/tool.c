@@ -46,7 +46,7 @@ int MPI_Waitall(int count, MPI_Request requests[], MPI_Status statuses[]) {
   return PMPI_Waitall(count, requests, statuses);
 }
 
-/* Calls other MPI functions, as some tools do. */
+/* Implements the call by other MPI calls, as some tools do. */
 int MPI_Sendrecv(const void* sendbuf, int sendcount, MPI_Datatype sendtype, int dest, int sendtag,
                  void* recvbuf, int recvcount, MPI_Datatype recvtype, int source, int recvtag,
                  MPI_Comm comm, MPI_Status* status) {

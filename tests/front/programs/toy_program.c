@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first call is variadic and fills every argument register and the stack. Then many threads
- * make their first calls at once. */
+/* The first call is variadic and fills every argument register and the stack: toy_mpi.c prints
+ * another sum if the front loses an argument. Then many threads make their first calls at once. */
 #include <pthread.h>
 #include <stdio.h>
 
