@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The cases of shared loops: the evaluation of their numbers, and runs of their programs.
+"""Tests the cases of shared loops: the evaluation of their numbers, and runs of their programs.
 
 Numbers are invented. Launches are short, under one MPI, and measure no time.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The arm that begins a round, and the range of the median, checked by counting all outcomes."""
+"""Tests which arm begins a round, and checks the range of the median by counting all outcomes."""
 
 from __future__ import annotations
 

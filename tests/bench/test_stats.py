@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Estimators, pairing and bars of `mh bench` on invented samples with known results."""
+"""Tests estimators, pairing and bars of `mh bench` on invented samples with known results."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh tune`: decisions on invented measurements, the tune file, and a short run of the real
-program."""
+"""Tests `mh tune`: decisions on invented measurements, the tune file, and a short run of the real
+program.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh config`: values, their sources, and refused settings."""
+"""Tests `mh config`: values, their sources, and refused settings."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh doctor`: the probe against a kernel that really refuses, and its report."""
+"""Tests `mh doctor`: its probe against a kernel that really refuses, and its report."""
 
 from __future__ import annotations
 

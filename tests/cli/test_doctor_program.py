@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh doctor PROGRAM`: its report on programs by GCC and Clang with loops of every kind."""
+"""Tests `mh doctor PROGRAM`: its report on programs by GCC and Clang with loops of every kind."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh` from an install prefix instead of the checkout."""
+"""Tests `mh` from an install prefix instead of the checkout."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The launcher that belongs to an MPI, tested on prefixes that contain only file names."""
+"""Tests which launcher belongs to an MPI, on prefixes that contain only file names."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Paths that could be mistaken for something else: options, assignments, names on the PATH."""
+"""Tests paths that could be mistaken for something else: options, assignments, names on PATH."""
 
 from __future__ import annotations
 

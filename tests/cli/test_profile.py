@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh profile`: a run under a real launcher, stored profiles, and the reports about them."""
+"""Tests `mh profile`: a run under a real launcher, stored profiles, and the reports about them."""
 
 from __future__ import annotations
 

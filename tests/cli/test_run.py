@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh run`: messages, exit codes and signals, and a real program under each launcher."""
+"""Tests `mh run`: messages, exit codes and signals, and a real program under each launcher."""
 
 from __future__ import annotations
 

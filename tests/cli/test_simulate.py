@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh simulate`: the real simulator on small machines, its CSV and tables; invented programs."""
+"""Tests `mh simulate`: the real simulator on small machines, its CSV and tables, and a simulator
+that is missing.
+"""
 
 from __future__ import annotations
 

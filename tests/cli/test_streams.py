@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every command with standard streams that are closed, full, or a pipe without a reader.
+"""Tests every command with standard streams that are closed, full, or a pipe without a reader.
 
 The output of the command is then lost, and standard error says so. `mh run` nevertheless starts its
 program, with the same streams.

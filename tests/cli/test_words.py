@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Splits a command line where the launcher's options end and the program begins."""
+"""Tests where a command line is split: after the launcher's options and before the program."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wrapper compilers as compilers: options, files, messages, builds, and no files left."""
+"""Tests the wrapper compilers as compilers: options, files, messages, builds, and no files left."""
 
 from __future__ import annotations
 

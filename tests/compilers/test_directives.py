@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tests without a compiler: the text that replaces a directive, and refused directives."""
+"""Tests, without a compiler, the text that replaces a directive, and refused directives."""
 
 from __future__ import annotations
 

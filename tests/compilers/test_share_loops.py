@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`--share-loops`: parallel loops of OpenMP that become shared loops, and loops that do not.
+"""Tests `--share-loops`: parallel loops of OpenMP that become shared loops, and loops that do not.
 
 Further tests cover the link flags and the compilers that shared loops need.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs that end badly: the launcher returns the same code as without help, and nothing remains.
+"""Tests programs that end badly: the launcher's code is as without help, and nothing remains.
 
 A rank aborts, is killed, exits with or without a code and without MPI_Finalize, or the launcher
 gets Ctrl-C, while large messages are under way.

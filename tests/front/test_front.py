@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The front under programs of every language and every MPI build, with variants that only count.
+"""Tests the front with programs of every language and MPI build, and variants that only count.
 
 Each rank of a program makes the calls in CALLS once. The files of the stand-in variants show that
 each call was intercepted exactly once. The calls of tools are counted in the same way

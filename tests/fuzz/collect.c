@@ -3,10 +3,10 @@
 // Plays the collectives of a round, blocking and nonblocking, and checks each result against a sum
 // or copy that the fuzzer computes itself.
 //
-// A rank's contribution is the payload of (step, rank in the communicator). Counts of the v-forms
-// are hashes, and some are zero. Reductions have the same result in every order of evaluation: they
-// are on integers, or on two ranks. MPI_MAX of unsigned integers is left out because MPICH 4.0
-// compares unsigned integers as signed. Some calls are in place.
+// A rank's contribution is the payload of (step, rank in the communicator). The counts of calls
+// with a count for each rank are hashes, and some are zero. Reductions have the same result in
+// every order of evaluation: they are on integers, or on two ranks. MPI_MAX of unsigned integers is
+// left out because MPICH 4.0 compares unsigned integers as signed. Some calls are in place.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ typedef struct {
 typedef enum { U32, I32, I64, F64, U8 } Number;
 typedef enum { ADD, TIMES, XOR, OR, AND, BOTH, EITHER, MOST, LEAST } Operation;
 
-// A kind of reduction.
+// A kind of reduction: its element type and its operation.
 typedef struct Sum {
   const char* name;
   Number number;
@@ -317,7 +317,7 @@ static void do_reductions(Act* act) {
   free(counts);
 }
 
-// Gather, scatter, allgather, alltoall with the same count for all ranks.
+// Plays gather, scatter, allgather or alltoall, with the same count for all ranks.
 static void do_regular(Act* act) {
   int n = act->count, ranks = act->ranks;
   Collective which = act->step->collective;
@@ -362,7 +362,7 @@ static void do_regular(Act* act) {
   free(out);
 }
 
-// Gatherv, scatterv, allgatherv: rank i's part has count_for(i, 0) elements.
+// Plays gatherv, scatterv or allgatherv. The part of rank i has count_for(i, 0) elements.
 static void do_irregular(Act* act) {
   int ranks = act->ranks, root = act->root, next = 0;
   Collective which = act->step->collective;

@@ -9,7 +9,7 @@
 // depends on the seed and the options alone, so the hash is the same under every MPI library of the
 // same feature level, plain and helped. On failure the program prints the message and the command
 // to repeat the round, and aborts with 3. If a round does not finish in time, each rank prints its
-// place and ends with 86.
+// place (round, step, call) and ends with 86.
 #include "fuzz.h"
 
 #include <pthread.h>

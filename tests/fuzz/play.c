@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plays a round: starts sends and receives, completes the requests in every way of MPI, and
-// checks statuses, data, gaps and guards.
+// Plays a round: starts sends and receives, completes the requests by every completing call of MPI,
+// and checks statuses, data, gaps and guards.
 //
 // A blocking completion waits only for ops of steps that this rank has reached, so no completion
 // depends on a later step of a rank. After its check a send buffer is overwritten and freed at
@@ -564,7 +564,8 @@ static void send_start(Player* player, Op* op, Place place, int target, MPI_Comm
                    message->send == BSEND_INIT || message->send == RSEND_INIT;
 }
 
-// Makes and starts the op. For a blocking mode, sends the message and returns NULL.
+// Makes the op and starts it; a persistent op is started only if `start`. For a blocking mode,
+// sends the message and returns NULL.
 static Op* send_message(Player* player, const Message* message, bool start) {
   Op* op = op_new(message, OP_SEND);
   Place place = place_of(op);
@@ -646,7 +647,7 @@ static void recv_now(Player* player, Op* op, Place place, Envelope e) {
   finish_op(player, op, ignore ? NULL : &status);
 }
 
-// Probes, then receives exactly the probed message. True: the op is pending.
+// Probes, then receives exactly the probed message. Returns whether the op is pending.
 static bool recv_probed(Player* player, Op* op, Place place, Envelope e) {
   const Message* message = &op->message;
   MPI_Status status = fresh_status();
@@ -690,8 +691,9 @@ static bool recv_matched(Player* player, Op* op, Place place, Envelope e) {
   return false;
 }
 
-// Posts the receive, or receives if the mode blocks. Returns the op if the op is still pending, or
-// if check_gathered() will find its message; else null.
+// Posts the receive, or receives if the mode blocks. A persistent receive is started only if
+// `start`. Returns the op if the op is still pending, or if check_gathered() will find its message;
+// else null.
 static Op* recv_message(Player* player, const Message* message, bool gathered, bool start) {
   Op* op = op_new(message, OP_RECV);
   op->gathered = gathered;
@@ -996,8 +998,8 @@ static void refill(Op* op, const Message* message) {
   if (op->kind == OP_SEND) buffer_put(&op->buffer, op->layout, message->id, message->bytes);
 }
 
-// Makes or refills the op of a side of a message in a repetition. True: the op must still be
-// started.
+// Makes or refills the op of one side of a message in a repetition. Returns whether the op must
+// still be started.
 static bool persistent_side(Player* player, Op** op, const Message* message, OpKind kind) {
   bool keeps = kind == OP_SEND ? message->send != ISEND : message->recv == RECV_INIT;
   if (keeps && *op != NULL) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The fuzzer under every MPI build, plain and helped: no wrong byte, and the same observations.
+"""Runs the fuzzer under every MPI build, plain and helped: no wrong byte, and the same hash.
 
 Every run checks itself and prints a hash over all its observations. The hash must be the same for
 plain and helped runs. `--fuzz-seed` and `--fuzz-rounds` make a longer search.

@@ -32,7 +32,8 @@ static void child(void) { after(2); }
 
 __attribute__((constructor)) static void begin(void) { pthread_atfork(prepare, parent, child); }
 
-/* Returns what the handlers have written to `own`: 1 in a parent, 2 in a child, 0 before the first fork. The first call allocates `own`. */
+/* Returns what the handlers have written to `own`: 1 in a parent, 2 in a child, else 0. The first
+ * call allocates `own`. */
 int atfork_value(void) {
   if (own == NULL) own = calloc(BYTES, 1);
   for (int i = 0; i < BYTES; ++i) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Forks while a library's handlers are registered (atfork.c), and checks what the handlers have written in the parent and in the child. */
+/* Forks with the handlers of a library (atfork.c). Checks what they wrote in parent and child. */
 #include <sys/wait.h>
 #include <unistd.h>
 

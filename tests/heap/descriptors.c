@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* A program that counts, closes and reuses descriptors, and then forks. The heap must not rely on the number of its own descriptor, which the program closes or gives to another file. */
+/* A program that counts, closes and reuses descriptors, and then forks. The heap must not rely on
+ * the number of its own descriptor, which the program closes or gives to another file. */
 #include <fcntl.h>
 #include <string.h>
 #include <sys/wait.h>

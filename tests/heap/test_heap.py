@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""libmanyhands-heap.so in front of ordinary programs: same results, and nothing is left.
+"""Tests libmanyhands-heap.so in front of ordinary programs: same results, and nothing is left.
 
 The programs of this folder check themselves. In their line "heap: ..." the library says whether
 large allocations are shared. Some tests compare MH_HEAP=off with MH_HEAP=on.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LCI over several hosts, which are network namespaces: graph programs, deaths, slow consumers."""
+"""Tests LCI over several hosts (network namespaces): graph programs, deaths, slow consumers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LCI from outside: the guide's program, the C interface, the graph programs, several processes."""
+"""Tests LCI from outside: the guide's program, the C interface, the graph programs, and several
+processes.
+"""
 
 from __future__ import annotations
 

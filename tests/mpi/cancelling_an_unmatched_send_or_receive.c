@@ -2,8 +2,8 @@
 //
 // A receive without a message can be cancelled and leaves its buffer unchanged. A large send
 // without a receive is either cancelled and never arrives, or not cancelled and arrives intact:
-// MPI_Test_cancelled tells the truth. MPICH cancels such a send. Otherwise the receiver would wait
-// for ever or get the wrong message.
+// MPI_Test_cancelled tells the truth, or the receiver would wait for ever or get the wrong message.
+// MPICH cancels such a send.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // The kernel refuses process_vm_readv and process_vm_writev before MPI_Init, to all ranks or to one
-// rank. Manyhands reports the refusal in one line, and the MPI library carries the messages. MPICH
-// 5 does not survive the refusal in its own use of these calls.
+// rank. Manyhands reports the refusal in one line, and the MPI library carries the messages. A
+// library that did not try the calls at the start would find old bytes or hang. MPICH 5 does not
+// survive the refusal in its own use of these calls.
 //
 // run: ranks 2 nocma says "cannot read each other's memory"
 // run: ranks 3 nocma says "cannot read each other's memory" WHO=1

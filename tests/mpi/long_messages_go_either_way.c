@@ -2,8 +2,8 @@
 //
 // Long contiguous messages arrive intact where cells or CMA may carry them. The patterns: one way,
 // many at a time, both ways at once, a shift whose ends have no partner, persistent requests, and
-// an exchange of two ranks while the other ranks wait. PATTERN names a single pattern to run. An
-// exchange at once may go eager or by rendezvous; a pair of ranks that disagreed would hang.
+// an exchange of two ranks while the other ranks wait. PATTERN names a single pattern to run. A
+// cell that is reused too early, or a copy from the wrong message, shows as a wrong byte.
 //
 // run: ranks 2
 // run: ranks 3 helped MH_CORES=3

@@ -231,7 +231,7 @@ static void windows(int bytes, bool both) {
   }
 }
 
-// Receives the halo of a field: rows at the north and south, columns, and corners, which overlap
+// Exchanges the halo of a field: rows at the north and south, columns, and corners, which overlap
 // the rows and columns. Each round has another order of receives, from all ranks.
 static void halo(int round) {
   enum { SIDE = 512, N = 8 };

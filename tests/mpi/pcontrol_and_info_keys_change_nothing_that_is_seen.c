@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Pcontrol(0) and (1) between and around pending large messages, and the info key
-// post_comm_access on a communicator, do not change the data. Ranks that disagreed on whether a
-// message goes by rendezvous would hang.
+// post_comm_access on a communicator, do not change the data. A receiver whose helping is off must
+// still take a rendezvous message, or its sender would hang.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_POST_COMM_ACCESS=hi-to-lo

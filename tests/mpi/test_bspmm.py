@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The block-sparse product of examples/bspmm is exact, plain and helped, on one node and on two. A
-lost accumulate or put shows as a wrong tile.
+"""Tests that the block-sparse product of examples/bspmm is exact, plain and helped, on one node and
+on two. A lost accumulate or put shows as a wrong tile.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A thread of each rank waits for the last message of the program. Meanwhile, generations of
-// short-lived threads exchange one message each and end, and computing threads get their messages.
-// If another thread cancels a receive, the wait for the receive ends. A server thread that ended
+// short-lived threads exchange one message each and end, some of them after a pause outside MPI. If
+// another thread cancels a receive, the wait for the receive ends. A server thread that ended
 // without a successor would leave the waiting threads asleep.
 //
 // run: ranks 2

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A server that answers the ranks that MPI_Waitsome, MPI_Waitany or MPI_Testany reports, with large
-// messages in both directions, serves every client. A finished small message is reported before a
-// large message of another rank is even sent. A wait that finished one request before it looked at
-// the others would hang.
+// Rank 0 answers the requests of all other ranks, in the order in which MPI_Waitsome, MPI_Waitany
+// or MPI_Testany reports them. Requests and answers are large messages. A finished small message is
+// reported before a large message of another rank is even sent. A wait that finished one request
+// before it looked at the others would hang.
 //
 // run: ranks 3
 // run: ranks 5

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The threads that do iterations: several helpers at a time, a team with helpers, and no helper
+"""Tests which threads do iterations: several helpers at a time, a team with helpers, and no helper
 where no core can be lent."""
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Lists of regions to share and not to share, and the report about regions that are not shared."""
+"""Tests lists of regions to share and not to share, and the report about regions that are not
+shared.
+"""
 
 from __future__ import annotations
 

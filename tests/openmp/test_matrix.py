@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Every clause with every schedule, compiler and optimisation level: the result is the serial one,
-and helpers on the core of the waiting rank have joined."""
+"""Tests every clause with every schedule, compiler and optimisation level: the result is the serial
+one, and helpers on the core of the waiting rank have joined.
+"""
 
 from __future__ import annotations
 

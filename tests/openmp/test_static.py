@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Static loops by virtual threads: each iteration sees the thread number and the team of the plain
-run, helpers have joined, and regions that need a real team have a real team."""
+"""Tests static loops by virtual threads: each iteration sees the thread number and the team of the
+plain run, helpers have joined, and regions that need a real team have a real team.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Teams that the program changes during the run, and regions inside of regions."""
+"""Tests teams that the program changes during the run, and regions inside of regions."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The libraries of libs/ in a project outside the tree: installed, or as a subproject.
+"""Tests the libraries of libs/ in a project outside the tree: installed, or as a subproject.
 
 The project is a copy of examples/embed. The installed libraries are those of build/.
 """

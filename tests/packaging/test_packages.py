@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The Debian package, the module file, the recipes and the manual pages."""
+"""Tests the Debian package, the module file, the recipes and the manual pages."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The wheel: assembled from the build, installed into an empty environment, used without compiler.
+"""Tests the wheel: assembled from the build, installed into an empty environment, and used without
+a compiler.
 
 The libraries of build/ are linked anew. Only a page of C is compiled. pip installs the wheel, MPICH
 and mpi4py. The PATH has nothing but this environment.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The profile of a program whose calls and late rank are known, under every MPI.
+"""Tests the profile of a program whose calls and late rank are known, under every MPI.
 
 Other ranks wait for a sleeping rank at least as long as it sleeps. This is a lower bound, which no
 load of the machine changes.

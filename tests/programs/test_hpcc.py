@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The HPC Challenge suite from Debian's package, small: its own checks pass as without help.
+"""Runs the HPC Challenge suite of Debian with a small input: its own checks pass as without help.
 
 HPL residuals and the errors that PTRANS, RandomAccess and FFT report are compared. The rates are
 not.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LAMMPS from Debian's package, on its melt example: the thermodynamic output is the same.
+"""Runs the melt example with Debian's LAMMPS: the thermodynamic output is the same as without help.
 
 The box of the example is enlarged so that ghost atoms travel in messages of tens of kilobytes. In
 one run the threshold is so low that nearly all messages are helped. LAMMPS is deterministic on a

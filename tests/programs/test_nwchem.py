@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""NWChem from Debian's packages: Global Arrays over one-sided MPI (ARMCI-MPI), the same energies.
+"""Runs Debian's NWChem, with Global Arrays over one-sided MPI (ARMCI-MPI): the energies are the
+same.
 
 Debian's NWChem keeps its arrays in windows of MPI. It uses the windows under locks, by puts, gets,
 accumulates and a counter, so the test covers one-sided communication in a real application. The

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""scripts/bootstrap with missing packages, as root and as another user."""
+"""Tests scripts/bootstrap with missing packages, as root and as another user."""
 
 from __future__ import annotations
 

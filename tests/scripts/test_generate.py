@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The output of src/mpi/generate.py for an entry of calls.json, and the entries that it refuses."""
+"""Tests the output of src/mpi/generate.py for an entry of calls.json, and the entries that it
+refuses.
+"""
 
 from __future__ import annotations
 

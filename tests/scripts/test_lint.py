@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The checks of scripts/lint: arrows, licence lines, prose and commit subjects."""
+"""Tests the checks of scripts/lint: arrows, licence lines, prose and commit subjects."""
 
 from __future__ import annotations
 

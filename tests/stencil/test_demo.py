@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh demo`: sizes, conclusions from numbers, and a short demo of plain against plain.
+"""Tests `mh demo`: sizes, conclusions from numbers, and a short demo of plain against plain.
 
 No test here depends on time.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The examples of task collections: right results, with every balancer."""
+"""Tests the examples of task collections: their results are right with every balancer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tasks that run in waiting MPI calls, and workers without tasks that copy for other ranks."""
+"""Tests tasks that run in waiting MPI calls, and workers without tasks, which copy for other
+ranks.
+"""
 
 from __future__ import annotations
 

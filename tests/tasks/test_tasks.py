@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Task collections over real MPI libraries: every balancer, one and two nodes, and failures."""
+"""Tests task collections over real MPI libraries: every balancer, one and two nodes, and
+failures.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh top` on a real job: ranks that compute and wait, the live view in a terminal, refusals.
+"""Tests `mh top` on a real job: ranks that compute and wait, the live view in a terminal, refusals.
 
 The job ends when a test makes a file, so no test depends on the speed of the machine.
 """

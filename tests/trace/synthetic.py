@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Trace files made of given events, independent of the library that writes them."""
+"""Writes trace files of given events, without the library that usually writes them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh report` on traces whose events are known."""
+"""Tests `mh report` on traces whose events are known."""
 
 from __future__ import annotations
 

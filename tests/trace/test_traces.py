@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The trace of programs whose messages are known, under the MPIs with quick launchers."""
+"""Tests the trace of programs whose messages are known, under the MPIs with quick launchers."""
 
 from __future__ import annotations
 

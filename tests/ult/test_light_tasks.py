@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Light tasks from outside: the guide's program, the C interface, gdb and Valgrind."""
+"""Tests light tasks from outside: the guide's program, the C interface, gdb and Valgrind."""
 
 from __future__ import annotations
 

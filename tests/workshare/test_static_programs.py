@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Programs whose loops are static: one result in every build and division, plain and helped.
+"""Tests programs whose loops are static: one result in every build and division, plain and helped.
 
 The programs check their own results: the energy of the gas, the solution of the equations.
 """

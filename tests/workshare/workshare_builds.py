@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Compiling the workshare examples for MPICH and Open MPI, and running them."""
+"""Compiles the workshare examples for MPICH and Open MPI, and runs them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program of ring.c with mpi4py: the MPI library is loaded late and privately."""
+"""Makes the calls of ring.c with mpi4py, which loads the MPI library late and privately."""
 
 from array import array
 

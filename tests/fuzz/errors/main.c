@@ -6,7 +6,8 @@
 //                            [--only KIND] [--timeout SECONDS] [--trace FILE] [--verbose 1]
 //
 // Each rank writes its trace to FILE.RANK. On success rank 0 prints a line with a hash over all
-// traces. If a round does not finish in time, each rank prints its place, and the run ends with 86.
+// traces. If a round does not finish in time, each rank prints its place (round, step, call), and
+// the run ends with 86.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

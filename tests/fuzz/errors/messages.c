@@ -94,7 +94,7 @@ static void send_one(const Message* message, int to, MPI_Comm comm, const char* 
   }
 }
 
-// Probes for the message; false if the probe failed.
+// Probes for the message. Returns false if the probe failed.
 static bool probed(const Op* op, RecvWay way, int from, int tag, MPI_Comm comm,
                    MPI_Message* message, MPI_Status* status) {
   int flag = 1, code = MPI_SUCCESS;

@@ -347,7 +347,8 @@ MPI_Request inactive(MPI_Comm comm, void* buffer, int count) {
   return request;
 }
 
-// True if the plain library survives the request in the same call as the requests of the batch.
+// Returns whether the plain library survives the request in the same call as the requests of the
+// batch.
 static bool goes_with(const Batch* batch, bool send, bool too_short) {
   if (!batch->in_one_call) return true;
   bool two = too_short && batch->too_short > 0;

@@ -106,8 +106,8 @@ static void on_alarm(int signal_number) {
   _exit(86);
 }
 
-// Prints the place of a crash. After the return the signal is raised again, with its default
-// action.
+// Prints the place of a crash. After the return the same instruction raises the signal again, which
+// then has its default action.
 static void on_crash(int signal_number) {
   signal(signal_number, SIG_DFL);
   say_place("crashed");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Random one-sided operations, compared with a serial model, in windows and epochs of every kind.
+"""Compares random one-sided operations with a serial model, in windows and epochs of every kind.
 
 The program checks itself. With two ranks, every rank has a core and helps the other; with more
 ranks, the ranks share the cores. With made-up nodes, windows span both nodes, and operations

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Compares the layout engine with the MPI library: packed bytes, unpacked memory and sizes, for
-// types of halo exchanges and random types. One rank. Arguments: the seed of the first random type,
-// the number of random types, and the bytes of the last-level cache (0: unknown). A failure prints
-// the type and its seed.
+// types of halo exchanges and random types. Runs on one rank. Arguments: the seed of the first
+// random type, the number of random types, and the bytes of the last-level cache (0: unknown). A
+// failure prints the type and its seed.
 #include <mpi.h>
 #include <stdbool.h>
 #include <stdint.h>
