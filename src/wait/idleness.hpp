@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The time a waiting rank spins before it helps others, learned from its recent waits.
 //
-// A wait that usually ends within microseconds must not be spent on a neighbour's copy: the rank
-// would be late for its own message by up to a chunk. Each wait therefore first spins about twice
-// as long as recent waits that ended unaided. Threads: pure arithmetic on ticks; an instance per
-// thread, not thread-safe.
+// A wait that usually ends within microseconds must not be spent on another rank's copy: the rank
+// would be late for its own message by up to the time of a chunk. Each wait therefore first spins
+// about twice as long as recent waits that ended before any help. Threads: pure arithmetic on
+// ticks; an instance per thread, not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,18 @@ namespace mh::wait {
 
 class Idleness {
  public:
-  // Bounds of the spin in ticks; equal bounds fix it.
+  // Bounds of the spin in ticks. Equal bounds fix its length.
   Idleness(std::uint64_t least, std::uint64_t most)
       : least_(least), most_(most), usual_(least / 2) {}
 
-  // The length of the spin for a wait that starts now.
+  // The length of the spin, in ticks, for a wait that starts now.
   [[nodiscard]] std::uint64_t spin() const { return std::clamp(2 * usual_, least_, most_); }
 
-  // The wait ended after `length` ticks, before any help.
+  // Records that a wait ended after `length` ticks, before any help.
   void ended_alone(std::uint64_t length) { learn(length); }
 
-  // The rank helped, so the wait was long, and the next may help sooner. The estimate decays: a
-  // phase of short waits does not keep a rank from helping for good.
+  // Records that the rank helped in a wait. That wait was long, so the next wait spins less. Since
+  // the mean decays, a phase of short waits does not delay help for good.
   void helped() { learn(0); }
 
  private:
@@ -36,7 +36,7 @@ class Idleness {
 
   std::uint64_t least_;
   std::uint64_t most_;
-  std::uint64_t usual_;
+  std::uint64_t usual_;  // the mean, in ticks
 };
 
 }  // namespace mh::wait

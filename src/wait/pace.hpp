@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Detects tight loops of short calls, in which waits are not worth filling: there is nothing to
-// fill, and every nanosecond of bookkeeping counts.
+// Detects tight loops of short MPI calls. Their waits are too short for help, and every nanosecond
+// of bookkeeping counts.
 //
-// The clock is read once in kStride calls. A loop is tight after kStrides successive strides whose
-// calls came less than the limit apart on average. A single slow stride makes the loop not tight,
-// so an overslept wait costs at most a stride. Threads: pure arithmetic on ticks; not thread-safe.
+// The clock is read once in a *stride* of kStride calls. A loop is tight after kStrides successive
+// strides whose calls came less than the limit apart on average. A long wait makes its stride slow,
+// and a single slow stride ends the tight loop. So the wait loop is skipped for the rest of that
+// stride at most. Threads: pure arithmetic on ticks; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +19,7 @@ class Pace {
   static constexpr std::uint32_t kStride = 16;
   static constexpr std::uint32_t kStrides = 4;
 
-  // Called before each call. True if the calls come in a tight loop, less than `limit()` ticks
+  // Called before each MPI call. True if the calls come in a tight loop, less than `limit()` ticks
   // apart. `now()` and `limit()` are called once a stride.
   template <class Now, class Limit>
   bool tight(Now&& now, Limit&& limit) {
@@ -35,9 +36,10 @@ class Pace {
     return true;
   }
 
-  // Called after tight() has been true: returns how many further calls need no check.
+  // Called after tight() has been true. Returns how many further calls belong to the tight loop and
+  // need no check. The caller counts these calls itself.
   std::uint32_t grant() { return std::exchange(tight_left_, 0); }
-  // Returns unused calls of a grant.
+  // Takes back the `calls` of a grant that the caller has not made.
   void give_back(std::uint32_t calls) { tight_left_ = calls; }
 
  private:
@@ -50,7 +52,7 @@ class Pace {
     left_ = tight ? 1 : kStride;
   }
 
-  std::uint64_t last_ = 0;
+  std::uint64_t last_ = 0;        // ticks at the last look
   std::uint32_t tight_left_ = 0;  // calls until the next look, in a tight loop
   // Outside a tight loop, the calls until the next look; in a tight loop 1.
   std::uint32_t left_ = 1;

@@ -12,7 +12,7 @@ namespace {
 
 using Parking = threads::Parking<Machine>;
 
-// A parked task, as the looker sees it. Lies on the task's stack.
+// A parked task, as the looker sees it (wait/parking.hpp). Lies on the task's stack.
 struct Waiter : Parking::Seat {
   Waiter(void* waiting, detail::Predicate predicate) : task(waiting), done(predicate) {}
   void* task;
@@ -20,9 +20,9 @@ struct Waiter : Parking::Seat {
 };
 
 Parking g_parking;
-// Written before any task may park.
+// The function `depth` of set_task_library(); null: none. Written before any task may park.
 RegionDepth g_depth = nullptr;
-constinit thread_local bool t_looks = false;
+constinit thread_local bool t_looks = false;  // this thread is the looker
 
 // Waits until the looker, on another thread, has made its last access to the seat of this task.
 void await_looker(const Waiter& me) {
@@ -45,7 +45,8 @@ std::atomic<const mh_light_tasks*> task_library{nullptr};
 
 bool may_park() { return !t_looks && (g_depth == nullptr || g_depth() == 0); }
 
-// The caller may continue on another thread, so no thread-local variable is used after park().
+// The task may continue on another thread, so no thread-local variable is used after
+// library->park().
 void park(detail::Predicate done) {
   const mh_light_tasks* const library = task_library.load(std::memory_order_relaxed);
   Waiter me(library->current(), done);

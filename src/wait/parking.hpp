@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Light tasks that wait in MPI calls (base/light_tasks.h): a task parks, and its worker runs other
-// tasks. The worker that looks tests the conditions of all parked tasks (threads/parking.hpp).
+// tasks. A worker that has nothing better to do is the *looker*: it tests the conditions of all
+// parked tasks (threads/parking.hpp).
 //
-// Threads: tasks park on any worker, and may continue on another one. One thread of the process
-// looks at a time.
+// Threads: tasks park on any worker, and may continue on another worker. A process has one looker
+// at a time.
 #pragma once
 
 #include <atomic>
@@ -13,15 +14,17 @@
 
 namespace mh::wait {
 
-// The number of OpenMP regions around the caller (omp_get_level).
+// Returns the number of OpenMP regions around the caller (omp_get_level).
 using RegionDepth = int (*)();
 
-// From now on tasks of `library` may park. Null: no task parks. `depth` may be null.
+// From now on the tasks of this light-task library may park. Null: no task parks. `depth` may be
+// null.
 void set_task_library(const mh_light_tasks* library, RegionDepth depth);
 
 namespace parking {
 
-// relaxed readers: the library's functions exist before any task does. Null: no task parks.
+// The library given to set_task_library(); null: no task parks. relaxed readers: the library's
+// functions exist before any task does.
 [[gnu::visibility("hidden")]] extern std::atomic<const mh_light_tasks*> task_library;
 
 // True if the calling thread runs a light task.
@@ -31,12 +34,13 @@ inline bool is_in_task() {
 }
 
 // True if the calling task may park. False inside an OpenMP region, whose run time must not see
-// another task on its thread.
+// another task on its thread, and on the looker.
 bool may_park();
 // Parks the calling task until done() has been true once. Precondition: may_park().
 void park(detail::Predicate done);
 
-// True if the calling thread is now the looker, or was already, until end_look().
+// Makes the calling thread the looker, until end_look(). False: another thread is the looker. True
+// as well if the caller was the looker already.
 bool begin_look();
 void end_look();
 // True on the looker, whose own waits do not park.

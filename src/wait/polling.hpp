@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tells a rank that does nothing but poll from a rank that computes between its polls.
 //
-// A rank that only polls waits, and can help others as in a wait. A rank that computes between two
-// polls needs its core. The clock is read once in kPolls failed polls. The polls of a *stretch*
-// follow each other without a pause. Once a stretch has lasted, the caller measures how long a poll
-// takes by itself: in a pure stretch the period of the polls is about that time. A step of help
-// that finds nothing is followed by a rest, so such steps take at most a 64th of the program's
-// time. Threads: pure arithmetic on ticks; an instance per thread, not thread-safe.
+// A rank that only polls is waiting, and can help others as in a blocking call. A rank that
+// computes between two polls needs its core. A *stretch* is a series of failed polls without a
+// pause between them: their period, measured by one look at the clock in kPolls failed polls, is
+// short. Once a stretch has lasted, the caller measures how long a poll takes by itself. In a
+// *pure* stretch the period of the polls is about that time. A step of help that finds nothing is
+// followed by a rest, so such steps take at most a 64th of the program's time. Threads: pure
+// arithmetic on ticks; an instance per thread, not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -18,17 +19,20 @@ class PollingStretch {
  public:
   static constexpr std::uint32_t kPolls = 256;  // from one look to the next
 
-  struct Limits {
-    std::uint64_t longest_period;  // of the polls of a stretch
-    std::uint64_t lasts;           // length of a stretch before it counts
-    std::uint64_t pause;           // after a stretch that was not pure
-    std::uint64_t slack;           // a pure loop around a poll takes no longer
+  struct Limits {                  // in ticks
+    std::uint64_t longest_period;  // from poll to poll, in a stretch
+    std::uint64_t lasts;           // a stretch is measured after this time
+    std::uint64_t pause;           // without measurement, after a stretch that was not pure
+    std::uint64_t slack;           // for the program's loop around a poll, beside half a poll
   };
+  // works: the rank computes between its polls, or nothing is known yet, or a rest is under way.
+  // unknown: a stretch has lasted and is to be measured. only_polls: the stretch is pure.
   enum class Verdict : std::uint8_t { works, unknown, only_polls };
 
   explicit PollingStretch(const Limits& limits) : limits_(limits) {}
 
-  // Called once in kPolls failed polls. `unknown`: the caller times a poll, and calls is_pure().
+  // Called once in kPolls failed polls. After `unknown`, the caller times a poll and calls
+  // is_pure().
   Verdict look(std::uint64_t now) {
     period_ = (now - left_) / kPolls;
     if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
@@ -36,7 +40,7 @@ class PollingStretch {
     return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
   }
 
-  // Called after `unknown`, with the `ticks` that a poll takes. True if the rank only polls.
+  // Called after `unknown`, with the `ticks` that a single poll takes. True if the rank only polls.
   bool is_pure(std::uint64_t ticks, std::uint64_t now) {
     const std::uint64_t longest = ticks + ticks / 2 + limits_.slack;
     if (period_ <= longest) {
@@ -50,7 +54,7 @@ class PollingStretch {
   // Called after a step of help that took `ticks` and found nothing to do.
   void rest(std::uint64_t ticks, std::uint64_t now) { rests_until_ = now + kRest * ticks; }
 
-  // Called when the wait returns to the program.
+  // Called at the end of a look and of its step of help, when the program continues.
   void leave(std::uint64_t now) { left_ = now; }
 
  private:
@@ -62,8 +66,8 @@ class PollingStretch {
   }
 
   Limits limits_;
-  std::uint64_t left_ = 0;
-  std::uint64_t counts_from_ = 0;
+  std::uint64_t left_ = 0;         // time of the last leave()
+  std::uint64_t counts_from_ = 0;  // a stretch is not measured before this time
   std::uint64_t rests_until_ = 0;
   std::uint64_t period_ = 0;       // ticks from poll to poll, in the last kPolls
   std::uint64_t pure_period_ = 0;  // the longest period of a pure stretch; 0: not known

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The condition of a wait, without its type. Does not allocate. Valid as long as the condition.
+// The condition of a wait, as a reference to a callable of any type. True once the wait is over.
+// Does not allocate. Valid as long as the callable.
 #pragma once
 
 #include <memory>

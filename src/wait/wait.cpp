@@ -26,19 +26,21 @@ struct RankWaits {
   // Set by install_actions() while no thread waits.
   WaitActions* actions = nullptr;
   WaitRules rules;
-  // Counts install_actions(). What a thread has learned holds for a single set of rules.
+  // Number of calls of install_actions(). The spin that a thread has learned (Idleness) holds for
+  // the rules of one such call.
   int installations = 0;
   // Held by the one thread of this rank that helps. acquire/release: the next holder sees the state
   // that the actions keep between two steps.
   std::atomic_flag help_lock = ATOMIC_FLAG_INIT;
 
-  // Threads that wait together.
+  // The server, and the threads that sit while it polls for them.
   ThreadElection election;
   threads::WaitAdmission admission;  // used by the server only
-  // relaxed, a hint: a wait that reads a stale true is still shared.
+  // True if any thread of this rank may test the condition of a shared wait. relaxed, a hint: a
+  // wait that reads a stale true is shared, as if it had begun earlier.
   std::atomic<bool> shares{false};
-  // Number of threads in waits that last. relaxed: a thread that sees a stale count polls although
-  // it could sleep, or the reverse.
+  // Number of threads in shared waits that have outlasted their first polls. relaxed: a thread that
+  // sees a stale count polls although it could sleep, or the reverse.
   std::atomic<std::uint32_t> waiting{0};
   // Number of threads that have begun to sit or serve again since the server last counted. relaxed:
   // no data goes with the count.
@@ -50,6 +52,7 @@ constinit thread_local bool t_has_help_lock = false;
 
 constinit thread_local TaskOffer t_offer;
 
+// Tries to take help_lock. False: some thread, perhaps the calling thread itself, holds it.
 class HelpLock {
  public:
   HelpLock() : held_(!g_waits.help_lock.test_and_set(std::memory_order_acquire)) {
@@ -85,13 +88,15 @@ bool do_own_duties() {
   return g_waits.actions->copy_own_chunk();
 }
 
-// A wait in the loop: its steps, its beginning, and the time that the program's tasks took of it.
+// A wait of the calling thread in the wait loop. Does its steps, and measures its length without
+// the time spent in the program's tasks.
 class WaitScope {
  public:
   explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_idleness().spin()) {}
   WaitScope(std::uint64_t now, std::uint64_t spin) : begin_(now), spin_ends_(now + spin) {}
 
-  // A step of the loop. True if it found work. Without `helps` the rank works for itself only.
+  // Does one step of the loop. True if the step found work. Without `helps` the rank does only its
+  // own work, and help for a message of its own.
   bool step(bool helps = true) {
     const HelpLock lock;
     if (!lock) return t_has_help_lock && g_waits.actions->copy_own_chunk_nested();
@@ -109,8 +114,8 @@ class WaitScope {
     return worked;
   }
 
-  // Runs at most one offered task, after a step that found nothing else. True if a task ran. The
-  // task may itself wait in MPI: this wait holds no lock meanwhile.
+  // Runs at most one task of t_offer, after a step that found nothing else. True if a task ran. The
+  // task may itself wait in MPI, so the calling thread does not hold the help lock meanwhile.
   bool run_task() {
     if (t_offer.run == nullptr || t_has_help_lock || spins() || t_offer.has(t_offer.of) == 0) {
       return false;
@@ -126,8 +131,9 @@ class WaitScope {
   }
 
   // Pauses between two steps. With more ranks than cores, the awaited rank may have to run on this
-  // core. Otherwise the core is kept, as the MPI library keeps it: any other job would get the core
-  // for a time slice, a hundred times the latency of a message.
+  // core, so the thread yields. Otherwise the thread keeps the core, as the MPI library does. A
+  // process of another job would keep it for a time slice, a hundred times the latency of a
+  // message.
   void back_off() {
     if (emulated::pause()) return;
     if (g_waits.rules.oversubscribed || (g_waits.rules.yields && !spins())) {
@@ -152,7 +158,8 @@ class WaitScope {
   void stop_idling() {
     if (std::exchange(lasts_, false)) g_waits.actions->set_waiting(0);
     if (std::exchange(idle_, false)) g_waits.actions->set_idle(false);
-    // If another thread holds the help lock, that thread calls end() later.
+    // If another thread holds the help lock, that thread calls actions->end() at the end of its own
+    // wait.
     if (const HelpLock lock; lock) g_waits.actions->end();
   }
   [[nodiscard]] bool spins() {
@@ -162,14 +169,15 @@ class WaitScope {
 
   std::uint64_t begin_;
   std::uint64_t spin_ends_;
-  std::uint64_t in_tasks_ = 0;  // work of the program, not part of the wait
+  std::uint64_t in_tasks_ = 0;  // ticks spent in offered tasks, not part of the wait
   bool spins_ = true;
-  bool lasts_ = false;  // set_waiting() was called
+  bool lasts_ = false;  // set_waiting() has announced this wait
   bool helped_ = false;
   bool idle_ = false;
 };
 
-// The wait of a thread on a lent core. If the wait outlasts a spin, the thread returns the core.
+// The wait of a guest, a thread on a core lent by another rank. If the wait outlasts the shortest
+// spin, the guest returns the core.
 void until_as_guest(detail::Predicate done) {
   const std::uint64_t patience_ends = ticks() + g_waits.rules.least_spin;
   bool has_returned_core = false;
@@ -178,7 +186,7 @@ void until_as_guest(detail::Predicate done) {
     g_waits.actions->between_polls();
     if (emulated::pause()) continue;
     if (has_returned_core) {
-      sched_yield();  // the lender uses the core now
+      sched_yield();  // the guest is on its owner's cores, which others may need
     } else if (ticks() < patience_ends) {
       spin_pause();
     } else {
@@ -212,7 +220,8 @@ class CountedWait {
   std::uint32_t waiting_;
 };
 
-// Polls for the other threads, and ends those finished waits that may end now.
+// Called by the server: tests the conditions of the sitting threads, and ends those finished waits
+// that may end now.
 void look_for_others() {
   const std::uint64_t now = ticks();
   g_waits.election.collect();
@@ -228,6 +237,8 @@ void look_for_others() {
   }
 }
 
+// Called by the server between two steps, instead of back_off(), if other threads may want its
+// core.
 void let_others_run() {
   const std::uint64_t before = ticks();
   if (!g_waits.admission.should_yield(before)) return spin_pause();
@@ -256,7 +267,7 @@ void serve_waits(detail::Predicate done) {
   while (!done()) {
     const bool crowded = is_crowded();
     if (crowded) look_for_others();
-    // The core is not idle while another thread of this rank may run on it.
+    // While another thread of this rank may run on the core, the core is not spare for other ranks.
     if (scope.step(!crowded || g_waits.admission.has_free_core())) continue;
     g_waits.actions->between_polls();
     crowded ? let_others_run() : scope.back_off();
@@ -283,7 +294,8 @@ void come_back() {
   if (std::exchange(t_is_out, false)) g_waits.back.fetch_add(1, std::memory_order_relaxed);
 }
 
-// A wait beside other waiting threads. If they outnumber the cores, the caller sleeps.
+// A wait of a rank whose threads may wait together. If the waiting threads outnumber the rank's
+// cores, the caller serves, or sits while another thread serves.
 void until_shared_by_threads(detail::Predicate done) {
   const std::uint64_t begin = ticks();
   const CountedWait counted;
@@ -303,7 +315,7 @@ void until_shared_by_threads(detail::Predicate done) {
   t_is_out = true;
 }
 
-// A wait that its caller writes itself (help_once()).
+// The wait whose loop the caller writes itself, with help_once() and end_help().
 constinit thread_local std::optional<WaitScope> t_spelled_out;
 
 // --- Polling ---
@@ -328,7 +340,8 @@ std::uint64_t measure_poll(detail::Predicate poll) {
   return fastest;
 }
 
-// Makes a step of a wait without a spin: the rank has polled for a while. True if a poll succeeded.
+// Does one step of the wait loop, without a spin because the rank has polled for a while. True if
+// poll() was true.
 bool help_between_polls(PollingStretch& stretch, detail::Predicate poll) {
   const std::uint64_t begin = ticks();
   WaitScope scope(begin, 0);
@@ -346,9 +359,10 @@ void until_in_task(detail::Predicate done) {
   if (!done()) parking::park(done);
 }
 
-// A look of a worker that has other tasks to run. Looks take at most a fifth of its time.
+// Look of a worker that has other tasks to run. The looks of all workers take at most a fifth of a
+// core's time.
 mh_look look_between_tasks() {
-  // relaxed: any worker may look a bit too early or too late.
+  // Time (ticks) of the next look. relaxed: a worker may look a bit too early or too late.
   static constinit std::atomic<std::uint64_t> next_look{0};
   const std::uint64_t begin = ticks();
   if (parking::is_looking() || begin < next_look.load(std::memory_order_relaxed)) {
@@ -364,8 +378,8 @@ mh_look look_between_tasks() {
   return found != 0 ? MH_LOOK_FOUND : MH_LOOK_NOTHING;
 }
 
-// An idle worker waits as any thread of the rank does. If its scheduler has more workers than the
-// rank has cores, another worker may need this core.
+// Look of an idle worker, which waits as any thread of the rank does. If its scheduler has more
+// workers than the rank has cores, another worker may need this core, so the worker yields.
 mh_look look_in_idleness(unsigned workers) {
   if (!parking::begin_look()) return MH_LOOK_ELSEWHERE;
   if (parking::look() != 0) {
@@ -403,7 +417,8 @@ void share_no_waits() { g_waits.shares.store(false, std::memory_order_relaxed); 
 namespace detail {
 
 void until_slow(Predicate done, OfferedTasks tasks) {
-  // Before the start of a job and after its end, a rank may have no core of its own.
+  // Without actions: before Manyhands has started, and after its end. The rank may not have a core
+  // of its own then.
   if (g_waits.actions == nullptr) {
     while (!done()) sched_yield();
     return;

@@ -3,25 +3,27 @@
 //
 // until(done) returns when done() is true. While done() is false, the rank does the first of these
 // steps that finds work, and calls done() after each step:
-//   - progress of our own protocol: resends, landed headers, pieces to and from other nodes;
+//   - progress of our own protocol: resends, RTS headers that have landed in receive buffers,
+//     pieces to and from other nodes;
 //   - a chunk of a message to or from this rank;
 //   - lending its core to the process at the other end of a message to or from this rank;
 //   - help for another rank: a chunk of its job (steal::Thief: ranks of this NUMA node first) or of
-//     its one-sided operation, or this core for a unit;
+//     its one-sided operation, or the loan of this core for a unit;
 //   - a task that the waiting thread has offered (TaskOffer);
-//   - backing off.
+//   - a pause; with more ranks than cores, the thread yields.
 //
 // A step is at most a chunk (about 100 us), a unit on a lent core (lend/unit_length.hpp), or a
 // task. A rank therefore sees its own message at most a step late. done() must drive the MPI
 // library, as a failed MPI_Test does.
 //
-// Waits that never help are elsewhere. Locks, waits for a helper or thief that is already at work,
-// and LCI spin or yield in their own rooms.
+// Some waits never help and do not use this loop: for locks, for a helper or thief that is already
+// at work, and in LCI (libs/lci).
 //
 // Threads: any number of threads of a rank may wait; a single thread at a time helps. A thread on a
-// core lent by another rank (a guest) gives the core back if its wait lasts, and helps no rank. If
-// the waiting threads outnumber the rank's cores, the server polls for all in until_shared(), and
-// the others sleep (threads/election.hpp). Light tasks park in until_shared() (parking.hpp).
+// core lent by another rank (a *guest*) gives the core back if its wait lasts, and helps no rank.
+// If the waiting threads outnumber the rank's cores, one of them, the *server*, polls for all in
+// until_shared(), and the others sleep (threads/election.hpp). Light tasks park in until_shared()
+// (parking.hpp).
 #pragma once
 
 #include <cstdint>
@@ -32,8 +34,8 @@
 
 namespace mh::wait {
 
-// The actions of a rank while it waits. The rooms above install them; the loop knows none of those
-// rooms.
+// The actions of a rank while it waits. The rooms above this room implement and install them; the
+// wait loop knows none of those rooms.
 class WaitActions {
  public:
   virtual ~WaitActions() = default;
@@ -42,53 +44,62 @@ class WaitActions {
   // Copies at most one chunk of a message that this rank receives or sends. True: a chunk was
   // moved.
   virtual bool copy_own_chunk() = 0;
-  // Lends the core, for a unit, to a rank whose process is late with a message to or from this
-  // rank. True: the core was lent.
+  // Lends the core, for a unit, to the rank at the other end of a message to or from this rank, if
+  // that rank is late with it. True: the core was lent.
   virtual bool lend_to_partner() = 0;
   // Does copy_own_chunk() and lend_to_partner() for a nested wait: the thread that performs this
   // rank's actions waits within an action. True: a chunk was moved or the core lent. Never blocks.
   virtual bool copy_own_chunk_nested() = 0;
   // Helps another rank with one chunk or one unit. True: something was done.
   virtual bool help() = 0;
-  // A long wait is over: ends the actions that the wait began for other ranks.
+  // Ends what the wait began for other ranks, such as a loan of the core. Called at the end of a
+  // wait, and before an offered task runs.
   virtual void end() = 0;
-  // Sets whether the rank is idle: it waits and holds no chunk. Thieves count ranks not idle.
+  // Sets whether the rank is idle: it waits, and holds no chunk. Thieves count the ranks that are
+  // not idle.
   virtual void set_idle(bool now) = 0;
-  // Says that the wait which began at `since` (ticks) goes on after its spin; 0: it is over.
+  // Publishes that the wait which began at `since` (ticks) goes on after its spin. 0: the wait is
+  // over.
   virtual void set_waiting(std::uint64_t since) = 0;
   // Counts a wait that has ended after `waited` ticks, copying included.
   virtual void count_wait(std::uint64_t waited) = 0;
-  // Called before each further poll of a wait: threads that call MPI in turns pass their turn on.
+  // Called after a step without work, before the next poll. Threads that call MPI in turns pass
+  // their turn on.
   virtual void between_polls() = 0;
   // True if the calling thread runs on a core lent by another rank, and so helps no other rank.
   virtual bool is_guest() = 0;
-  // True if the guest has kept the lent core longer than allowed.
+  // True if the calling guest has kept the lent core longer than its unit may last.
   virtual bool is_overdue() = 0;
-  // Gives the guest's core back to the lender. May be called again.
+  // Gives the calling guest's core back to the lender. A second call in a unit has no effect.
   virtual void return_core() = 0;
 };
 
 struct WaitRules {
-  std::uint64_t least_spin = 0;  // ticks that a wait spins before it helps: bounds
+  // Bounds, in ticks, of the spin of a wait before it helps.
+  std::uint64_t least_spin = 0;
   std::uint64_t most_spin = 0;
-  bool oversubscribed = false;  // more ranks than cores: a wait yields at once, and helps no rank
-  bool yields = false;          // more ranks than real cores: a long wait yields
+  // More ranks than cores, where MH_CORES may set the number of cores: a wait yields at once, and
+  // helps no rank.
+  bool oversubscribed = false;
+  // More ranks than CPUs that they may use in fact: a wait yields once it outlasts its spin.
+  bool yields = false;
   // Cores shared by the threads of this rank; 0: its threads never wait together.
   std::uint32_t cores = 0;
 };
 
-// Tasks that a thread may run in its own waits.
+// Tasks that a thread may run in its own waits: `has` tells whether `of` has a task, and `run` runs
+// one.
 struct TaskOffer {
   int (*has)(void* of) = nullptr;
   void (*run)(void* of) = nullptr;
   void* of = nullptr;
 };
-// Offers tasks of the calling thread from now on ({}: none), and returns its previous offer. A
-// thread that offers tasks polls for its messages itself, even if other threads wait.
+// Sets the offer of the calling thread ({}: none), and returns its previous offer. A thread that
+// offers tasks polls for its messages itself, even if other threads wait.
 TaskOffer offer_tasks(const TaskOffer& tasks);
 
-// Whether offered tasks may run in a wait: only if no lock is held and nothing is half done that
-// another call of the same thread could meet.
+// Tells whether offered tasks may run in a wait. They may only if the waiting thread holds no lock,
+// and has left nothing half done that another MPI call of the same thread could meet.
 enum class OfferedTasks : std::uint8_t { none, may_run };
 
 // Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
@@ -104,9 +115,9 @@ bool help_if_polling(Predicate poll);
 
 }  // namespace detail
 
-// Number of calls of done() before any bookkeeping, so that a short wait costs these calls alone.
-// Ranks that may have chunks of their own to move use kFewPolls. Other ranks use kManyPolls (a
-// microsecond or two of failed tests), as in a latency-bound exchange.
+// Number of calls of done() before any bookkeeping, so that a short wait costs these calls alone. A
+// rank that may have chunks of its own to move uses kFewPolls. Any other rank uses kManyPolls, a
+// microsecond or two of failed tests, because its wait may be part of a latency-bound exchange.
 inline constexpr int kFewPolls = 8;
 inline constexpr int kManyPolls = 40;
 
@@ -119,10 +130,10 @@ inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = Offer
 }
 
 // Does the same as until(), for a call of the program. Another thread of this rank may call done()
-// while the caller sleeps. done() must therefore not depend on the thread, must not wait, and must
-// not need a lock that the caller holds. After done() has returned true, no thread calls done()
-// again. Offered tasks may run. If the caller is a light task, its worker runs other tasks
-// meanwhile, and the caller may continue on another thread.
+// while the caller sleeps. done() must therefore not depend on the calling thread, must not wait,
+// and must not need a lock that the caller holds. After done() has returned true, no thread calls
+// done() again. Offered tasks may run. If the caller is a light task, its worker runs other tasks
+// meanwhile, and the task may continue on another thread.
 template <class Done>
 inline void until_shared(Done&& done, int polls = kFewPolls) {
   if (parking::is_in_task()) [[unlikely]]
@@ -150,12 +161,13 @@ inline bool help_if_polling(Poll&& poll) {
   return detail::help_if_polling(detail::Predicate(poll));
 }
 
-// A step of a wait that the caller writes itself, for a thread without a task: as in until(), after
-// the same spin. True if a step was done. The first call begins the wait, end_help() ends it.
+// Does one step of a wait whose loop the caller writes itself, for a thread without a light task.
+// The step is that of until(), after the same spin. True if the step found work. The first call
+// begins the wait, end_help() ends it.
 bool help_once();
 void end_help();
 
-// For the workers of light tasks (set_task_library()).
+// The functions that the workers of light tasks call while tasks are parked (base/light_tasks.h).
 const mh_parked_waits& parked_waits();
 
 }  // namespace mh::wait
