@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Limits how many finished waits end at a time, for a rank with more threads than cores.
 //
-// If a thread whose message has come shares a core with a running thread, and so do the two
-// partners in the other rank, each message costs two thread switches, some microseconds. A thread
-// that has a core to itself gets its messages within a fraction of a microsecond, if its partner
-// has a core to itself as well. Waits therefore end one at a time for each core.
+// Suppose that a thread whose message has come shares its core with a running thread, and that its
+// partner in the other rank does, too. Each message then costs two thread switches, some
+// microseconds. A thread that has a core to itself gets its messages within a fraction of a
+// microsecond, if its partner has a core to itself as well. Waits therefore end one at a time for
+// each core.
 //
-// A thread is *out* from the end of a wait until it sits or serves again; while a thread is out,
-// the server offers it the core. The next wait may end in three cases:
-//   - a thread has come back;
-//   - the server finds its core idle, because the thread that had it has ended or sleeps elsewhere;
-//   - some time has passed, because the thread that has the core may compute for long.
+// A thread is *out* from the end of a wait until it sits or serves again (election.hpp). While a
+// thread is out, the server offers its own core to that thread. The next wait may end in three
+// cases:
+//   - a thread that was out has come back;
+//   - the server has its core to itself: the thread that is out has ended or sleeps elsewhere;
+//   - some time has passed: the thread that is out may compute for long.
 //
-// The newest ready wait ends first: its sender runs now, so both partners have their cores at the
-// same time. After some time the oldest ready wait ends first.
+// Of the finished waits, the newest ends first: the sender of its message runs now, so both
+// partners have their cores at the same time. After `patience` the oldest finished wait ends first.
 //
 // Threads: pure arithmetic on ticks; only the server calls it.
 #pragma once
@@ -29,7 +31,7 @@ class WaitAdmission {
     std::uint32_t cores;     // threads that may be out at a time
     std::uint64_t patience;  // ticks after which another thread may be out
     std::uint64_t alone;     // a core that the server has had to itself this long is idle
-    std::uint64_t yield;     // in a longer yield another thread has run
+    std::uint64_t yield;     // ticks of a yield; in a longer yield another thread has run
   };
 
   void set_limits(const Limits& limits) {
@@ -37,20 +39,20 @@ class WaitAdmission {
     limits_ = limits;
   }
 
-  // True if threads are out: their waits have ended, and they have not come back. Becomes false
-  // after `patience`, because a thread that has exited never comes back. `patience` is longer than
-  // `alone`, because the system may give the core back to a server that has run less than others.
+  // True if threads are out. Becomes false after `patience`, because a thread that has exited never
+  // comes back. `patience` is longer than `alone`, because the system may give the core back to a
+  // server that has run less than other threads.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }
-  // The calling thread begins to serve at `now`.
+  // Records that the calling thread begins to serve at `now`.
   void began(std::uint64_t now) { alone_since_ = now; }
 
   // True if another thread may be out.
   [[nodiscard]] bool has_free_core() const { return out_ < limits_.cores; }
 
   enum class NextWait : std::uint8_t { none, newest, oldest };
-  // The finished wait that may end now.
+  // Tells which finished wait may end now: the newest, the oldest, or none.
   [[nodiscard]] NextWait next(std::uint64_t now) const {
     if (has_free_core() || is_alone(now)) return NextWait::newest;
     return now - counted_to_ >= limits_.patience ? NextWait::oldest : NextWait::none;
@@ -71,25 +73,26 @@ class WaitAdmission {
     alone_since_ = now;
   }
 
-  // Records that `threads` threads which were out have come back to wait.
+  // Records that `threads` threads that were out sit or serve again.
   void came(std::uint32_t threads, std::uint64_t now) {
     out_ -= std::min(out_, threads);
     changed_ = now;
   }
 
-  // True if a thread whose wait has ended, and which has not come back, may want the server's core;
-  // or if no thread has come or gone for long. Otherwise the server keeps the core. If two ranks
-  // yielded to unrelated processes whenever they wait, they would never run at the same time.
+  // True if a thread that is out may want the server's core, or if no wait has begun or ended for
+  // `patience`. Otherwise the server keeps the core. If two ranks yielded to unrelated processes
+  // whenever they wait, they would never run at the same time.
   [[nodiscard]] bool should_yield(std::uint64_t now) const {
     return out_ != 0 || now - changed_ >= limits_.patience;
   }
 
-  // The server offered its core to other threads from `before` to `after`.
+  // Records that the server yielded its core from `before` to `after`.
   void yielded(std::uint64_t before, std::uint64_t after) {
     if (after - before >= limits_.yield) alone_since_ = after;
   }
 
  private:
+  // Waits that may end at once after the server has not run for long.
   static constexpr std::uint64_t kMostAtOnce = 64;
 
   [[nodiscard]] bool is_alone(std::uint64_t now) const {
@@ -97,10 +100,10 @@ class WaitAdmission {
   }
 
   Limits limits_{.cores = 1, .patience = 0, .alone = 0, .yield = 0};
-  std::uint32_t out_ = 0;          // threads whose waits have ended and that have not come back
-  std::uint64_t counted_to_ = 0;   // patience is used up to this time
+  std::uint32_t out_ = 0;          // number of threads that are out
+  std::uint64_t counted_to_ = 0;   // `patience` is used up to this time
   std::uint64_t alone_since_ = 0;  // since when the server has had its core to itself
-  std::uint64_t changed_ = 0;      // the last end or begin of a wait
+  std::uint64_t changed_ = 0;      // the last time at which a wait ended or began
 };
 
 }  // namespace mh::threads

@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Elects a thread that polls for all waiting threads of a process; the other threads sleep.
 //
-// The *server* is the thread that checks whether waits are over, its own and those of the other
-// threads. The others *sit*: each sleeps on the word of its own seat. The server wakes a particular
-// thread, and either tells the thread that its wait is over, or makes it the server when the
-// server's own wait is over.
+// The *server* is the thread that tests the conditions of all waits, its own and those of the other
+// threads. The other threads *sit*: each sleeps on the word of its own seat. The server keeps two
+// lists: the *row* of the seats whose waits go on, and the *ready* seats, whose waits are over. The
+// server wakes a particular thread. It either tells the thread that its wait is over, or makes the
+// thread the next server when the server's own wait is over.
 //
 //   waiter                                   server
 //   ------                                   ------
 //   door: free -> served: it is the server   collect(): new seats join the row
 //   else: door -> its seat                   look(): seats of the row whose waits are over -> ready
 //   sleep while its seat says `sits`         tell_*(): a ready seat -> told
-//                                            leave(): a seat of the row -> serves, or, if there is
-//                                              none: all ready ones -> told, door: served -> free
+//                                            leave(): a seat of the row -> serves; row empty:
+//                                              all ready seats -> told, door: served -> free
 //
 // The door is a single word, so no thread sits without a server. A waiter adds its seat by a
 // compare-and-swap that fails if the server has left. A server leaves by a compare-and-swap that
 // fails if a thread has sat down. Seats lie on the stacks of their waiters, so their number is not
-// limited. A seat belongs to its waiter again as soon as its word has changed.
+// limited. As soon as the word of a seat has changed, the server no longer touches the seat.
 //
 // A template over the atomics of a process (base/atomics.hpp), so that the tests can run all
 // interleavings. No allocation, no lock. Threads: any thread may enter; the functions of the server
@@ -43,14 +44,15 @@ struct alignas(kCacheLine) Seat {
   Seat* newer = nullptr;
 };
 
-// Seats by age.
+// A doubly linked list of seats by age.
 template <class A>
 class SeatRow {
  public:
   [[nodiscard]] Seat<A>* oldest() const { return oldest_; }
   [[nodiscard]] Seat<A>* newest() const { return newest_; }
 
-  // Inserts `seat` as the next newer of `before`; null: as the oldest.
+  // Inserts `seat` as the next newer seat after `before`, or as the oldest seat if `before` is
+  // null.
   void insert_after(Seat<A>* before, Seat<A>& seat) {
     seat.older = before;
     seat.newer = before != nullptr ? before->newer : oldest_;
@@ -76,7 +78,7 @@ class alignas(kCacheLine) Election {
     return seen == kFree && take_free_door();
   }
 
-  // Does the same as try_serve(); but after false the caller sits, and must call await().
+  // Does the same as try_serve(), but after false the caller sits, and must call await().
   bool enter(Seat<A>& seat) {
     std::uintptr_t seen = door_.load(std::memory_order_relaxed);
     for (;;) {
@@ -94,11 +96,11 @@ class alignas(kCacheLine) Election {
     }
   }
 
-  // Sleeps until the wait is over (told) or the caller is the server (serves).
+  // Sleeps until the caller's wait is over (told), or the caller is the server (serves).
   static Seated await(Seat<A>& seat) {
     for (;;) {
-      // acquire: pairs with release_seat(). The waiter sees the server's work on its behalf, or the
-      // row.
+      // acquire: pairs with release_seat(). The waiter sees what the server has done for its wait
+      // or, as the next server, the lists.
       const std::uint32_t word = seat.word.load(std::memory_order_acquire);
       if (word != kSits) return static_cast<Seated>(word);
       A::sleep(seat.word, kSits, 0);
@@ -107,12 +109,12 @@ class alignas(kCacheLine) Election {
 
   // --- functions of the server ---
 
-  // True if a thread sits. Costs a load.
+  // True if another thread sits. Costs one atomic load.
   [[nodiscard]] bool has_waiters() const {
     return row_.oldest() != nullptr || has_ready() ||
            door_.load(std::memory_order_relaxed) != kServed;
   }
-  // True if the wait of a sitting thread is over.
+  // True if the wait of a sitting thread is over, and the thread has not been told.
   [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
   // Adds to the row the seats of threads that have sat down since the last collect().
@@ -149,8 +151,8 @@ class alignas(kCacheLine) Election {
   void tell_newest() { release_seat(ready_, *ready_.newest(), Seated::told); }
 
   // The caller stops serving. The thread that sat down last is the next server: its message is the
-  // least likely to have come. Without sitting threads, all ready threads are told;
-  // `before_telling()` is called before each thread is told.
+  // least likely to have come. If the row is empty, all ready threads are told instead, and
+  // `before_telling()` is called before each of them is told.
   template <class BeforeTelling>
   void leave(BeforeTelling&& before_telling) {
     for (;;) {
@@ -158,7 +160,7 @@ class alignas(kCacheLine) Election {
       if (row_.newest() != nullptr) return release_seat(row_, *row_.newest(), Seated::serves);
       for (; has_ready(); tell_oldest()) before_telling();
       std::uintptr_t seen = kServed;
-      // release: pairs with take_free_door(); the next server sees the empty rows.
+      // release: pairs with take_free_door(); the next server sees the empty lists.
       if (door_.compare_exchange_strong(seen, kFree, std::memory_order_release,
                                         std::memory_order_relaxed)) {
         return;
@@ -185,7 +187,7 @@ class alignas(kCacheLine) Election {
                                          std::memory_order_relaxed);
   }
 
-  // The waiter may leave with the seat as soon as the word is written.
+  // The waiter may destroy the seat as soon as the word is written.
   static void release_seat(SeatRow<A>& row, Seat<A>& seat, Seated as) {
     row.remove(seat);
     // release: pairs with await().
@@ -193,9 +195,9 @@ class alignas(kCacheLine) Election {
     A::wake(&seat.word);
   }
 
-  // Written by every waiter.
+  // kFree, kServed, or the newest seat. Written by every waiter.
   typename A::template Atomic<std::uintptr_t> door_{kFree};
-  // The server's lists: the waiting seats, and the seats whose waits are over.
+  // The lists of the server, used by no other thread.
   alignas(kCacheLine) SeatRow<A> row_;
   SeatRow<A> ready_;
 };
