@@ -2,8 +2,9 @@
 // The ranks of a node over an interval: the state in which each rank was most of the time, shares
 // of time, and rates.
 //
-// States are looked at a few times in the interval, and numbers at its two ends. A state that lasts
-// less than the time between two looks may be missed; numbers miss nothing.
+// The states are read a few times in the interval, each time one *look*; the numbers are read at
+// its two ends. A state that lasts less than the time between two looks may be missed; numbers miss
+// nothing.
 #pragma once
 
 #include <array>
@@ -16,7 +17,7 @@
 
 namespace mh::top {
 
-// A rank of the node, and the number of looks in which it was seen.
+// A rank of the node, and the number of looks that found it helping, or being helped.
 struct Seen {
   std::uint32_t rank = 0;
   std::uint32_t looks = 0;
@@ -28,7 +29,7 @@ struct RankInterval {
   std::vector<Seen> helps;                     // ranks for which this rank copied, or lent its core
   std::vector<Seen> helped_by;
   WaitsAt at = WaitsAt::unknown;    // of the last look that found the rank waiting
-  std::vector<std::uint32_t> late;  // the ranks that were late at that look
+  std::vector<std::uint32_t> late;  // the ranks for which this rank waited at that look
   double waiting = 0;               // parts of the interval, between 0 and 1
   double helping = 0;
   RankNumbers numbers;  // within the interval
@@ -45,8 +46,8 @@ struct Interval {
 std::optional<Interval> watch(const SegmentView& view, const Place& place,
                               std::chrono::milliseconds length);
 
-// True while the job runs: the process of `place` has the descriptor, and the node's first rank
-// lives.
+// True while the job runs: the process of `place` still has the descriptor of `file`
+// (Place::file()), and the node's first rank lives.
 bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
 
 }  // namespace mh::top

@@ -10,11 +10,12 @@
 
 namespace mh::top {
 
-// A job that was found: the descriptor by which it can be watched.
+// Says that a job was found, and by which descriptor it can be watched.
 std::string line_of_job(const SegmentView& view, const Place& place);
 // `heap_bytes`: memory in the shared heaps of the ranks; nothing if no rank has a heap.
 std::string line_of_interval(const SegmentView& view, const Interval& interval,
                              std::optional<std::uint64_t> heap_bytes);
+// Says that the job cannot be watched, or no longer, and why.
 std::string line_of_end(const std::string& why);
 
 }  // namespace mh::top

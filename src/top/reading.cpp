@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;  // each number is read by itself
 
-// Calls each(channel) for the channels of a rank that have a helper.
+// Calls each(channel) for those channels of a rank that have a helper.
 template <class Each>
 void each_channel(const mpi::RankArea& area, Each&& each) {
   for (const lend::Channel& channel : area.lendings.channels) {
@@ -43,7 +43,7 @@ void note_lent_cores(const SegmentView& view, std::uint32_t owner, std::vector<R
     if (lend::state_of(word) != lend::ChannelState::lent || lender >= states.size()) return;
     if (lender == owner) return;  // the owner's own spare core
     note_helper(states[owner], lender);
-    if (lend::lender_of(word) / node::kMaxRanks != 0) return;  // a spare core: the rank goes on
+    if (lend::lender_of(word) / node::kMaxRanks != 0) return;  // a worker's spare core
     states[lender].state = State::lends;
     states[lender].helped = owner;
   });
@@ -70,7 +70,8 @@ std::uint64_t last_round(const coll::Board& board) {
   return last;
 }
 
-// Adds the ranks whose count is below the count of `rank`. True if there is one.
+// Adds to `state.late` the ranks whose count is below the count of `rank`. True if there is such a
+// rank.
 template <class Count>
 bool add_late(RankState& state, std::uint32_t ranks, std::uint32_t rank, Count&& count) {
   const std::uint64_t own = count(rank);
@@ -83,10 +84,10 @@ bool add_late(RankState& state, std::uint32_t ranks, std::uint32_t rank, Count&&
   return any;
 }
 
-// Finds a collective that `rank` has entered and other ranks have not, in a group of all ranks of
-// the node. The segment does not tell the members of smaller groups. No rank leaves a barrier
-// early, so a barrier is certain. A rank may leave another collective early, such as the root of a
-// broadcast, and wait elsewhere.
+// Finds a collective that `rank` has entered and other ranks have not, in a communicator of all
+// ranks of the node. The segment does not tell the members of smaller communicators. No rank leaves
+// a barrier early, so a rank found in a barrier waits there. A rank may leave another collective
+// early, such as the root of a broadcast, and wait elsewhere.
 void find_collective(const SegmentView& view, std::uint32_t rank, RankState& state) {
   const auto& entries = view.area(0).arrival_table.entries;
   for (std::uint32_t group = 0; group < mpi::kGroups; ++group) {

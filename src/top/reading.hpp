@@ -14,7 +14,7 @@
 
 namespace mh::top {
 
-// The words of these states are in output.cpp.
+// The names of these states, for people, are in output.cpp.
 enum class State : std::uint8_t { computes, in_mpi, waits, copies, lends, gone };
 inline constexpr std::size_t kStates = 6;
 
@@ -47,6 +47,7 @@ struct RankNumbers {
 
 // The state of each rank. `own_pids`: this process sees the same process numbers as the ranks.
 std::vector<RankState> read_states(const SegmentView& view, bool own_pids);
+// The counts of each rank since the start of the job. `now`: ticks, the end of waits under way.
 std::vector<RankNumbers> read_numbers(const SegmentView& view, std::uint64_t now);
 
 // The work of the ranks since the start of the job, and the age of the job in seconds.

@@ -35,7 +35,7 @@ using Area = mpi::RankArea;
 using Counters = observe::RankCounters;
 using Record = node::RankRecord;
 
-// Sizes and places of all that this program reads.
+// A hash of the sizes and offsets of all members of the segment that this program reads.
 constexpr std::uint64_t kShape = fingerprint({
     sizeof(node::SegmentHeader),
     offsetof(node::SegmentHeader, ranks),
@@ -106,7 +106,8 @@ bool each_number(const std::string& path, Each&& each) {
   return true;
 }
 
-// Adds a process's descriptors with this name. False: the kernel hides its descriptors.
+// Adds the descriptors of process `pid` that refer to memfds of this name. False: the kernel hides
+// the descriptors of this process.
 bool add_descriptors(std::vector<Place>& places, pid_t pid, const std::string& name) {
   const std::string wanted = "/memfd:" + name + " (deleted)";
   return each_number(fmt::format("/proc/{}/fd", pid), [&](int fd) {
@@ -174,7 +175,8 @@ SegmentView::~SegmentView() {
   if (memory_ != nullptr) ::munmap(const_cast<std::byte*>(memory_), bytes_);
 }
 
-// Only a file whose size is sealed is mapped: its bytes stay there.
+// Maps the file only if it is sealed against shrinking, since an access beyond the end of a file
+// raises SIGBUS.
 void SegmentView::map(const Place& place) {
   const Fd file(::open(place.path().c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};

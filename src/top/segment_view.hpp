@@ -25,7 +25,7 @@
 
 namespace mh::top {
 
-// A descriptor of a process.
+// A file descriptor of another process.
 struct Place {
   pid_t pid = 0;
   int fd = -1;
@@ -34,7 +34,7 @@ struct Place {
   [[nodiscard]] std::uint64_t file() const;
 };
 
-// The descriptors of files that memfd_create() made with this name, in one process.
+// The descriptors that process `pid` has of files made by memfd_create() with this name.
 std::vector<Place> descriptors_of(pid_t pid, const std::string& name);
 
 struct Search {
@@ -46,7 +46,7 @@ Search find_segments(uid_t user);
 class SegmentView {
  public:
   SegmentView() = default;
-  // If is_open() is false afterwards, why() gives the reason, for a person.
+  // If is_open() is false afterwards, why() gives the reason, for the user.
   explicit SegmentView(const Place& place);
   SegmentView(SegmentView&& other) noexcept { *this = std::move(other); }
   SegmentView& operator=(SegmentView&& other) noexcept;

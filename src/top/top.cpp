@@ -38,7 +38,8 @@ bool print(const std::string& line) {
 
 // ---- find ---------------------------------------------------------------------------------------
 
-// Children of a rank inherit its descriptor. The descriptor of the rank itself is preferred.
+// True if the descriptor is that of the node's first rank itself. Forked children of the rank
+// inherit the descriptor, so several processes may have it; the rank's own is preferred.
 bool is_of_rank(const Place& place) {
   const SegmentView view(place);
   return view.is_open() && view.record(0).pid == place.pid;
@@ -61,7 +62,7 @@ void find() {
 
 // ---- watch --------------------------------------------------------------------------------------
 
-// The shared heaps of the ranks. Their descriptors are looked for once.
+// The shared heaps of the ranks. The constructor looks for their descriptors, once.
 class Heaps {
  public:
   explicit Heaps(const SegmentView& view) {
@@ -72,7 +73,7 @@ class Heaps {
     }
   }
 
-  // The memory that the system has given to these heaps.
+  // The bytes of memory that the system has given to these heaps; nothing if no heap is found.
   [[nodiscard]] std::optional<std::uint64_t> bytes() const {
     constexpr std::uint64_t kBlock = 512;
     std::map<std::uint64_t, std::uint64_t> by_file;
