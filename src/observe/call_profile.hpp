@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The profile of a run: the time in MPI by call, size class and shape of the data, divided into
-// transfer and waiting for a late rank.
+// The profile of a run: the time in MPI by call, by size class, and by contiguous or noncontiguous
+// data, divided into transfer and waiting for a late rank.
 //
 // Pure functions on plain data, and one table of sums for each thread. docs/profile.md explains the
 // numbers and the JSON format.
@@ -15,18 +15,19 @@
 
 namespace mh::observe {
 
-// Upper bounds of the size classes, in bytes; the last class has none.
+// Upper bounds of the size classes, in bytes; the last class is unbounded.
 inline constexpr std::array<std::uint64_t, 7> kSizeBounds = {
     256, 4U << 10U, 16U << 10U, 64U << 10U, 256U << 10U, 1U << 20U, 8U << 20U};
 inline constexpr std::size_t kSizeClasses = kSizeBounds.size() + 1;
 std::size_t size_class(std::uint64_t bytes);
 
-// Sums over calls. Ticks in a running process, seconds in a report.
+// Sums over calls of one kind in a running process. A report (ProfileRow) has seconds in place of
+// ticks.
 struct CallSums {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
   std::uint64_t ticks = 0;           // inside the call
-  std::uint64_t transfer_ticks = 0;  // part of `ticks`: all ranks the call needs were inside MPI
+  std::uint64_t transfer_ticks = 0;  // part of `ticks`: all ranks that it needs were in MPI
 };
 
 // The data of a call.
@@ -35,10 +36,10 @@ struct CallData {
   bool contiguous = true;
 };
 
-// The sums of one thread. One writer; read once the thread makes no more calls.
+// The sums of one thread. The thread writes them; others read them once it makes no more calls.
 class ThreadProfile {
  public:
-  // `calls`: the number of different MPI calls. `ranks`: of the node.
+  // `calls`: the number of different MPI calls. `ranks`: the number of ranks of the node.
   ThreadProfile(std::size_t calls, std::size_t ranks) : sums_(calls * kRows), late_ticks_(ranks) {}
 
   CallSums& sums(std::size_t call, const CallData& data) {
@@ -47,7 +48,7 @@ class ThreadProfile {
   // The ticks for which calls of this thread have waited for a rank of the node.
   std::uint64_t& late_ticks(std::size_t node_rank) { return late_ticks_[node_rank]; }
 
-  static constexpr std::size_t kRows = 2 * kSizeClasses;  // of a call
+  static constexpr std::size_t kRows = 2 * kSizeClasses;  // of sums, for a call
   [[nodiscard]] std::span<const CallSums> all_sums() const { return sums_; }
   [[nodiscard]] std::span<const std::uint64_t> all_late_ticks() const { return late_ticks_; }
 
@@ -56,7 +57,8 @@ class ThreadProfile {
   std::vector<std::uint64_t> late_ticks_;
 };
 
-// A row of a rank's profile. Plain data, sent to rank 0.
+// A row of a rank's profile: a call with data of one size class, contiguous or not. Plain data,
+// sent to rank 0.
 struct ProfileRow {
   char call[48];  // "MPI_Send"
   std::uint32_t world_rank;
@@ -79,12 +81,13 @@ struct ProfiledRank {
 
 // The time for which a rank has waited for another rank of its node. Plain data.
 struct LateRank {
-  std::uint32_t late;  // world ranks
-  std::uint32_t waiter;
+  std::uint32_t late;    // world rank of the rank that was late
+  std::uint32_t waiter;  // world rank of the rank that waited
   double seconds;
 };
 
-// Rows of calls that were made, from the sums of all threads of a rank. `names`: of the calls.
+// Returns the rows of the calls that were made, from the sums of all threads of a rank. `names`:
+// the names of the calls, by their number.
 std::vector<ProfileRow> profile_rows(std::span<const ThreadProfile* const> threads,
                                      std::span<const char* const> names, std::uint32_t world_rank,
                                      double ticks_per_s);

@@ -2,8 +2,9 @@
 // Counts the operations of a rank, in its area of the node segment. A count costs a plain load, add
 // and store on a cache line of the rank's own.
 //
-// Each count has one writer, its rank, and any readers (the summary, `mh top`). If several threads
-// of a rank count at the same time, an addition may be lost; results never depend on a count.
+// Each count is written by its rank only, and read by anyone (the summary, `mh top`). If several
+// threads of a rank count at the same time, an addition may be lost; results never depend on a
+// count.
 #pragma once
 
 #include <atomic>
@@ -32,12 +33,12 @@ class Counter {
 };
 
 struct alignas(kCacheLine) RankCounters {
-  // Per message, written by the sending or the receiving side.
+  // Per message, written by the sending or the receiving rank.
   Counter messages_by_rendezvous;
   Counter bytes_by_rendezvous;
   Counter resends;                // rendezvous messages that could not be copied
-  Counter messages_without_slot;  // left to the library: the send table was full
-  Counter messages_ended;         // left to the library: rendezvous had ended on the node
+  Counter messages_without_slot;  // left to the MPI library: the send table was full
+  Counter messages_ended;         // left to the MPI library: rendezvous had ended on the node
 
   // Per chunk.
   alignas(kCacheLine) Counter
@@ -45,29 +46,32 @@ struct alignas(kCacheLine) RankCounters {
   Counter own_bytes_received;
   Counter own_chunks_sent;  // copied by this rank, the sender, in its receivers' jobs
   Counter own_bytes_sent;
-  Counter others_chunks;  // copied by this rank, a thief
+  Counter others_chunks;  // copied by this rank, at neither end, for other ranks
   Counter others_bytes;
   Counter bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
-  Counter
-      messages_exchanged;  // long enough, but the library's: both ends were busy with an exchange
+  // Long enough for rendezvous, but left to the MPI library, as a part of an exchange.
+  Counter messages_exchanged;
 
-  // Time. wait_ticks is all time inside the wait loop and contains the other three.
+  // Time in ticks. wait_ticks is all time inside the wait loop. help_ticks, own_copy_ticks and
+  // lent_ticks are parts of it, except that own_copy_ticks includes copies in calls that poll, such
+  // as MPI_Test.
   alignas(kCacheLine) Counter wait_ticks;
-  Counter help_ticks;                        // copying as a thief
+  Counter help_ticks;                        // copying for other ranks, in one-sided operations too
   Counter own_copy_ticks;                    // copying messages that this rank sends or receives
   Counter start_tick;                        // when this rank joined the node; 0: never
-  Counter waits;                             // calls that had to wait
-  Counter collectives_with_arrival_barrier;  // collectives entered through an arrival barrier
-  Counter lent_ticks;                        // in waits: a helper of another rank had the core
-  Counter lent_units;
+  Counter waits;                             // waits that outlasted their first polls
+  Counter collectives_with_arrival_barrier;  // that waited for arrivals
+  Counter lent_ticks;                        // a helper of another rank had the core
+  Counter lent_units;                        // units of other ranks done on this rank's core
 
-  // Written by several threads: this rank's helpers on lent cores.
+  // Chunks that this rank's helpers moved on lent cores: drained for its receives, and packed or
+  // unpacked for messages between nodes. Written by several threads.
   alignas(kCacheLine) Counter lent_chunks;
   Counter lent_bytes;
 
   // RMA. The first rank of a window counts the window.
   alignas(kCacheLine) Counter windows_ours;
-  Counter windows_left;          // windows left to the library
+  Counter windows_left;          // windows left to the MPI library
   Counter one_sided_operations;  // on windows that are ours
 
   Counter collectives_direct;  // carried out by the ranks of the node themselves
@@ -75,8 +79,8 @@ struct alignas(kCacheLine) RankCounters {
 static_assert(std::is_standard_layout_v<RankCounters>);
 static_assert(sizeof(RankCounters) == 5 * kCacheLine);
 
-// helped[victim]: bytes that this rank copied as a thief in jobs of `victim`. The row has the same
-// writers as RankCounters.
+// helped[victim]: bytes that this rank copied in jobs of the rank `victim`, as a third rank.
+// Written and read as RankCounters is.
 using HelpedRow = std::span<Counter>;
 constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
   return (ranks * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The time that a rank has spent inside MPI, readable by the other ranks of its node. A profile
-// divides the time of a call by the presence of its peers. Data is transferred while every rank
-// that the call may depend on is inside MPI. While such a rank is outside, the call waits for that
-// rank.
+// The time that a rank has spent inside MPI, readable by the other ranks of its node. By the
+// presence of the peers, a profile divides the time of a call in two. While every rank that the
+// call may depend on is inside MPI, data is transferred. While such a rank is outside, the call
+// waits for that rank.
 //
 // Threads: any thread of the rank enters and leaves; any rank reads.
 #pragma once
@@ -22,7 +22,7 @@ class alignas(kCacheLine) Presence {
     if (threads_.fetch_add(1, std::memory_order_relaxed) == 0)
       since_.store(now, std::memory_order_relaxed);
   }
-  // `more`: ticks of earlier visits that were not announced.
+  // `more`: ticks of earlier visits to MPI for which enter() was not called.
   void leave(std::uint64_t now, std::uint64_t more = 0) {
     if (threads_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::uint64_t begin = since_.load(std::memory_order_relaxed);
@@ -38,7 +38,8 @@ class alignas(kCacheLine) Presence {
     return since_.load(std::memory_order_relaxed) > kChanging;
   }
 
-  // Ticks inside MPI until `now`. Approximate while the rank's threads enter and leave together.
+  // Returns the rank's ticks inside MPI until `now`. The result is approximate while several of its
+  // threads enter and leave at the same time.
   [[nodiscard]] std::uint64_t ticks_inside(std::uint64_t now) const {
     for (int look = 0; look < kLooks; ++look) {
       // acquire: pairs with the last release in leave().
@@ -52,12 +53,12 @@ class alignas(kCacheLine) Presence {
 
  private:
   static constexpr std::uint64_t kOutside = 0;
-  static constexpr std::uint64_t kChanging = 1;
+  static constexpr std::uint64_t kChanging = 1;  // leave() is about to change total_
   static constexpr int kLooks = 8;
 
-  std::atomic<std::uint64_t> total_{0};         // of visits that are over
-  std::atomic<std::uint64_t> since_{kOutside};  // the begin of the visit under way
-  std::atomic<std::uint32_t> threads_{0};       // inside MPI
+  std::atomic<std::uint64_t> total_{0};         // ticks of visits that are over
+  std::atomic<std::uint64_t> since_{kOutside};  // begin of the visit under way, or one of the above
+  std::atomic<std::uint32_t> threads_{0};       // number of threads inside MPI
 };
 
 }  // namespace mh::observe

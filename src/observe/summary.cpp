@@ -15,12 +15,14 @@ namespace {
 constexpr std::size_t kTopPairs = 5;
 constexpr std::size_t kMostLines = 20;
 
-// The reason why a region is not shared, and the change to make. For a terminal of 80 columns.
+// The reason why an OpenMP region is not shared, and the change that its author can make. Words and
+// advice suit a terminal of 80 columns.
 struct ObstacleText {
   std::string_view key;
   std::string_view words;
   std::string_view advice;
 };
+// In the order of openmp::Obstacle, without its first value (none).
 constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
     {"no_loop", "static or no loop",
      "static: write schedule(runtime) and run with\n"
@@ -47,7 +49,7 @@ constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
 }};
 constexpr std::uint32_t kByUser = kObstacles - 1;
 constexpr std::size_t kTopRegions = 3;
-constexpr double kNoticeable = 0.05;  // fraction of a rank's run
+constexpr double kNoticeable = 0.05;  // fraction of a rank's run; smaller parts get no line
 
 // 1234567 -> "1.23 MB", decimal as bandwidths are.
 std::string size_text(std::uint64_t bytes) {
@@ -113,7 +115,7 @@ class Lines {
     text_ += line + '\n';
     ++count_;
   }
-  // Lines left.
+  // The number of lines that may still be added.
   [[nodiscard]] std::size_t left() const { return kMostLines - std::min(count_, kMostLines); }
   std::string take() { return std::move(text_); }
 
@@ -192,7 +194,7 @@ void add_loops(Lines& lines, const Totals& sum) {
 
 // A region, merged over all ranks.
 struct MergedRegion {
-  UnsharedRegion most;  // of the rank that spends the largest part of its run there
+  UnsharedRegion most;  // of the rank that spends the largest part of its run in the region
   double seconds;       // of all ranks
   bool ambiguous;       // another region has the same name
 };
@@ -247,7 +249,7 @@ void each_line(std::string_view text, Each&& each) {
   }
 }
 
-// Adds advice for the obstacles met, as far as lines are left.
+// Adds advice for the obstacles met, while more than `reserved` lines are left.
 void add_advice(Lines& lines, const std::array<bool, kObstacles>& met, std::size_t reserved) {
   std::string_view label = "to share them";
   for (std::size_t i = 0; i < kObstacles; ++i) {
@@ -287,7 +289,7 @@ std::vector<std::string> unused_names(const Loops& sum, std::span<const std::str
 }
 
 void add_regions(Lines& lines, const Totals& sum, const RegionReport& regions) {
-  constexpr std::size_t kForHelp = 2;
+  constexpr std::size_t kForHelp = 2;  // lines of add_help()
   const std::vector<std::string> unused = unused_names(sum.loops, regions.names);
   add_hot_regions(lines, merge_regions(regions.left_out), kForHelp + (unused.empty() ? 0 : 1));
   if (!unused.empty())
@@ -381,7 +383,7 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
   add_times(lines, sum);
   add_messages(lines, sum);
   if (sum.messages_without_slot != 0) {
-    lines.add("through MPI    {} (no job slot free)", sum.messages_without_slot);
+    lines.add("through MPI    {} (send table full)", sum.messages_without_slot);
   }
   if (sum.messages_ended != 0) {
     lines.add("through MPI    {} (an intercommunicator, collective I/O or too many communicators)",

@@ -21,24 +21,24 @@ struct HelpedBytes {
   std::uint64_t bytes;
 };
 
-// A region of one rank that is not shared. Plain data.
+// An OpenMP region of one rank whose loops are not shared. Plain data.
 struct UnsharedRegion {
   std::uint32_t world_rank;
   std::uint32_t obstacle;  // index into Loops::regions_excluded
-  double seconds;          // approximate time that the rank spent there
+  double seconds;          // approximate time that the rank spent in the region
   double part;             // fraction of the rank's run
   char name[128];          // for users and for lists; truncated
   char at[96];             // address in a file of the program, equal in all ranks
   char source[64];         // file and line, or empty
 };
 
-// Data about regions for the summary, beside RankReport::loops.
+// Data about OpenMP regions for the summary, beside RankReport::loops.
 struct RegionReport {
   std::span<const UnsharedRegion> left_out;  // of all ranks
   std::span<const std::string> names;  // of the user's lists, in the order of Loops::names_used
 };
 
-// `why_not`: why nodes did not help (agreed on at start); empty if all nodes helped.
+// `why_not`: the reason why nodes did not help, agreed on at the start; empty if all nodes helped.
 std::string render_summary(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
                            const std::string& why_not, const RegionReport& regions = {});
 std::string render_json(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,

@@ -15,12 +15,13 @@
 
 namespace mh::observe {
 
-// Parallel loops whose iterations other ranks may do, and parallel loops that are not shared.
+// The OpenMP loops of a rank, or of all ranks: those whose iterations other ranks may do, and the
+// others.
 inline constexpr std::size_t kObstacles = 14;
 struct Loops {
   std::uint64_t regions_shared;
-  std::uint64_t regions_virtual;               // of regions_shared: by virtual threads
-  std::uint64_t regions_excluded[kObstacles];  // see kObstacleTexts in summary.cpp
+  std::uint64_t regions_virtual;               // of regions_shared: run by virtual threads
+  std::uint64_t regions_excluded[kObstacles];  // by reason: kObstacleTexts in summary.cpp
   std::uint64_t exposures;                     // executions that were open to helpers
   std::uint64_t units_by_others;               // units done in this rank's loops on lent cores
   std::uint64_t units_waited;                  // units whose core was given back for a wait
@@ -40,9 +41,9 @@ struct RankCounts {
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
   std::uint64_t others_bytes;
-  std::uint64_t lent_chunks;  // of this rank's receives, on lent cores
+  std::uint64_t lent_chunks;  // moved by this rank's helpers on lent cores
   std::uint64_t lent_bytes;
-  std::uint64_t messages_exchanged;  // left to the MPI library, because both ends were busy
+  std::uint64_t messages_exchanged;  // left to the MPI library, as parts of exchanges
   std::uint64_t bytes_packed;        // by the layout engine, in MPI_Pack and MPI_Unpack
   std::uint64_t waits;
   std::uint64_t collectives_with_arrival_barrier;
@@ -54,7 +55,7 @@ struct RankCounts {
   std::uint64_t heap_kept;  // bytes of freed blocks held at the end
 };
 
-// A count of a rank: its name in JSON, and its member of RankCounters, if it has one.
+// A row for each count: its name in JSON, and the member of RankCounters that has it, or null.
 struct CountRow {
   const char* key;
   std::uint64_t RankCounts::*count;
@@ -112,11 +113,11 @@ struct Efficiency {
 struct Totals : RankCounts {
   std::uint32_t ranks;
   std::uint32_t nodes;
-  double elapsed_s;  // the longest rank
-  double useful_s;   // sum over ranks, as are the following
-  double wait_s;     // waits without help
-  double help_s;     // copying for others, and cores lent
-  double own_copy_s;
+  double elapsed_s;         // the longest rank
+  double useful_s;          // sum over ranks, as are the next three
+  double wait_s;            // waits, without helping and without copying own messages
+  double help_s;            // copying for other ranks, and cores lent
+  double own_copy_s;        // copying own messages
   Efficiency without_help;  // useful time only
   Efficiency with_help;     // useful time and helping
   Loops loops;

@@ -120,11 +120,12 @@ void TraceWriter::add(const TraceEvent& event) {
   sum(total.extent, event.extent);
   sum(total.transfer, event.transfer);
   sum(total.waiting, event.waiting);
-  // relaxed: the number reserves the slot for this thread, unless the ring wraps meanwhile.
+  // relaxed: the number reserves the trace slot for this thread, unless the ring wraps around
+  // meanwhile.
   const std::uint64_t index = header().events.fetch_add(1, std::memory_order_relaxed);
   TraceSlot& here = slot(index);
   here.number.store(0, std::memory_order_relaxed);
-  // release, with the store below: a reader that sees the number sees the event.
+  // release, with the store of `number` below: a reader that sees the number sees the event.
   std::atomic_thread_fence(std::memory_order_release);
   here.event = event;
   here.event.cpu = static_cast<std::uint32_t>(std::max(::sched_getcpu(), 0));

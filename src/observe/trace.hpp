@@ -29,9 +29,9 @@ enum class EventKind : std::uint8_t {
   sent,          // a message by rendezvous; its sender's event, without an extent
   copied,        // the copy of a message by rendezvous; `detail` is a MessagePath
   left,          // a message left to the MPI library; `detail` is a LeftBecause
-  helped,        // a chunk copied for the rank `peer`
+  helped,        // a chunk copied for the rank `peer`, at neither end of its message
   lent,          // the core was lent to the rank `peer`
-  on_lent_core,  // a chunk of this rank's pipeline, drained on the core of another rank
+  on_lent_core,  // a chunk that a helper of this rank moved, on the core of another rank
   loop,          // an OpenMP loop that was open to helpers
   task,          // a task of a collection, in a wait
 };
@@ -45,8 +45,7 @@ enum class CollectiveWay : std::uint8_t { none, by_ranks, by_library };
 inline constexpr std::uint32_t kNoPeer = ~0U;
 inline constexpr std::uint16_t kNoCall = 0xffff;
 
-// An event, one cache line. Times are ticks. `number` counts the events of the ring from 1 and is
-// written last: a reader takes the event if the number is the one that it expects at this place.
+// An event. Times are ticks.
 struct TraceEvent {
   std::uint64_t begin = 0;
   std::uint64_t extent = 0;    // from begin to end
@@ -54,13 +53,15 @@ struct TraceEvent {
   std::uint64_t waiting = 0;   // ticks in which a peer was outside MPI
   std::uint64_t bytes = 0;
   std::uint32_t peer = kNoPeer;  // world rank
-  std::uint32_t count = 1;       // calls
-  std::uint16_t call = kNoCall;  // index of the names in the file
+  std::uint32_t count = 1;       // calls or units that the event stands for
+  std::uint16_t call = kNoCall;  // index into the names of calls in the file
   EventKind kind = EventKind::none;
-  std::uint8_t detail = 0;
-  std::uint32_t cpu = 0;  // set by add()
+  std::uint8_t detail = 0;  // a MessagePath, LeftBecause or CollectiveWay, by `kind`
+  std::uint32_t cpu = 0;    // set by add()
 };
 
+// A place of the ring, one cache line. `number` counts the events of the ring from 1 and is written
+// last (release). A reader takes the event if `number` is the one that it expects at this place.
 struct TraceSlot {
   TraceEvent event;
   std::atomic<std::uint64_t> number;
@@ -90,7 +91,7 @@ struct TraceHeader {
   static constexpr std::size_t kBytes = 4096;
   char magic[8];  // "MHTRACE" and 0
   std::uint32_t version;
-  std::uint32_t names_bytes;  // of the calls' names, one line each, after the header
+  std::uint32_t names_bytes;  // length of the names of calls, a line each, after the header
   std::uint64_t events_at;    // offset of the ring
   std::uint64_t capacity;     // events in the ring
   TraceIdentity rank;
@@ -99,7 +100,7 @@ struct TraceHeader {
   std::uint64_t start_unix_ns;  // the instant of start_ticks
   char host[64];
   alignas(kCacheLine) std::atomic<std::uint64_t> end_ticks;  // 0: the trace was not ended
-  alignas(kCacheLine) std::atomic<std::uint64_t> events;     // numbers given out
+  alignas(kCacheLine) std::atomic<std::uint64_t> events;     // number of events added so far
   alignas(kCacheLine) TraceTotal totals[kEventKinds];
 };
 static_assert(sizeof(TraceHeader) <= TraceHeader::kBytes);
@@ -110,7 +111,8 @@ inline constexpr std::uint64_t kTraceCapacity = 1U << 18U;  // 16 MB a rank
 
 class TraceWriter {
  public:
-  // Makes the file of the rank in `folder`, and the folder if need be. Replaces an older file.
+  // Makes the file of the rank in `folder`, and the folder if it is missing. Replaces an older
+  // file.
   static Result<std::unique_ptr<TraceWriter>> create(const std::string& folder,
                                                      const TraceIdentity& rank,
                                                      std::span<const char* const> call_names,
@@ -147,20 +149,20 @@ inline void add_to_trace(const TraceEvent& event) {
     writer->add(event);
 }
 
-// The calls of one thread on their way to the trace. Short calls in succession become one event, so
-// that a loop of short calls neither fills the ring nor pays for an event each. One thread.
+// Adds the MPI calls of one thread to the trace. Short calls in succession become one event, so
+// that a loop of short calls neither fills the ring nor pays for an event each. Not thread-safe.
 class CallTrace {
  public:
   void add(TraceWriter& writer, const TraceEvent& call);
   void flush(TraceWriter& writer);
 
   static constexpr double kBriefNs = 10'000;           // a longer call is an event of its own
-  static constexpr double kGatheredForNs = 1'000'000;  // short calls become an event at the latest
+  static constexpr double kGatheredForNs = 1'000'000;  // an event gathers calls for this long
 
  private:
   void gather(const TraceEvent& call);
 
-  TraceEvent gathered_;  // without a kind while nothing is gathered
+  TraceEvent gathered_;  // its kind is `none` while no call is gathered
 };
 
 }  // namespace mh::observe

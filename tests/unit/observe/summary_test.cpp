@@ -147,7 +147,7 @@ TEST(Summary, a_run_that_helped_nobody_says_why) {
   ranks[0].messages_without_slot = 1;
   EXPECT_NE(why().find("nobody: every large message had to go through the MPI library"),
             std::string::npos);
-  EXPECT_NE(why().find("1 (no job slot free)"), std::string::npos);
+  EXPECT_NE(why().find("1 (send table full)"), std::string::npos);
   ranks[0].messages_by_rendezvous = 3;
   EXPECT_NE(why().find("nobody: no third rank was waiting"), std::string::npos);
   ranks.pop_back();
