@@ -3,10 +3,10 @@
 //
 // An *owner* is a rank with work for its own process: chunks of a message that it receives, or
 // iterations of its loops. A *lender* is a rank that waits inside MPI and has a core to give. The
-// owner keeps a few parked threads, its *helpers*. A lender moves a helper to its own core, wakes
-// it there and sleeps. The helper works in the owner's process for one *unit* (0.1 to 0.8 ms,
-// unit_length.hpp), wakes the lender on the same core and sleeps again. A loan takes two hand-overs
-// of about a microsecond each.
+// owner keeps a few parked threads, its *helpers*. A lender moves a helper of the owner to the
+// lender's core, wakes the helper on that core and sleeps. The helper works in the owner's process
+// for one *unit* (0.1 to 0.8 ms, unit_length.hpp), wakes the lender on the same core and sleeps
+// again. A loan takes two hand-overs of about a microsecond each.
 //
 // A helper and its current lender agree through the word of a *channel*:
 //
@@ -14,10 +14,11 @@
 //                    └─lender─▶ free └─lender or helper─▶ evicted ─helper─▶ free
 //
 // held: the lender moves the sleeping helper to the lender's core. evicted: the core is the
-// lender's again in the middle of a unit. Either the lender took it back and moved the helper to
-// the owner's core, or a helper that must wait gave it back, woke the lender and moved itself. The
-// thread that changes the word from lent does the move. A lender that no longer sees the word it
-// wrote as lent has no loan: an evicted channel is the helper's, and soon perhaps another lender's.
+// lender's again in the middle of a unit. Either the lender took the core back and moved the helper
+// to the owner's core, or a helper that must wait gave the core back, woke the lender and moved
+// itself. The thread that changes the word from lent to evicted moves the helper. If the word is no
+// longer the one that the lender wrote as lent, the lender has no loan: the helper alone frees an
+// evicted channel, and another lender may soon hold the channel.
 //
 // An owner begins with a few helpers. A lender that finds all helpers at work sets all_at_work,
 // and the owner's process makes further helpers, up to one for each core that others can lend.
@@ -38,8 +39,8 @@ namespace mh::lend {
 
 enum class ChannelState : std::uint32_t { free, held, lent, done, evicted };
 
-// Identifies a lender. A rank's own thread lends core 0, its workers (workers.hpp) lend further
-// cores.
+// Identifies a lender: a rank, and the number of one of its cores. Core 0 is lent by the rank's
+// waiting thread, further cores by its workers (workers.hpp).
 constexpr std::uint32_t lender_id(std::uint32_t rank, std::uint32_t core) {
   return core * node::kMaxRanks + rank;
 }
@@ -57,20 +58,24 @@ constexpr std::uint32_t lender_of(std::uint32_t word) { return word >> 8U; }
 inline constexpr std::uint32_t kFree = word_of(ChannelState::free, 0);
 
 struct alignas(kCacheLine) Channel {
-  // The futex of both sides. Each change is a release and each look an acquire. Only held ▶ free
-  // and lent ▶ evicted publish nothing, since done publishes the helper's work.
+  // Also the futex on which the parked helper sleeps, and on which its lender sleeps during a unit.
+  // Changes are releases and reads are acquires. The changes free ▶ held, held ▶ free and lent ▶
+  // evicted publish nothing: the helper publishes its work by done, or by the store of free after
+  // an eviction.
   std::atomic<std::uint32_t> word{kFree};
-  // Thread id of the helper; 0: there is none. Written once, by the owner. release: the helper
-  // waits at this channel; pairs with the acquire of a lender.
+  // Thread id of the helper; 0: no helper waits at this channel. Written by the helper when it
+  // starts, and set to 0 by the owner at the end. release: pairs with the acquire of a lender,
+  // after which a wake-up is answered.
   std::atomic<std::int32_t> thread{0};
-  // The CPU to which the helper is bound; -1: the helper has its owner's CPUs. Written by the
-  // thread that last moved the helper. relaxed: a stale value costs a system call, or a unit on the
-  // wrong core.
+  // The CPU to which the helper is bound; -1: the helper may run on its owner's CPUs. Written by
+  // the thread that last moved the helper. relaxed: a stale value costs a system call, or a unit on
+  // the wrong core.
   std::atomic<std::int32_t> cpu{-1};
-  // Ticks that a unit may last. Written by the lender before lent, which publishes it.
+  // Ticks that a unit may last. Written by the lender before it changes the word to lent, which
+  // publishes the ticks.
   std::atomic<std::uint64_t> unit{0};
-  // Units that lenders have begun here, for `mh top`. Written by the lender before lent. relaxed: a
-  // count publishes nothing.
+  // Number of units that this helper was lent for, for `mh top`. Written by the lender before it
+  // changes the word to lent. relaxed: a count publishes nothing.
   std::atomic<std::uint64_t> units{0};
 };
 
@@ -83,8 +88,8 @@ constexpr std::uint32_t bit_of(WorkKind kind) { return 1U << static_cast<unsigne
 struct alignas(kCacheLine) WorkOffer {
   // The time (ticks) at which the owner's process would finish the exposed work alone, so an offer
   // shrinks by itself; 0: nothing is exposed. May be a BriefOffer. Written by the owner and its
-  // helpers. The offer of pipelines is also written by the other end of a message, which knows of
-  // the message first. relaxed: a hint; only the owner's process knows the work.
+  // helpers. The offer of pipelines is also written by the rank at the other end of a message,
+  // which may know of the message first. relaxed: a hint; only the owner's process knows the work.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
   // relaxed: a hint for ranks that know of work for the owner before the owner does.
@@ -94,11 +99,12 @@ struct alignas(kCacheLine) WorkOffer {
   std::atomic<std::uint32_t> all_at_work{0};
 };
 
-// An offer of work so short that reading the clock would take about as long: its duration in ticks,
-// from the time at which a lender sees it. A number tells successive offers apart.
+// An offer of work so short that the owner does not read the clock for it. The word has the
+// duration in ticks, which counts from the time at which a lender first sees the offer, and a
+// number that tells successive offers apart.
 struct BriefOffer {
-  static constexpr std::uint64_t kMark = 1ULL << 63U;  // no clock goes so far
-  static constexpr unsigned kTickBits = 40;            // minutes
+  static constexpr std::uint64_t kMark = 1ULL << 63U;  // tick counts stay below
+  static constexpr unsigned kTickBits = 40;            // some minutes
 
   static constexpr bool is(std::uint64_t offer) { return (offer & kMark) != 0; }
   static constexpr std::uint64_t word(std::uint64_t ticks, std::uint64_t number) {

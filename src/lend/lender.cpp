@@ -55,7 +55,8 @@ std::uint64_t Lender::value_of_offer(std::uint32_t rank, std::uint64_t left) {
   return choice_.value(left, near, [&] { return helpers_at_work(lendings(rank)); });
 }
 
-// The age of a brief offer counts from when this lender first saw it.
+// Returns the tick at which the loop that `rank` offers will be done; 0: no loop. A brief offer
+// lasts from the time at which this lender first saw it.
 std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
   const std::uint64_t offer = offer_of(lendings(rank), WorkKind::loops);
   if (!BriefOffer::is(offer)) return offer;
@@ -64,7 +65,8 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
   return seen.at + BriefOffer::ticks(offer);
 }
 
-// Returns the latest end of the rank's offers that this lender may help, if later than `worth`.
+// Returns the latest end (ticks) of the offers of `rank` that this lender may help. Offers other
+// than loops count only if they end at `worth` or later.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   std::uint64_t last = end_of_loop(rank, now);
   if (rank == node_.me()) return last;
@@ -75,6 +77,8 @@ std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::u
   return last;
 }
 
+// Returns the rank with the most valuable offer that is worth a loan and not known to lack a free
+// helper; kNobody: none.
 std::uint32_t Lender::choose() {
   std::uint32_t best = kNobody;
   std::uint64_t best_value = 0;
@@ -92,13 +96,14 @@ std::uint32_t Lender::choose() {
   return best;
 }
 
-// Reserves a helper of `owner`; null if all helpers are in use.
+// Changes a free channel of `owner` to held. Returns null if all helpers are in use.
 Channel* Lender::hold(std::uint32_t owner) const {
   for (Channel& channel : lendings(owner).channels) {
-    // acquire: pairs with the helper's release; the helper waits at the channel.
+    // acquire: pairs with the helper's release in Pool::live(), after which the helper answers
+    // wake-ups.
     if (channel.thread.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
-    // The load before the exchange leaves the cache line of a busy helper where it is.
+    // The load comes first, because an exchange would take the cache line from a busy helper.
     if (channel.word.load(std::memory_order_relaxed) == kFree &&
         channel.word.compare_exchange_strong(expected, word(ChannelState::held),
                                              std::memory_order_acquire,
@@ -109,6 +114,8 @@ Channel* Lender::hold(std::uint32_t owner) const {
   return nullptr;
 }
 
+// Moves the sleeping helper of `channel` to the CPU of the calling thread. Returns false if it may
+// not run there.
 bool Lender::place_here(Channel& channel) const {
   const int here = ::sched_getcpu();
   if (channel.cpu.load(std::memory_order_relaxed) == here) return true;
@@ -142,7 +149,8 @@ LendResult Lender::lend(const std::function<void()>& before) {
   return LendResult::nothing;
 }
 
-// Called if all helpers of `owner` are at work. Tells its process, which may make further helpers.
+// Called if all helpers of `owner` are at work. Tells the owner's process, which may make further
+// helpers.
 void Lender::find_full(std::uint32_t owner) {
   full_.push_back(owner);
   std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
@@ -159,7 +167,8 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
-// Evaluates the last unit. A unit that ended early kept no message waiting.
+// Evaluates the last unit, for the length of later units. `something_came`: the lender's wait is
+// over. A unit that ended before its planned end kept no message waiting.
 void Lender::learn(bool something_came) {
   const std::uint64_t away = std::exchange(away_, 0);
   if (away == 0) return;
@@ -192,14 +201,15 @@ LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_
   return wait_for_helper();
 }
 
+// Sleeps until the helper has ended its unit or given the core back, or for kLenderSleepNs.
 LendResult Lender::wait_for_helper() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   const std::uint32_t owner = (out - 1) / kHelpers;
   Channel& channel = channel_of(out);
   const std::uint32_t lent = word(ChannelState::lent);
   futex_wait(channel.word, lent, tuning::kLenderSleepNs);
-  // acquire: pairs with the helper's done. Other words: a helper that must wait has given the core
-  // back (evicted), or the channel has changed again since.
+  // acquire: pairs with the release of done in Pool::serve(). Other words: a helper that must wait
+  // has given the core back (evicted), or another lender has held the channel since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
     if (node_.is_alive(owner)) return LendResult::still_out;
@@ -212,14 +222,14 @@ LendResult Lender::wait_for_helper() {
   return now == lent ? LendResult::nothing : LendResult::lent;
 }
 
-// Moves a helper in the middle of a unit to its owner's core. Returns false if no helper has this
-// core.
+// Takes this core back in the middle of a unit, and moves the helper to its owner's core. Returns
+// false if no helper has this core.
 bool Lender::evict() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   if (out == 0) return false;
   Channel& channel = channel_of(out);
   std::uint32_t lent = word(ChannelState::lent);
-  // relaxed: nothing is published; on success the helper frees the channel.
+  // relaxed: nothing is published. After success the helper frees the channel.
   if (!channel.word.compare_exchange_strong(lent, word(ChannelState::evicted),
                                             std::memory_order_relaxed)) {
     return false;
@@ -242,7 +252,7 @@ void Lender::take_back() {
   if (out == 0) return;
   if (!evict()) {
     Channel& channel = channel_of(out);
-    // acquire: pairs with the helper's done.
+    // acquire: pairs with the release of done in Pool::serve().
     if (channel.word.load(std::memory_order_acquire) == word(ChannelState::done)) {
       channel.word.store(kFree, std::memory_order_release);
     }

@@ -4,8 +4,8 @@
 //
 // There is a Lender for each core that a rank lends. One thread at a time uses a Lender, but
 // recall() is thread-safe. lend() sleeps while the helper works, for a unit and in any case not
-// much longer than kLenderSleepNs. A helper that is still in its unit then keeps the core between
-// calls (`still_out`) until take_back().
+// much longer than kLenderSleepNs. If the helper's unit goes on then (`still_out`), the helper
+// keeps the core between calls, until take_back().
 #pragma once
 
 #include <atomic>
@@ -26,29 +26,32 @@ using LendFilter = std::function<bool(std::uint32_t rank, WorkKind kind)>;
 
 enum class LendResult : std::uint8_t {
   nothing,    // no rank has work for this core
-  lent,       // a unit was done or started here; a helper that must wait gives the core back
-  still_out,  // a helper has this core, in a long unit; call again, or take_back()
-  refused,    // helpers may not run on this core (cpusets); their rank is not asked again
+  lent,       // a helper has ended its unit on this core, or has given the core back to wait
+  still_out,  // a helper has this core, in a long unit; call lend() again, or take_back()
+  refused,    // the rank's helpers may not run on this core (cpusets); it is not asked again
 };
 
 class Lender {
  public:
-  // `offset`: position of the Lendings in each rank's area. `admitted`: the ranks to whose
-  // pipelines and packing this core may be lent. `core`: distinguishes the lenders of a rank (below
+  // `offset`: position of the Lendings in each rank's area. `admitted`: tells to whose pipelines
+  // and packing this core may be lent. `core`: distinguishes the lenders of a rank (below
   // kMostCores). Core 0 is that of the rank's waiting thread. Every other core is spare, and is
   // lent to loops of the rank itself, too.
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,
          std::uint32_t core = 0);
 
-  // Lends the core for a unit. `before` is called when a rank has work, before the hand-over.
+  // Lends the core for a unit to the rank with the best offer. `before` is called once such a rank
+  // is found, before the hand-over.
   LendResult lend(const std::function<void()>& before = {});
   // Lends the core to `owner`, whether it offers work or not.
   LendResult lend_to(std::uint32_t owner);
-  // The rank to which the core was lent last. For the lender's thread, after lend() has lent it.
+  // The rank to which the core was lent last. Valid in the lender's thread once lend() or lend_to()
+  // has lent the core.
   [[nodiscard]] std::uint32_t last_owner() const { return last_owner_; }
   // Takes the core back; a helper that still has it moves to its owner's core.
   void take_back();
-  // Takes the core back from any thread. lend() returns in the lender's thread.
+  // Called by any thread: takes the core back, so that a lend() under way returns in the lender's
+  // thread.
   void recall();
 
  private:
@@ -80,12 +83,12 @@ class Lender {
   std::size_t offset_;
   CoreVictimPicker choice_;
   LendFilter admitted_;
-  std::vector<bool> barred_;     // ranks whose helpers cannot run here, or whose process is dead
-  std::vector<SeenOffer> seen_;  // the last offer of each rank
+  std::vector<bool> barred_;         // ranks whose helpers cannot run on this core, or that died
+  std::vector<SeenOffer> seen_;      // the last offer of each rank
   std::vector<std::uint32_t> full_;  // ranks without a free helper in this search
   std::uint32_t id_;
-  // The length of units. Of the last unit: its start, its planned end, the time that the core was
-  // away, and whether learn() evaluates it. away_ is 0 once the unit is evaluated.
+  // Computes the length of units. Of the last unit: its start, its planned end, the ticks for which
+  // the core was away, and whether learn() evaluates it. away_ is 0 once the unit is evaluated.
   UnitLength unit_;
   std::uint64_t lent_at_ = 0;
   std::uint64_t whole_at_ = 0;

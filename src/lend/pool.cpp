@@ -22,13 +22,13 @@ namespace {
 // The loan of a helper inside a unit.
 struct Loan {
   Channel& channel;
-  std::uint32_t word;     // as the lender left it
+  std::uint32_t word;     // of the channel, as the lender wrote it for this unit
   const cpu_set_t& home;  // CPUs of the owner
   std::atomic<std::uint64_t>& given_back;
   std::atomic<std::uint32_t>& at_home;
   std::uint64_t deadline;
-  bool over = false;
-  bool is_home = false;
+  bool over = false;     // give_core_back() was called
+  bool is_home = false;  // the helper has moved itself to the owner's CPUs
 };
 constinit thread_local Loan* t_loan = nullptr;
 
@@ -54,7 +54,7 @@ void give_core_back() {
   Channel& channel = t_loan->channel;
   std::uint32_t lent = t_loan->word;
   const std::uint32_t evicted = word_of(ChannelState::evicted, lender_of(lent));
-  // relaxed: nothing is published. Failure: the lender has moved this thread already.
+  // relaxed: nothing is published. If the exchange fails, the lender has already moved this thread.
   if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
   t_loan->is_home = true;
   t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
@@ -89,8 +89,8 @@ Pool::~Pool() {
   }
 }
 
-// Returns the stack size if the stacks of `count` helpers take at most a sixteenth of a limited
-// address space, else 0: the program needs the space itself.
+// Returns stack_ if `count` stacks of that size take at most a sixteenth of a limited address
+// space, else 0: the program needs the space itself.
 std::size_t Pool::affordable_stack(std::size_t count) const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};
@@ -119,8 +119,8 @@ Status Pool::hire() {
   return {};
 }
 
-// Called by a helper at the end of its unit, on the lent core: the owner does not wait for the new
-// threads. The new threads inherit the helper's blocked signals.
+// Called by a helper at the end of its unit, on the lent core, so that the owner does not wait for
+// the new threads. The new threads inherit the helper's blocked signals.
 void Pool::hire_more() {
   const std::unique_lock<std::mutex> hold(growing_, std::try_to_lock);
   if (!hold.owns_lock() || ending_.load(std::memory_order_relaxed)) return;
@@ -134,8 +134,8 @@ void Pool::hire_more() {
   }
 }
 
-// Tests a helper that no lender knows yet. The kernel removes the CPUs that a cpuset forbids from a
-// mask.
+// True if the helper may run on every CPU that a rank of the node may use. Called before any lender
+// knows the helper. The kernel removes the CPUs that a cpuset forbids from a mask.
 bool Pool::may_roam(pthread_t helper) const {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -151,7 +151,8 @@ bool Pool::may_roam(pthread_t helper) const {
   return known && CPU_EQUAL(&allowed, &all);
 }
 
-// Makes a helper. A `stack` of 0 bytes stands for the default stack size of the program's threads.
+// Makes a helper for `channel`. A `stack` of 0 bytes stands for the default stack size of the
+// program's threads.
 bool Pool::hire_one(Channel& channel, std::size_t stack) {
   using HelperStart = std::pair<Pool*, Channel*>;
   pthread_attr_t attributes;
@@ -178,16 +179,18 @@ bool Pool::hire_one(Channel& channel, std::size_t stack) {
 }
 
 void Pool::live(Channel& channel) {
-  hired_.wait(false, std::memory_order_acquire);  // may_roam() must be over
-  // release: pairs with the lender's acquire; from here on a wake-up is answered.
+  // Before hired_ is true, hire() tests and moves the first helper.
+  hired_.wait(false, std::memory_order_acquire);
+  // release: pairs with the acquire in Lender::hold(). From this store on, the helper answers a
+  // wake-up.
   channel.thread.store(::gettid(), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
-    // acquire: pairs with the lender's lent.
+    // acquire: pairs with the release of lent in Lender::hand_over().
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
     } else if (state_of(word) == ChannelState::evicted) {
-      // Evicted before the unit began: this thread woke up late.
+      // The lender evicted this helper before the unit began, because the thread woke up late.
       channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                            std::memory_order_relaxed);
     } else {
@@ -196,6 +199,7 @@ void Pool::live(Channel& channel) {
   }
 }
 
+// Runs a unit on the lent core, and returns the core.
 void Pool::serve(Channel& channel, std::uint32_t word) {
   Loan loan{.channel = channel,
             .word = word,
@@ -230,7 +234,7 @@ bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline)
   slot.inside.fetch_add(1, std::memory_order_seq_cst);
   LendableWork* work = slot.open.load(std::memory_order_seq_cst);
   const bool done = work != nullptr && work->unit(helper, deadline);
-  // release: pairs with withdraw(), after which the work may be destroyed.
+  // release: pairs with the load in withdraw(), after which the work may be destroyed.
   slot.inside.fetch_sub(1, std::memory_order_release);
   return done;
 }
@@ -246,7 +250,7 @@ Status Pool::open_slot(WorkSlot& here, LendableWork& work) {
   if (!hiring_went_) return hiring_went_;
   if (cramped_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
     return {Code::unsupported};
-  // release: pairs with the load of a helper, which may come too early and find nothing.
+  // release: pairs with the load in work_at(). A helper that comes before this store finds no work.
   here.open.store(&work, std::memory_order_release);
   const auto kind = static_cast<WorkKind>(&here - slots_);
   mine_.offer.exposed.fetch_or(bit_of(kind), std::memory_order_relaxed);
@@ -270,7 +274,7 @@ void Pool::withdraw(WorkKind kind) {
   mine_.offer.exposed.fetch_and(~bit_of(kind), std::memory_order_relaxed);
   here.open.store(nullptr, std::memory_order_seq_cst);
   nothing_left(kind);
-  // acquire, by seq_cst: pairs with the release of a helper that leaves.
+  // seq_cst includes acquire, which pairs with the release in work_at().
   const auto over = [&here] { return here.inside.load(std::memory_order_seq_cst) == 0; };
   if (!over()) await_helpers(over);
 }
@@ -293,6 +297,7 @@ void Pool::await_helpers(const std::function<bool()>& over) {
   }
 }
 
+// Lets all helpers that are in a unit run on the owner's CPUs, and no longer on lent cores.
 void Pool::reclaim() {
   for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];
@@ -302,7 +307,7 @@ void Pool::reclaim() {
   }
 }
 
-// Frees channels whose lender died while it held them.
+// Frees channels whose lender died while the channel was held, or done and not freed yet.
 void Pool::sweep() {
   for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The owner's side of lending: its helpers, and the work that it exposes to them.
 //
-// One pool in a process. For each kind of work, one thread at a time calls expose() and withdraw();
-// several helpers run the work at once, beside the owner's own threads. All else is thread-safe
-// where a comment says so. Source: MPI Workshare (shared loops), without its shared address space.
+// A process has one pool. For each kind of work, one thread at a time calls expose() and
+// withdraw(); several helpers run the work at once, beside the owner's own threads. Other functions
+// are thread-safe where their comments say so. Source: MPI Workshare (shared loops), without its
+// shared address space.
 #pragma once
 
 #include <pthread.h>
@@ -29,7 +30,7 @@ class LendableWork {
   virtual ~LendableWork() = default;
   // Does a part of the work on the thread of helper `helper` (below kHelpers). Returns soon after
   // `deadline` (ticks), or at once if nothing is left to start. Returns false if there was nothing
-  // to start; the helper then looks elsewhere. Must not throw.
+  // to start; the helper then tries the next kind of work. Must not throw.
   virtual bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept = 0;
 };
 
@@ -38,11 +39,11 @@ class LendableWork {
 enum class Guest : std::uint8_t {
   no,
   in_time,
-  overdue,  // its unit should be over
+  overdue,  // the deadline of its unit has passed
 };
 Guest guest();
 // Called where a guest must wait: its lender continues at once, and the guest moves to its owner's
-// cores. No effect the second time in a unit, nor in a thread that is no guest.
+// cores. Has no effect the second time in a unit, or on a thread that is not a guest.
 void give_core_back();
 
 class Pool {
@@ -57,15 +58,17 @@ class Pool {
   ~Pool();
 
   // Lets lenders send helpers to `work` from now on. `ends`: the time (ticks) at which this process
-  // would finish the work alone. The first call makes the helpers. Returns `system` if no helper
-  // could be made, `unsupported` if no rank would lend a core; the work is then not shared. Work
-  // that comes and goes may stay exposed: another call offers it again, which takes two stores.
+  // would finish the work alone. The first call makes the helpers. If the result is an error, the
+  // work is not shared: `system` means that no helper could be made, `unsupported` that no rank
+  // would lend a core, or that helpers have no stacks for loops. Work that comes and goes may stay
+  // exposed: another call offers it again, which takes two stores.
   Status expose(WorkKind kind, LendableWork& work, std::uint64_t ends) {
     const Status open = open_to_helpers(kind, work);
     if (open) offer(kind).store(ends, std::memory_order_relaxed);
     return open;
   }
-  // Does the same as expose() for work of a few microseconds, without reading the clock.
+  // Does the same as expose() for work of some microseconds, `ticks` long, without reading the
+  // clock (BriefOffer).
   Status expose_briefly(WorkKind kind, LendableWork& work, std::uint64_t ticks) {
     const Status open = open_to_helpers(kind, work);
     if (open) {
@@ -75,36 +78,37 @@ class Pool {
     return open;
   }
 
-  // Corrects the end of the offer, from the owner or a helper. An offer that is over stays over,
-  // except in a race: a lender may then find no work.
+  // Corrects the end of the offer; called by the owner or a helper. An offer that is over stays
+  // over, except in a race: then a lender may find no work.
   void expect_end(WorkKind kind, std::uint64_t ends) {
     std::atomic<std::uint64_t>& offered = offer(kind);
     if (offered.load(std::memory_order_relaxed) == 0) return;
     offered.store(ends, std::memory_order_relaxed);
   }
   // Corrects the end of the work that stays exposed in `owner`'s process; 0: there is nothing to
-  // start. No effect if the offer ends within `slack` of `ends`, since lenders read its line, or if
-  // that process exposes no such work. Thread-safe.
+  // start. Has no effect if that process exposes no such work, or if its offer ends within `slack`
+  // of `ends`: a store would take the cache line from the lenders that read it. Thread-safe.
   void suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends, std::uint64_t slack);
   // Ends the offer: nothing is left to start, so no lender should send a helper.
   void nothing_left(WorkKind kind) { offer(kind).store(0, std::memory_order_relaxed); }
 
-  // Returns when no helper is inside the work, and none will come.
+  // Ends the exposure. Returns when no helper is inside the work, and none will come.
   void withdraw(WorkKind kind);
-  // Waits until over() is true; helpers make it true. A helper that stays long is moved to this
-  // process's cores: the lender's core may be in use again.
+  // Waits until over() is true, which helpers bring about. A helper that takes long is moved to
+  // this process's cores, because the lender may need its core again.
   void await_helpers(const std::function<bool()>& over);
 
-  // True if helpers wait on the owner's cores: a thread that waits on these cores should not spin.
+  // True if helpers that have given their cores back run on the owner's cores. A thread that waits
+  // on these cores should then not spin.
   [[nodiscard]] bool has_waiting_helpers() const {
     return at_home_.load(std::memory_order_relaxed) != 0;
   }
-  // Cores given back by helpers in the middle of a unit so far.
+  // Number of cores that helpers have given back in the middle of a unit.
   [[nodiscard]] std::uint64_t given_back() const {
     return given_back_.load(std::memory_order_relaxed);
   }
-  // True if the address space allows stacks for the program's own code. Otherwise, or if such
-  // stacks cannot be made, loops are not exposed.
+  // True if the address space allows stacks of the constructor's `stack` bytes for the first
+  // helpers. Otherwise, or if such stacks cannot be made, loops are not exposed.
   [[nodiscard]] bool has_stack_space() const { return affordable_stack(first_helpers()) == stack_; }
   // The most helpers that this process can have.
   [[nodiscard]] std::uint32_t most_helpers() const { return std::min(kHelpers, lenders_); }
@@ -114,17 +118,17 @@ class Pool {
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // The number of exposures of `kind`. For the exposing thread, or after that thread has ended.
   [[nodiscard]] std::uint64_t exposures(WorkKind kind) const { return slot(kind).exposures; }
-  // Units of `kind` run by helpers on cores of other ranks so far.
+  // Number of units of `kind` that helpers have run on cores of other ranks.
   [[nodiscard]] std::uint64_t units(WorkKind kind) const {
     return slot(kind).units.load(std::memory_order_relaxed);
   }
 
  private:
-  static constexpr std::uint64_t kSweepEvery = 1024;  // exposures
+  static constexpr std::uint64_t kSweepEvery = 1024;  // exposures from one sweep() to the next
 
   // Exposed work of one kind. A helper increments `inside` before it reads `open`; the owner clears
-  // `open` before it reads `inside`. seq_cst, both: at least one side sees the other. A helper that
-  // the owner does not see finds nothing open.
+  // `open` before it reads `inside`. Both orders are seq_cst, so at least one side sees the other.
+  // A helper that the owner does not see reads a null `open`.
   struct alignas(kCacheLine) WorkSlot {
     std::atomic<LendableWork*> open{nullptr};
     std::atomic<std::uint32_t> inside{0};
@@ -177,11 +181,13 @@ class Pool {
   std::mutex growing_;
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
-  // relaxed: the store to hired_ publishes cramped_ and roam_.
+  // cramped_: the helpers' stacks are too small for loops. roam_: the result of helpers_roam().
+  // relaxed: the store to hired_ publishes both.
   std::atomic<bool> cramped_{false};
   std::atomic<bool> roam_{false};
-  std::atomic<bool> ending_{false};  // relaxed: a wake-up follows, after which helpers look
-  // relaxed: counts.
+  std::atomic<bool> ending_{false};  // relaxed: helpers read it after the wake-up that follows
+  // given_back_: cores given back so far. at_home_: helpers that have given their core back and are
+  // still in their unit. relaxed: counts.
   std::atomic<std::uint64_t> given_back_{0};
   std::atomic<std::uint32_t> at_home_{0};
   WorkSlot slots_[kKinds];

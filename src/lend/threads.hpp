@@ -18,8 +18,8 @@
 
 namespace mh::lend {
 
-// Sleeps while `word` is `value`, for at most `nanoseconds`; may return early. A futex shared
-// between processes.
+// Sleeps while `word` is `value`, for at most `nanoseconds`; may return early. The word may lie in
+// memory shared between processes.
 inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
                        std::int64_t nanoseconds) {
   static_assert(sizeof word == sizeof value && std::atomic<std::uint32_t>::is_always_lock_free);
@@ -28,13 +28,14 @@ inline void futex_wait(std::atomic<std::uint32_t>& word, std::uint32_t value,
   ::syscall(SYS_futex, &word, FUTEX_WAIT, value, &limit, nullptr, 0);
 }
 
-// Wakes at most `sleepers` threads.
+// Wakes at most `sleepers` threads that sleep on `word`.
 inline void futex_wake(std::atomic<std::uint32_t>& word, std::uint32_t sleepers = 1) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, sleepers, nullptr, nullptr, 0);
 }
 
-// Binds the thread (its kernel id) to this CPU. Returns false if a cpuset forbids it, or if there
-// is no such CPU or thread. Thread id 0 is refused, since the kernel would take the calling thread.
+// Binds the thread, given by its kernel id, to this CPU. Returns false if a cpuset forbids the CPU,
+// or if there is no such CPU or thread. Thread id 0 is refused, since the kernel would take it for
+// the calling thread.
 inline bool bind_thread(std::int32_t thread, std::int32_t cpu) {
   if (thread <= 0 || cpu < 0 || cpu >= CPU_SETSIZE) return false;
   cpu_set_t set;
@@ -43,9 +44,10 @@ inline bool bind_thread(std::int32_t thread, std::int32_t cpu) {
   return ::sched_setaffinity(thread, sizeof set, &set) == 0;
 }
 
-// Threads made during its lifetime inherit a mask that blocks all signals sent to the program.
-// Signals that a thread's own code raises (a fault, a trapped division) stay open: programs handle
-// them, and the kernel ends a process whose thread blocks such a signal.
+// Blocks signals in the calling thread while the object lives. Threads that are made meanwhile
+// inherit the mask, so they take no signal sent to the program. Signals that a thread's own code
+// raises (a fault, a trapped division) stay open: programs handle them, and the kernel ends a
+// process whose thread blocks such a signal.
 class SignalsBlocked {
  public:
   SignalsBlocked() {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Computes how long a lender lends its core before it checks for its own message again.
 //
-// Each look costs the helper two hand-overs. A message that comes while the core is away is
-// answered late, by half a unit on average. With a message per time t of lending, looks and delays
-// cost least for units of sqrt(2 t look). A lender therefore counts how often a wait was over at
-// the end of a whole unit. Such ends are rare if ranks wait for a rank whose loop they help, since
-// the unit then ends with the loop, and frequent if messages come from other ranks. Pure arithmetic
-// on ticks. One object per lender; not thread-safe.
+// The end of a unit, at which the lender looks for its message, costs the helper two hand-overs. A
+// message that comes while the core is away is answered late, by half a unit on average. If a
+// message comes once in a time t of lending, and a look costs `look`, the sum of both costs is
+// least for units of sqrt(2 t look). A lender therefore counts how often its wait was over at the
+// end of a whole unit. Such ends are rare if ranks wait for the rank whose loop they help, since
+// the unit then ends with the loop. They are frequent if messages come from other ranks. Pure
+// arithmetic on ticks. One object per lender; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -34,9 +35,10 @@ class UnitLength {
     return std::clamp(static_cast<std::uint64_t>(best), rules_.least, rules_.most);
   }
 
-  // Records that no message came while the core was away.
+  // Records that no message came while the core was away for `away` ticks.
   void nothing_came(std::uint64_t away) { since_ += away; }
-  // Records that a message came while the core was away. The mean covers about four messages.
+  // Records that a message came while the core was away for `away` ticks. The mean covers about
+  // four messages.
   void came_late(std::uint64_t away) {
     between_ = between_ - between_ / 4 + (since_ + away) / 4;
     since_ = 0;

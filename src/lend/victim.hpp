@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Selects the rank that a lender helps (MPI Workshare, victim selection).
 //
-// A lender reads all offers and takes the one with the highest value. The value depends on the
-// arguments and on a random number. Not thread-safe.
+// A lender reads all offers and takes the offer with the highest value. The value depends on the
+// policy (MH_VICTIM), on the offer, and under the policy `random` on a random number. Not
+// thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class CoreVictimPicker {
       : policy_(policy), dice_(0x9e3779b97f4a7c15ULL * (seed + 1)) {}
 
   // The value of an offer, above 0; the higher, the better. `left`: how long the offer goes on, in
-  // any unit. `near`: the offer is on the lender's NUMA node. `helpers()`: how many helpers of the
-  // victim work; called only if needed, since it reads every channel.
+  // any unit. `near`: the victim is on the lender's NUMA node. `helpers()`: returns how many
+  // helpers of the victim are at work; called only if needed, since it reads every channel.
   template <class Helpers>
   std::uint64_t value(std::uint64_t left, bool near, Helpers&& helpers) {
     constexpr std::uint64_t kNear = 1ULL << 62U;

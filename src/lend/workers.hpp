@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lends the spare cores of a rank whose team of threads is idle. A rank that waits lends its spare
-// cores to late ranks, a rank with a long loop lends them to its loop as well.
+// cores to late ranks. A rank with a long loop lends them to its own loop as well.
 //
 // A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
 // workers of MPI Workshare, which give their whole team to others). A worker sleeps except between
@@ -26,10 +26,11 @@ namespace mh::lend {
 
 class Workers {
  public:
-  // The core left over is the rank's own, which the waiting thread itself lends.
+  // The core beyond these is lent by the rank's waiting thread itself.
   static constexpr std::size_t kMost = kHelpers - 1;
 
-  // Makes a worker for each of `cpus`. The other arguments are those of the lenders.
+  // Makes a worker for each of `cpus`. `prompt_ns`: a worker that wakes up later than this after a
+  // call stays idle. The other arguments are those of the lenders.
   Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
           const LendFilter& admitted, const std::vector<std::int32_t>& cpus,
           double prompt_ns = tuning::kPromptWorkerNs);
@@ -43,8 +44,8 @@ class Workers {
   void start();
   // Called when a thread of this rank ends its wait or its loop; afterwards no core is lent.
   // Helpers on such cores move to their owners' cores. Thread-safe, also beside start(). Each
-  // thread that starts also stops, so nothing is lent after the last stop(); a thread that still
-  // waits starts again.
+  // thread that calls start() also calls stop(), so nothing is lent after the last stop(); a thread
+  // that still waits calls start() again.
   void stop();
 
   [[nodiscard]] std::size_t count() const { return workers_.size(); }
@@ -70,19 +71,21 @@ class Workers {
   std::once_flag hiring_;
   std::uint32_t me_;  // this rank
 
-  // Number of calls, and the futex of the workers. release: publishes called_at_, pairs with the
-  // workers' acquire.
+  // Number of calls of start(), and the futex of the sleeping workers. release: publishes
+  // called_at_, pairs with the acquire in live().
   std::atomic<std::uint32_t> calls_{0};
-  std::atomic<std::uint64_t> called_at_{0};  // ticks
-  // relaxed, all three: a worker that sees a stale value lends for a unit more, or not at all.
+  std::atomic<std::uint64_t> called_at_{0};  // ticks, of the last call
+  // wanted_: the workers shall lend. ending_: they shall end. asleep_: the number of workers that
+  // sleep. relaxed, all three: a worker that sees a stale value lends for a unit more, or not at
+  // all.
   std::atomic<bool> wanted_{false};
   std::atomic<bool> ending_{false};
   std::atomic<std::uint32_t> asleep_{0};
-  std::atomic<std::uint64_t> units_{0};
+  std::atomic<std::uint64_t> units_{0};  // relaxed: a count
 };
 
-// The CPUs for the workers of a rank. `own`: CPUs that the rank has for itself. `here`: the CPU on
-// which the rank waits.
+// Returns the CPUs for the workers of a rank: all of `own` but one, which is left to the rank.
+// `own`: CPUs that the rank has for itself. `here`: the CPU on which the rank waits.
 std::vector<std::int32_t> cpus_for_workers(const node::CpuSet& own, std::int32_t here);
 
 }  // namespace mh::lend
