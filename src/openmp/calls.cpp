@@ -88,7 +88,7 @@ constexpr CallRow kRows[] = {
     {"__kmpc_cancel", Obstacle::single},
     {"__kmpc_cancellationpoint", Obstacle::single},
 
-    // Tasks. A helper runs its own tasks at once.
+    // Tasks. The tasks that a helper creates run at once, on the helper.
     {"GOMP_task*", Obstacle::tasks},
     {"GOMP_workshare_task_*", Obstacle::tasks, Effect::owners_only},
     {"__kmpc_omp_task*", Obstacle::tasks},
@@ -130,7 +130,7 @@ constexpr CallRow kRows[] = {
     {"omp_in_parallel", Obstacle::none},
     {"omp_is_initial_device", Obstacle::none},
     {"omp_get_num_devices", Obstacle::none},
-    {"__kmpc_global_thread_num", Obstacle::none},  // compilers' own code calls it
+    {"__kmpc_global_thread_num", Obstacle::none},  // code that compilers insert calls it
     {"__kmpc_*_num_threads", Obstacle::thread_number},
     {"__kmpc_bound_thread_num", Obstacle::thread_number},
     {"__kmpc_*master", Obstacle::thread_number, Effect::owners_only},

@@ -21,8 +21,9 @@ namespace {
 constinit thread_local bool t_is_root = false;
 
 // True if the calling thread is in a region of the run time. A thread that was once seen outside of
-// all regions is not a thread of the run time, and is only in the regions that it has encountered.
-// Limit: a region that the thread entered before its calls were rebound is not seen.
+// all regions is not a worker thread of the run time, so it is only in the regions that it has
+// encountered itself (`depth`). Limit: a region that the thread entered before its calls were
+// rebound is not seen.
 bool is_nested() {
   if (depth != 0) return true;
   if (!t_is_root) [[unlikely]]
@@ -41,25 +42,26 @@ unsigned team_now() {
   return most > 1 ? static_cast<unsigned>(most) : 1;
 }
 
-// The number of threads that OpenMP gives to a region of this thread.
+// The number of threads that OpenMP gives to a region of this thread, whose clause asks for
+// `wanted` threads (0: no clause).
 unsigned team_of(unsigned wanted) { return wanted != 0 ? wanted : team_now(); }
 
-// True if the watched region has a static loop: GCC computes a static share from the thread's
-// number and the size of the team.
+// True if the watched region has a static loop. GCC's code computes its share of such a loop from
+// the thread's number and the size of the team.
 bool is_static(const Participant& watched) {
   return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
 }
 
-// Runs the body on a thread of the team. `current` is set on the watched thread only; the others
-// just run the body.
+// Runs the body on a thread of the team. `current` is set on the watched thread only; the other
+// threads of the team run the body without it.
 void run_under_watch(void* encounter) {
   const Encounter& met = *static_cast<const Encounter*>(encounter);
   if (current != nullptr) current->threads = static_cast<std::uint32_t>(real.num_threads());
   met.body(met.data);
 }
 
-// Lets a region without a loop that hands out chunks run by virtual threads from now on, if it
-// qualifies. Otherwise the site records the reason.
+// Decides on a watched region without a loop that hands out chunks. If the region qualifies,
+// virtual threads run it from now on. Otherwise the site records the reason.
 void decide_virtual_threads(Site& site, const Encounter& met, const Participant& watched) {
   Obstacle why = watched.needs_team;
   if (why == Obstacle::none && watched.threads != team_of(met.threads)) why = Obstacle::other_calls;
@@ -91,6 +93,7 @@ void decide_virtual_threads(Site& site, const Encounter& met, const Participant&
   decide_site(site, is_static(me) ? Obstacle::no_loop : me.obstacle);
 }
 
+// Runs the body on the thread `number` of the owner's team.
 void run_own_part(SharedRegion& shared, std::uint32_t number) {
   Participant me = shared.member(number);
   {
@@ -104,7 +107,7 @@ void run_part_of_team(void* region) {
   run_own_part(*static_cast<SharedRegion*>(region), static_cast<std::uint32_t>(real.thread_num()));
 }
 
-// The owner's side of a shared region: this thread, with its team if it has one.
+// The owner's part in a shared region: this thread runs the body, with its team if it has one.
 void run_own_side(SharedRegion& region, const Encounter& met, unsigned threads) {
   if (threads > 1) {
     run_by_team(met, run_part_of_team, &region, threads);
@@ -121,11 +124,12 @@ struct UsualTeam {
   static constexpr std::uint32_t kAskEvery = 16;
 
   unsigned threads;
-  std::uint32_t stands_for;  // regions for which `threads` still holds
+  std::uint32_t stands_for;  // number of further regions for which `threads` holds
 };
 constinit thread_local UsualTeam t_usual_team{};
 
-// Call only outside of all regions: inside, each task has its own number.
+// Returns the size of the team without a clause. Call only outside of all regions: inside, each
+// task has a setting of its own for this size (nthreads-var).
 unsigned usual_team() {
   if (t_usual_team.stands_for == 0) [[unlikely]] {
     t_usual_team = {.threads = team_now(), .stands_for = UsualTeam::kAskEvery};
@@ -134,9 +138,9 @@ unsigned usual_team() {
   return t_usual_team.threads;
 }
 
-// The number of own threads for a loop that hands out chunks. If static loops run by virtual
-// threads, the program asks for more threads than the rank has cores; the number is then limited to
-// the cores.
+// The number of the rank's own threads for a loop that hands out chunks. `wanted`: the number in a
+// clause, or 0. If static loops run by virtual threads, the program asks for more threads than the
+// rank has cores; the number is then limited to the cores.
 unsigned own_threads(unsigned wanted) {
   const unsigned team = wanted != 0 ? wanted : usual_team();
   return own_cores != 0 ? std::min(team, own_cores) : team;
@@ -146,7 +150,7 @@ bool is_unseen(const Site& site) {
   return site.state.load(std::memory_order_acquire) == SiteState::unseen;
 }
 
-// Called at the first encounter: applies the user's lists.
+// Called at the first encounter with the region: applies the user's lists.
 [[gnu::cold, gnu::noinline]] void apply_user_lists(Site& site, const Encounter& met) {
   site.source.store(met.source, std::memory_order_relaxed);
   if (lists.empty() || site.looked_up.load(std::memory_order_acquire)) return;
@@ -200,8 +204,8 @@ struct WholeLoop {
   return true;
 }
 
-// Executes the region by virtual threads, unless its team is small or the code that it can reach is
-// no longer known.
+// Executes the region by virtual threads. The result is not `done` if the team is small, or if code
+// that virtual threads cannot run may have come within the region's reach.
 [[gnu::noinline]] EncounterResult run_by_virtual_threads(Site& site, const Encounter& met,
                                                          VirtualUse use) {
   const std::uint32_t size = team_of(met.threads);
@@ -220,7 +224,8 @@ struct WholeLoop {
   return {.done = done};
 }
 
-// If the result is not `done`, the run time must execute the region, with Nested::threads().
+// Executes a marked region. If the result is not `done`, the run time must execute the region, with
+// Nested::threads() threads.
 [[gnu::always_inline]] inline EncounterResult run_marked(const Encounter& met,
                                                          const WholeLoop* whole) {
   if (current != nullptr || shared_region() == nullptr) return {.done = false};
@@ -276,13 +281,13 @@ bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order
 
 namespace {
 
-// The size of the team that a thread of a shared region is told. In a marked region, helpers are
-// members of the team. Any other region has the owner's team, as without Manyhands. A helper in
-// an unmarked region may still ask for its number, although no thread did in the watched execution:
-// the helper gets a number of its own. A helper that asks for the size of the team is about to
-// compute its share of a static loop. GCC computes the share from both numbers, so the helper is
-// told that it is the last of kManyThreads threads, whose share is empty. Limit: loops of less than
-// a million iterations.
+// The thread number and the size of the team that a thread of a shared region is told. In a marked
+// region, helpers are members of the team. Any other region has the owner's team, as without
+// Manyhands. A helper in an unmarked region may still ask for its number, although no thread did in
+// the watched execution: the helper gets a number of its own. A helper that asks for the size of
+// the team is about to compute its share of a static loop. GCC's code computes the share from both
+// numbers, so the helper is told that it is the last of kManyThreads threads, whose share is empty.
+// Limit: loops of less than a million iterations.
 constexpr int kManyThreads = 1 << 20;
 
 int thread_num() {
@@ -302,8 +307,8 @@ int num_threads() {
   return is_helper() ? kManyThreads : static_cast<int>(shared_region()->own_threads());
 }
 
-// A query of the nesting of regions. The run time knows neither helpers nor a shared region that
-// its owner runs alone, so Manyhands corrects the run time's answer.
+// Replaces a query of the nesting of regions. The run time knows neither helpers nor a shared
+// region that its owner runs alone, so Manyhands corrects the run time's answer.
 template <auto query>
 int level() {
   report_division(Obstacle::thread_number);
@@ -311,7 +316,7 @@ int level() {
   return in_region() && known == 0 ? 1 : known;
 }
 
-// omp_set_num_threads(), in C and in Fortran.
+// Replaces omp_set_num_threads(), in C and in Fortran.
 template <auto call, class Number>
 void set_num_threads(Number threads) {
   report_obstacle(Obstacle::other_calls);
@@ -319,7 +324,8 @@ void set_num_threads(Number threads) {
   (real.*call)(threads);
 }
 
-// omp_get_max_threads(). The run time knows the calling thread, not its virtual thread.
+// Replaces omp_get_max_threads(). The run time knows the calling thread, but not its virtual
+// thread.
 int max_threads() {
   if (virtual_team() != nullptr) return virtual_team()->most_threads();
   report_division(Obstacle::thread_number);

@@ -2,12 +2,12 @@
 // Handles the encounter of a thread with a parallel region or a loop, in the same way for all
 // OpenMP run times. The entry points (gomp.cpp, kmpc.cpp) translate the run times' calls.
 //
-// A region is shared if its directive is marked (marker.hpp), or if every call into the run time is
-// permitted (calls.hpp). These are the calls that the region made in its first, watched execution,
-// and the calls that its code can reach (reach.hpp). A region that is one loop and nothing else,
-// for which GCC has its own calls, is not watched. A shared region may still reach other calls,
-// through a pointer or another library. After such a call the region is no longer shared, and the
-// current execution ends as OpenMP says. Thread-safe.
+// A region is shared if its directive is marked (marker.hpp), or if every call of the run time that
+// it makes is permitted (calls.hpp). The calls in question are those that the region made in its
+// first, watched execution, and those that its code can reach (reach.hpp). GCC has calls of its own
+// for a region that is one loop and nothing else; such a region is not watched. A shared region may
+// still make other calls, through a pointer or in another library. After such a call the region is
+// no longer shared, and the current execution is completed as OpenMP says. Thread-safe.
 #pragma once
 
 #include <utility>
@@ -24,23 +24,25 @@ namespace mh::openmp {
 struct Encounter {
   const void* code;  // the outlined function, which identifies the region
   Body body;         // runs the region's code on the calling thread
-  void* data;
-  unsigned threads;  // wanted by a clause, 0 without a clause
+  void* data;        // the argument of `body`
+  unsigned threads;  // number of threads that a clause asks for, 0 without a clause
   // Runs a body with a team of the run time.
   void (*run_by_team)(Body, void*, unsigned threads, const void* how);
-  const void* how;
+  const void* how;               // the last argument of run_by_team
   const char* source = nullptr;  // see names.hpp
 };
 
-// If `done` is false, the caller lets the run time execute the region, inside a Nested.
+// If `done` is false, the caller lets the run time execute the region, within the lifetime of a
+// Nested.
 struct EncounterResult {
   bool done;
   Site* timed = nullptr;  // if not done: the site whose time is to be measured
 };
 
-// Executes the region if it is to be shared or watched.
+// Executes the region if it is to be shared or watched; else the result is not `done`.
 EncounterResult run_shared(const Encounter& met);
-// Does the same for a region that is one loop and nothing else.
+// Does the same for a region that is one loop and nothing else. `own`: how the owner's threads cut
+// chunks. `in_order`: each thread must get its iterations in ascending order.
 EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
                            bool in_order);
 
@@ -70,17 +72,17 @@ class Nested {
   Stopwatch stopwatch_;
 };
 
-// Begins a loop of the calling thread's region. An unspecified rule `own` means a static loop,
-// which is shared only in a marked region. Returns true if this is the region's shared loop, which
-// is open then.
+// Begins a loop of the calling thread's region, with the rule `own` for the owner's chunks. An
+// unspecified rule means a static loop, which is shared only in a marked region. Returns true if
+// this loop is the region's shared loop, which is then open.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
-// Add our entry points for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num()
-// and similar queries.
+// Add Manyhands' entry points to the table: for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for
+// omp_get_thread_num() and similar queries (encounter.cpp).
 void add_gomp(std::vector<Binding>& table);
 void add_kmpc(std::vector<Binding>& table);
 void add_queries(std::vector<Binding>& table);
-// Called in a forked child: libomp numbers its only thread anew.
+// Called in a forked child, in which libomp numbers the only thread anew.
 void forget_number();
 
 }  // namespace mh::openmp

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Switches the calling thread to another stack (fibres.cpp). Keeps the registers that a called
- * function must keep; rounding modes and exception flags stay those of the thread. */
+/* Switches the calling thread to another stack (fibres.cpp). Saves and restores the registers that
+ * a called function must preserve; rounding modes and exception flags stay those of the thread. */
 
         .text
 
-/* void mh_fibre_switch(void** from, void* to): leaves the current stack's pointer in *from. */
+/* void mh_fibre_switch(void** from, void* to): stores the stack pointer in *from and continues on
+ * the stack whose stored pointer is `to`. */
         .hidden mh_fibre_switch
         .globl  mh_fibre_switch
         .type   mh_fibre_switch, %function
@@ -29,7 +30,7 @@ mh_fibre_switch:
         .cfi_endproc
         .size   mh_fibre_switch, . - mh_fibre_switch
 
-/* The first code on a stack: calls the function in r13 with r12, which never returns. */
+/* The first code on a new stack: calls the function in r13, which never returns, with r12. */
         .hidden mh_fibre_first
         .globl  mh_fibre_first
         .type   mh_fibre_first, %function

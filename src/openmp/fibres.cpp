@@ -30,7 +30,8 @@ bool is_address_space_limited() {
   return ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-// The lowest pages are inaccessible: an overflow ends the program, as on the stack of a thread.
+// Returns the lowest usable byte of a new stack, or null. The pages below are inaccessible: an
+// overflow ends the program, as on the stack of a thread.
 char* make_stack(std::size_t bytes) {
   void* const low = ::mmap(nullptr, bytes + kGuard, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);

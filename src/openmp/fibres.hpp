@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Stacks for virtual threads that stop at barriers and go on later, perhaps on another thread.
 //
-// A fibre belongs to one thread at a time. The thread that hands a fibre to another thread orders
-// the memory (virtual_threads.cpp). Stacks are kept for the next team. Limits: one team at a time
-// in a process; no stacks where the address space is limited (ulimit -v). Rounding modes and
-// floating-point exceptions are those of the thread.
+// A *fibre* is such a stack with what runs on it. A fibre belongs to one thread at a time. The
+// thread that hands a fibre to another thread orders the memory (virtual_threads.cpp). Stacks are
+// kept for the next team. Limits: one team at a time in a process; no stacks where the address
+// space is limited (ulimit -v). Rounding modes and floating-point exceptions are those of the
+// thread.
 #pragma once
 
 #include <cstddef>
@@ -20,15 +21,16 @@ class TeamFibre {
   TeamFibre(const TeamFibre&) = delete;
   TeamFibre& operator=(const TeamFibre&) = delete;
 
-  // Begins anew on the fibre's stack: the next resume() calls entry(data).
+  // Prepares the fibre's stack for a new run: the next resume() calls entry(data) on it.
   void begin(Entry entry, void* data);
   // Runs the fibre on the calling thread until it pauses or ends. Returns true if it has ended.
   bool resume();
-  // Called on the fibre: resume() returns in the thread that runs the fibre. Not inlined: the fibre
-  // may go on in another thread, where addresses of thread-local variables differ.
+  // Called on the fibre: resume() returns in the thread that runs the fibre, and pause() returns
+  // after the next resume(). Not inlined: the fibre may go on in another thread, where addresses of
+  // thread-local variables differ.
   [[gnu::noinline]] void pause();
 
-  // Data that the paused fibre leaves for the threads that combine a reduction.
+  // Data that the paused virtual thread leaves for the thread that combines a reduction.
   void* left = nullptr;
 
  private:
@@ -47,8 +49,9 @@ class TeamFibre {
 class TeamFibres {
  public:
   static constexpr std::uint32_t kMost = 256;
-  // The process's fibres, at least `count` of them with stacks; null if there is no memory. Any
-  // thread may call this; only the thread that has entered the shared region uses the fibres.
+  // Returns the process's fibres, of which at least the first `count` have stacks; null if there is
+  // no memory. Any thread may call this function; the fibres are used only by the team of the
+  // thread that has entered the shared region.
   static TeamFibre* with_stacks(std::uint32_t count);
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The entry points of GCC's OpenMP run time, libgomp, which gfortran uses too.
 //
-// Calls of shared regions are answered here; all others go on to the run time.
+// Manyhands answers the calls of shared regions; all other calls go on to the run time.
 #include <iterator>
 #include <string>
 #include <type_traits>
@@ -23,7 +23,7 @@ void run_by_team(Body body, void* data, unsigned threads, const void* flags) {
   real.parallel(body, data, threads, *static_cast<const unsigned*>(flags));
 }
 
-// `flags` must outlive the region.
+// `flags`: libgomp's argument, which must outlive the region.
 Encounter encounter_of(Body body, void* data, unsigned threads, const unsigned& flags) {
   return {.code = reinterpret_cast<const void*>(body),
           .body = body,
@@ -71,7 +71,7 @@ bool store_chunk(const Loop& loop, const IterationRange& range, Index* first, In
   return true;
 }
 
-// The schedules that hand out chunks while the loop runs.
+// The schedules that hand out chunks while the loop runs, in libgomp's functions.
 struct ChunkSchedule {
   const char* name;  // part of the names of libgomp's functions
   int schedule;
@@ -104,8 +104,8 @@ bool next_chunk(Index* first, Index* end) {
   return store_chunk(region.loop(), range, first, end);
 }
 
-// Our functions for loops of one schedule, and pointers to the run time's own. `Chunk`: long, or
-// empty for schedule(runtime).
+// Manyhands' functions for loops of one schedule, and pointers to the run time's own. `Chunk`:
+// long, or empty for schedule(runtime).
 template <std::size_t number, class... Chunk>
 struct LoopCalls {
   static constexpr const ChunkSchedule& kind = kChunkSchedules[number];
@@ -166,9 +166,9 @@ void loop_end_nowait() {
 
 // ---- Other calls of a region --------------------------------------------------------------------
 //
-// Each call below keeps a region from being shared. calls.hpp has the calls without a function
-// here. If the region is shared already, a helper gets no work from such a call, and waits with the
-// team where the call waits.
+// Each call below keeps a region from being shared. calls.hpp handles the calls that have no
+// function in this file. If the region is already shared, a helper gets no work from such a call,
+// and waits with the team where the call waits.
 
 void barrier() {
   if (VirtualTeam* const team = team_that_meets()) return team->meet(current->virtual_number);

@@ -11,7 +11,7 @@ using CodeByte = std::uint8_t;
 
 // ---- x86-64 (Intel's manual, volume 2, appendix A) ----------------------------------------------
 
-// The bytes that follow an opcode.
+// Describes the bytes that follow an opcode.
 struct InstructionForm {
   bool valid = true;
   bool modrm = false;
@@ -84,7 +84,8 @@ constexpr std::string_view kSecondMap =
     "MMMMMMMMMMMMMMMM";
 static_assert(kFirstMap.size() == 256 && kSecondMap.size() == 256);
 
-// `next` is the byte after the opcode; its middle bits select a member of a group.
+// The form that a letter of a map stands for. `next` is the byte after the opcode; its middle bits
+// select a member of a group.
 InstructionForm form_of(char letter, CodeByte next, const Prefixes& with) {
   const unsigned operand = with.operand();
   const unsigned member = next >> 3U & 7U;
@@ -114,7 +115,7 @@ InstructionForm form_of(char letter, CodeByte next, const Prefixes& with) {
   }
 }
 
-// The form of a vector instruction's opcode. `map`: the opcode map that the vector prefix names.
+// The form of the instruction with this opcode in opcode map `map`, which a vector prefix names.
 InstructionForm of_map(unsigned map, CodeByte opcode) {
   if (map == 1) return form_of(kSecondMap[opcode], 0, {});
   if (map == 3) return with_modrm(1);
@@ -123,7 +124,7 @@ InstructionForm of_map(unsigned map, CodeByte opcode) {
 
 // A decoded instruction.
 struct DecodedInstruction {
-  // position of a displacement relative to the instruction's end; 0: none
+  // position of the displacement, which counts from the instruction's end; 0: none
   std::size_t distance = 0;
   bool goes = false;       // the displacement is a jump or call target
   bool indirect = false;   // a call or jump through memory or a register
@@ -148,7 +149,7 @@ class Decoder {
   }
 
  private:
-  // Bytes behind the end read as 0; the caller compares lengths.
+  // Bytes behind the end of the code read as 0; run() compares the length at its end.
   [[nodiscard]] CodeByte peek(std::size_t ahead = 0) const {
     return at_ + ahead < code_.size() ? code_[at_ + ahead] : CodeByte{0};
   }

@@ -2,9 +2,9 @@
 // References of machine code: the functions that the code calls or jumps to, and the slots of the
 // global offset table that the code reads.
 //
-// Instructions of x86-64 are separated by their lengths only, one after another without data in
-// between, as compilers write them. Thread-safe. Limit: instructions of user programs up to
-// AVX-512.
+// The decoder finds x86-64 instructions by their lengths alone. The code must have them one after
+// another without data in between, as compilers write them. Thread-safe. Limit: instructions of
+// user programs up to AVX-512.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +17,20 @@ namespace mh::openmp::instructions {
 
 enum class ReferenceKind : std::uint8_t {
   code,  // a jump or call target
-  slot,  // an address that is read
-  // a call or jump to an address in memory at the target, or in a register (target 0)
+  // an address, given relative to the instruction, that is read, written or computed
+  slot,
+  // a call or jump to an address that is in memory at the target, or in a register (target 0)
   through_slot,
   through_pointer
 };
 using ReferenceVisitor = std::function<void(ReferenceKind, std::uintptr_t)>;
 
-// Visits all references of code at `address`. Returns false at a byte sequence that is not an
-// instruction.
+// Visits all references of `code`, which runs at `address`. Returns false at a byte sequence that
+// is not an instruction.
 bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address,
             const ReferenceVisitor& visit);
 
-// Length in bytes of the first instruction; 0 if there is none.
+// Length in bytes of the first instruction; 0 if the bytes are not an instruction.
 std::size_t length(std::span<const std::uint8_t> code);
 
 template <class Value>

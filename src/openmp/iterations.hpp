@@ -38,8 +38,8 @@ class Iterations {
  public:
   static constexpr std::uint64_t kMostHelpers = 255;
 
-  // Opens a loop of `count` iterations, and claims up to `most` of the first for the caller at
-  // once.
+  // Opens a loop of `count` iterations, and at once claims up to `most` iterations from the front
+  // for the caller. `admitting`: helpers may join from the beginning.
   IterationRange open(std::uint64_t count, std::uint64_t most, bool admitting) {
     std::uint64_t grain = 1;
     std::uint64_t units = count;
@@ -71,17 +71,18 @@ class Iterations {
     });
   }
 
-  // Hands out all iterations once more. Precondition: none is left. Helpers may be inside.
+  // Hands out all iterations once more, for the next phase of virtual threads. Precondition: none
+  // is left. Helpers may be inside.
   void reopen() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     std::uint64_t again = 0;
     do {
       again = (word & ~(kAdmitting - 1)) | units_ << kBits;
-      // release: publishes the work done before, pairs with the acquire in see_all().
+      // release: publishes the work of the phase before, pairs with the acquire in see_all().
     } while (!word_.compare_exchange_weak(word, again, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  // Called after a claim: makes the other threads' work before reopen() visible.
+  // Called after a claim: makes visible the work that other threads did before reopen().
   void see_all() const { (void)word_.load(std::memory_order_acquire); }
 
   // ---- Helpers ----------------------------------------------------------------------------------
@@ -98,14 +99,15 @@ class Iterations {
   // Admits no further helpers.
   void refuse() { word_.fetch_and(~kAdmitting, std::memory_order_relaxed); }
 
-  // Joins as a helper; returns false if there is nothing to do. Only a helper that has joined may
-  // read the description of the loop.
+  // Joins as a helper. Returns false if helpers are not admitted, kMostHelpers are inside, or no
+  // iteration is left. Only a helper that has joined may read the description of the loop
+  // (SharedRegion).
   bool join() { return join(word_.load(std::memory_order_relaxed)); }
   // Leaves as a helper. release: pairs with the acquire in is_settled(); publishes the helper's
   // work.
   void leave() { word_.fetch_sub(kHelper, std::memory_order_release); }
 
-  // True if no helper is inside, and none can join.
+  // True if no helper is inside, and none can join. acquire: pairs with the release in leave().
   [[nodiscard]] bool is_settled() const {
     const UnpackedWord word = unpack(word_.load(std::memory_order_acquire));
     return word.helpers == 0 && !admits(word);
@@ -116,7 +118,7 @@ class Iterations {
     return unpack(word_.load(std::memory_order_acquire)).helpers;
   }
 
-  // Changes with each claim; 0 if nothing is left.
+  // A number that changes with each claim; 0 if no iteration is left.
   [[nodiscard]] std::uint64_t progress() const {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);
     const UnpackedWord now = unpack(word);
@@ -124,7 +126,7 @@ class Iterations {
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  // Iterations not claimed yet, rounded to grains.
+  // Number of iterations that are not claimed yet, rounded to grains.
   [[nodiscard]] std::uint64_t left() const {
     const UnpackedWord now = unpack(word_.load(std::memory_order_relaxed));
     const std::uint64_t units = now.end - now.front;
@@ -161,11 +163,11 @@ class Iterations {
     return word.admitting && word.front != word.end && word.helpers < kMostHelpers;
   }
 
-  // `word`: the last value seen.
+  // `word`: the value of word_ that the caller has read.
   bool join(std::uint64_t word) {
     while (admits(unpack(word))) {
-      // acquire: pairs with the releases in open() and admit(). If the word is another loop's by
-      // now, the helper has joined that loop.
+      // acquire: pairs with the releases in open() and admit(). If the owner has opened another
+      // loop since, the helper has joined that loop.
       if (word_.compare_exchange_weak(word, word + kHelper, std::memory_order_acquire,
                                       std::memory_order_relaxed)) {
         return true;

@@ -19,7 +19,7 @@
 namespace mh::openmp {
 namespace {
 
-// libomp's ident_t, a place in the source. Our functions pass it on unchanged.
+// libomp's ident_t, a place in the source. Manyhands' functions pass it on unchanged.
 struct SourceLocation {
   std::int32_t of_the_run_time[4];
   const char* source;
@@ -86,8 +86,8 @@ std::int32_t global_thread_num(SourceLocation* location) {
   return t_number;
 }
 
-// The number of pointers that are passed in registers behind the first two arguments of a task. A
-// task ignores the registers for which it has no parameter.
+// The number of pointers that are passed in registers behind the first two arguments of a
+// microtask. A microtask ignores the registers for which it has no parameter.
 constexpr int kInRegisters = 4;
 
 struct ForkedRegion {
@@ -95,22 +95,23 @@ struct ForkedRegion {
   Microtask task;
   int count;
   void** arguments;     // at least kInRegisters elements, whatever `count` is
-  std::int32_t thread;  // libomp's number of the encountering thread, if known by a clause
+  std::int32_t thread;  // libomp's number of the encountering thread, or kUnasked
 };
 
-// Calls a task, if possible without the run time's own function, which takes any number of pointers
-// and costs 4 ns.
+// Calls a microtask, if possible without the run time's own function, which takes any number of
+// pointers and costs 4 ns.
 void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t number) {
   void** const with = fork.arguments;
   if (fork.count <= kInRegisters) {
     fork.task(&thread, &number, with[0], with[1], with[2], with[3]);
   } else {
-    void* frame = nullptr;  // for tools
+    void* frame = nullptr;  // of the run time's function, for tools
     real_kmpc.invoke_microtask(fork.task, thread, number, fork.count, with, &frame);
   }
 }
 
-// Runs the body of a region on this thread.
+// Calls the microtask of a region on this thread, as member of a shared region or of the run time's
+// team.
 void run_task(void* data) {
   const ForkedRegion& fork = *static_cast<const ForkedRegion*>(data);
   const bool shared = in_region();
@@ -164,7 +165,7 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   if (!result.done) run_without_us(fork, threads, result);
 }
 
-// Runs a region with more pointers than fork_call() gets in registers.
+// Runs a region with more shared variables than fork_call() gets pointers in registers.
 constexpr int kPassed = 3;
 [[gnu::noinline]] void run_fork_of_many(SourceLocation* location, Microtask task,
                                         std::int32_t count, void* const (&passed)[kPassed],
@@ -178,8 +179,8 @@ constexpr int kPassed = 3;
   run_fork(location, task, count, arguments);
 }
 
-// Replaces __kmpc_fork_call(). The first pointers come in registers, whether the region has so many
-// or not, and are passed on unchanged. NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
+// Replaces __kmpc_fork_call(). The first three pointers come in registers, even if the region has
+// fewer, and are passed on unchanged. NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
 void fork_call(SourceLocation* location, std::int32_t count, Microtask task, void* first,
                void* second, void* third, ...) {
   if (count <= kPassed) [[likely]] {
@@ -192,15 +193,15 @@ void fork_call(SourceLocation* location, std::int32_t count, Microtask task, voi
   va_end(others);
 }
 
-// A region whose if clause is false is run by the encountering thread, as code outside of
-// the shared region.
+// Begins a region whose if clause is false. The encountering thread runs it as code outside of the
+// shared region.
 void begin_alone() {
   t_clause = {};
   begin_set_aside();
 }
 
-// The start of a region with a false if clause. The program calls the region's body itself before
-// it calls the function for the end.
+// Replace the calls around a region with a false if clause. The program itself calls the region's
+// body between the two.
 void serialized_parallel(SourceLocation* location, std::int32_t thread) {
   begin_alone();
   real_kmpc.serialized_parallel(location, thread);
@@ -210,7 +211,7 @@ void end_serialized_parallel(SourceLocation* location, std::int32_t thread) {
   end_set_aside();
 }
 
-// Runs a region with an if clause, in a single call with at most one argument.
+// Replaces the single call by which a region with an if clause and at most one argument is run.
 void fork_call_if(SourceLocation* location, std::int32_t count, Microtask task,
                   std::int32_t condition, void* argument) {
   if (condition == 0) {
@@ -291,7 +292,8 @@ int dispatch_next(SourceLocation* location, std::int32_t thread, std::int32_t* l
   return store_chunk(region.loop(), range, last, low, high, step);
 }
 
-// Computes the calling thread's share of a static loop. A helper's share is empty.
+// Replaces __kmpc_for_static_init(): computes the calling thread's share of a static loop. A
+// helper's share is empty.
 template <class Index>
 void static_init(SourceLocation* location, std::int32_t thread, std::int32_t schedule,
                  std::int32_t* last, Index* low, Index* high, std::make_signed_t<Index>* stride,
@@ -321,15 +323,16 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 // ---- Other calls of a region --------------------------------------------------------------------
 //
 // Reductions without a barrier and critical sections are permitted; the other calls keep a region
-// from being shared. calls.hpp has the calls without a function here.
+// from being shared. calls.hpp handles the calls that have no function in this file.
 
 // A reduction of the run time knows its own team only, not the helpers. In a shared region every
 // thread therefore combines under this lock: the call returns 1, which tells the thread to combine
 // and then to call the end function.
 std::mutex g_reducing;
 
-// Combines the values of all virtual threads into those of thread 0. With a barrier, the other
-// threads wait until thread 0 has used the result.
+// Combines the values of all virtual threads into those of thread 0. Returns 1 in thread 0, which
+// uses the result and then calls the end function, else 0. With a barrier, the other threads wait
+// until thread 0 has used the result.
 template <bool kWaits>
 std::int32_t reduce_virtually(VirtualTeam& team, std::uint32_t number, void* data,
                               VirtualTeam::Combine combine) {
@@ -378,8 +381,8 @@ void barrier(SourceLocation* location, std::int32_t thread) {
   meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
-// The run time's number of the calling thread; the run time's locks identify a thread by it. After
-// a barrier a virtual thread may run on another thread, so the number `thread` in its code is
+// The run time's number of the calling thread, by which the run time's locks identify a thread.
+// After a barrier a virtual thread may run on another thread, so the number `thread` in its code is
 // stale.
 std::int32_t number_here(SourceLocation* location, std::int32_t thread) {
   return virtual_team() != nullptr ? global_thread_num(location) : thread;
@@ -395,8 +398,8 @@ void end_critical(SourceLocation* location, std::int32_t thread, void* lock) {
   real_kmpc.end_critical(location, number_here(location, thread), lock);
 }
 
-// The end of a `single` construct with copyprivate: the thread that executed the construct gives
-// its values to the other threads, with a barrier.
+// Replaces the end of a `single` construct with copyprivate: the thread that executed the construct
+// gives its values to the other threads, with a barrier.
 void copyprivate(SourceLocation* location, std::int32_t thread, std::size_t bytes, void* data,
                  void (*copy)(void*, void*), std::int32_t is_chosen) {
   report_obstacle(Obstacle::single);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The user's lists of regions to share and not to share (MH_OPENMP_EXCLUDE, MH_OPENMP_ONLY).
 //
-// A pattern is a name with `*` for any characters. The pattern is compared with every spelling of a
-// region's name (names.hpp) and with its address; "object:pattern" applies to one program or
-// library only. Thread-safe, except for set(). Limit: the use of only the first 64 patterns is
-// recorded.
+// A pattern is a name with `*` for any characters. It is compared with every spelling of a region's
+// name (names.hpp) and with the region's address. "object:pattern" applies to one program or
+// library only. Thread-safe, except for set(). Limit: `used()` covers the first 64 patterns only.
 #pragma once
 
 #include <atomic>
@@ -19,7 +18,7 @@
 
 namespace mh::openmp {
 
-// `*` stands for any characters, or none.
+// True if `text` matches the pattern, in which `*` stands for any characters, or none.
 bool matches_text(std::string_view pattern, std::string_view text);
 bool matches_name(std::string_view pattern, const RegionName& name);
 

@@ -4,9 +4,9 @@
 // __mh_ws_mark().
 //
 // Without Manyhands __mh_ws_mark() does not exist, and the loop is serial. While loops are shared,
-// its result says that the next region which the thread encounters is marked. Otherwise (one rank
-// on the node, more ranks than cores) the loop gets the team of an ordinary parallel loop.
-// Thread-safe.
+// __mh_ws_mark() returns kMarkedTeam, by which the next region that the thread encounters is known
+// to be marked. Otherwise (one rank on the node, more ranks than cores) the loop gets the team of
+// an ordinary parallel loop. Thread-safe.
 #pragma once
 
 #include "openmp/region.hpp"
@@ -16,16 +16,17 @@ namespace mh::openmp {
 inline constexpr unsigned kMarkedTeam = 1U << 20U;
 
 struct Mark {
-  LoopChunkRule own;
+  LoopChunkRule own;  // for the owner's threads
   LoopChunkRule helpers;
 };
 
-// Implements __mh_ws_mark(). Schedules: 0 unspecified, 1 static, 2 dynamic, 3 guided, 4 runtime, 5
+// Implements __mh_ws_mark(): `schedule` and `chunk` say how the owner's threads cut chunks, the
+// other two how helpers do. Schedules: 0 unspecified, 1 static, 2 dynamic, 3 guided, 4 runtime, 5
 // auto; a chunk of 0 is unspecified. Returns the number of threads to ask for.
 int mark_next_region(int schedule, long chunk, int steal_schedule, long steal_chunk);
 
-// Says that all threads of a marked loop may call MPI although the loop is not shared: the MPI
-// library admits several threads. Until then such a loop has one thread.
+// Called if the MPI library admits several threads: all threads of a marked loop may then call MPI
+// although the loop is not shared. Before the call such a loop has one thread.
 void permit_teams();
 // The number of threads of a marked loop that is not shared, outside of all parallel regions.
 int unshared_team();

@@ -93,7 +93,8 @@ std::size_t opening(std::string_view text, std::size_t end) {
   return 0;
 }
 
-// The beginning of the function's name: behind the last space that is outside of brackets.
+// Returns the position at which the function's name begins: behind the last space that is outside
+// of brackets.
 std::size_t beginning_of(std::string_view text) {
   int depth = 0;
   for (std::size_t at = text.size(); at-- > 0;) {
@@ -118,7 +119,7 @@ std::string without_template_arguments(std::string_view text) {
   return rest;
 }
 
-// The name without the two underscores that gfortran puts before the name of a module.
+// Returns the name without the two underscores that gfortran puts before the name of a module.
 std::string plain_name(const std::string& symbol) {
   const bool of_module = symbol.starts_with("__") && symbol.find("_MOD_") != std::string::npos;
   return of_module ? symbol.substr(2) : symbol;

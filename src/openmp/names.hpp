@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The name of a parallel region for users: the function that contains it.
 //
-// Compilers outline a region into its own function. GCC names it after the containing function
-// (main._omp_fn.0). Clang up to 16 does not (.omp_outlined..3): the region then gets the name of
-// the function that passes the outlined code's address to the run time. A stripped file has no
-// names of local functions; only the address is known. name_of() reads the object's file, too slow
-// for hot paths. Thread-safe.
+// Compilers outline a region into a function of its own. GCC names that function after the
+// containing function (main._omp_fn.0). Clang up to 16 does not (.omp_outlined..3): the region then
+// gets the name of the function that passes the outlined code's address to the run time. A stripped
+// file has no names of local functions; only the address is known. name_of() reads the object's
+// file, which is too slow for hot paths. Thread-safe.
 #pragma once
 
 #include <string>
@@ -24,7 +24,8 @@ struct RegionName {
   [[nodiscard]] const std::string& shown() const { return function.empty() ? at : function; }
 };
 
-// `source`: the source location that LLVM's run time gets, ";file;function;line;column;;", or null.
+// Returns the name of the region whose outlined function is `code`. `source`: the source location
+// that LLVM's run time gets, ";file;function;line;column;;", or null.
 RegionName name_of(const void* code, const char* source);
 
 // "void solver::S::step<double>(double*, int)" -> "solver::S::step".

@@ -69,8 +69,8 @@ struct Looked {
   std::vector<LoadedObject> objects;
 };
 Looked& g_looked = *new Looked;
-// The number of loads at the last look. release: publishes g_all, pairs with the acquire in
-// calls_of_all().
+// The number of loaded objects so far (rebind::loads_so_far()) at the last look. release: publishes
+// g_all, pairs with the acquire in calls_of_all().
 std::atomic<std::uint64_t> g_loads{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
@@ -129,7 +129,7 @@ Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitte
   const auto owner = std::find_if(all.begin(), all.end(), [&](const LoadedObject& object) {
     return mh_symbol(&object.known, text.c_str()) != nullptr;
   });
-  if (owner == all.end()) return Obstacle::none;  // never called: nothing defines the function
+  if (owner == all.end()) return Obstacle::none;  // never called: no object defines it
   if (owner->calls != Obstacle::none) return Obstacle::unknown_code;
   const bool own_data = owner->thread_data && !thread_data_permitted;
   return own_data ? Obstacle::thread_data : Obstacle::none;

@@ -17,24 +17,27 @@ extern "C" {
 
 namespace mh::openmp {
 
-// The obstacle to virtual threads in a call of an imported function, other than one of the run
-// time. Obstacles are functions of the MPI library, functions that tell threads apart, and all
-// functions of another object that has calls of the run time or thread-local data.
+// Returns the obstacle to virtual threads in a call of the imported function `name`, which is not
+// of the run time. Obstacles are functions of the MPI library, functions that tell threads apart,
+// and all functions of another object that has calls of the run time or thread-local data.
+// `thread_data_permitted`: such data, and functions that tell threads apart, are no obstacle.
 Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitted);
 // True if the object has thread-local data.
 bool has_thread_data(const mh_object& object);
 // A summary of the run-time functions that any loaded object imports. A region inside of a region
 // has a team of one, so nesting is no obstacle.
 struct alignas(4) CallsOfAll {
-  bool needs_teams;  // virtual threads cannot make all of these calls
-  bool meets;
-  bool is_numbered;
-  // True if virtual threads may make all these calls; `with_barriers`: and meet at barriers.
+  bool needs_teams;  // virtual threads cannot make some of the calls
+  bool meets;        // threads of a team wait for each other in some of them
+  bool is_numbered;  // some of them pass the run time's number of the thread
+  // True if virtual threads may make all these calls, and `with_barriers` may also meet at
+  // barriers.
   [[nodiscard]] bool permit(bool with_barriers) const {
     return !needs_teams && (with_barriers ? !is_numbered : !meets);
   }
 };
-// The summary of now. Cheap if no object was loaded since the last call.
+// Returns the summary of all objects that are loaded now. Cheap if no object was loaded since the
+// last call.
 CallsOfAll calls_of_all();
 
 }  // namespace mh::openmp

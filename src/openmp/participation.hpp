@@ -35,12 +35,12 @@ inline bool in_region() {
   return current != nullptr && current->role != Participant::Role::watched;
 }
 inline bool is_helper() { return current != nullptr && current->role == Participant::Role::helper; }
-// True if the thread is in the shared loop. Further loops of the region belong to the owner's team:
-// a helper gets no iterations of them.
+// True if the calling thread is in the shared loop. Further loops of the region belong to the
+// owner's team: a helper gets no iterations of them.
 inline bool in_shared_loop() { return in_region() && current->loops == 1; }
 
 // Reports that the region of this thread makes a call that prevents sharing. The current execution
-// goes on to its end, later ones are not shared. `none`: no effect.
+// goes on to its end, later executions are not shared. `none`: no effect.
 inline void report_obstacle(Obstacle what) {
   if (current == nullptr || what == Obstacle::none) return;
   current->meets_team_call(what);
@@ -51,16 +51,16 @@ inline void report_obstacle(Obstacle what) {
   }
 }
 
-// Reports a call that needs a team of threads, such as a loop, but that a virtual thread
-// (virtual_threads.hpp) can make as well. Like report_obstacle(), but `needs_team` stays as it was.
-// Has no effect on a virtual thread.
+// Reports a call that needs a team of threads, such as the start of a static loop, but that a
+// virtual thread (virtual_threads.hpp) can make as well. Does the same as report_obstacle(), except
+// that `needs_team` stays as it was. Has no effect on a virtual thread.
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;
   report_obstacle(what);
   current->needs_team = before;
 }
-// Reports a call in which the threads of a team await each other, and which a virtual thread can
+// Reports a call in which the threads of a team wait for each other, and which a virtual thread can
 // make as well. `needs_team` stays as it was.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
@@ -70,7 +70,8 @@ inline void report_meeting(Obstacle what) {
   current->needs_team = before;
 }
 
-// Makes all threads of the caller's team, helpers included, wait for each other in `together`.
+// Makes all threads of the caller's team wait for each other in `together`, the run time's barrier.
+// Helpers wait outside of that barrier, by the functions of the region.
 template <class Together>
 void meet_team(Together&& together) {
   if (!in_region()) return together();
@@ -82,11 +83,11 @@ void meet_team(Together&& together) {
 }
 
 // Number of the run time's regions that this thread has encountered and not left. The run time
-// knows the number, too, but LLVM's query takes a quarter of the cost of a shared loop.
+// knows the number, too, but LLVM's query takes a quarter of the time that a shared loop costs.
 extern constinit thread_local std::uint32_t depth;
 
-// Begin and end code that the thread runs outside of its shared region, in a region of the run
-// time. The thread's Participant is put aside meanwhile.
+// Called at the begin and the end of code that the thread runs outside of its shared region, in a
+// region of the run time. The thread's Participant (`current`) is put aside meanwhile.
 void begin_set_aside();
 void end_set_aside();
 

@@ -29,7 +29,8 @@ using instructions::load_value;
 using instructions::ReferenceKind;
 using instructions::ReferenceVisitor;
 
-// Calls visit() for each function or slot that the code names. False if it cannot be decoded.
+// Calls visit() for each function that the code names, and each slot of the global offset table.
+// False if the code cannot be decoded.
 bool visit_references(std::span<const std::uint8_t> code, const ReferenceVisitor& visit) {
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 }
@@ -49,8 +50,8 @@ class FunctionTable {
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
-  // The function that contains the address, or the bytes between two functions. `code`: the code of
-  // the object around the address.
+  // Returns the code of the function that contains the address, or the bytes between two functions.
+  // `code`: the code of the object around the address.
   [[nodiscard]] std::span<const std::uint8_t> around(std::uintptr_t address,
                                                      std::span<const std::uint8_t> code) const {
     std::size_t low = 0;
@@ -81,9 +82,10 @@ class FunctionTable {
   }
   [[nodiscard]] std::uintptr_t begin(std::size_t index) const { return at(kTable + index * kRow); }
 
-  // Returns 0 if the end is not known. An entry has, behind two words, the beginning and the length
-  // of its function. Both are read as 32-bit words, the beginning relative to its slot. The end is
-  // known if this gives the beginning that the table has.
+  // Returns the end of the function in row `index`, or 0 if the end is not known. The row names an
+  // entry of .eh_frame, which has, behind two words, the beginning and the length of the function.
+  // Both are read as 32-bit words, the beginning relative to its own place. The end is known if
+  // this gives the beginning that the table has.
   [[nodiscard]] std::uintptr_t end_of(std::size_t index) const {
     const std::uintptr_t entry = at(kTable + index * kRow + kRow / 2);
     const auto* const where = reinterpret_cast<const std::uint8_t*>(entry) + 8;
@@ -99,10 +101,10 @@ class FunctionTable {
 // The function behind a slot of the global offset table.
 struct Import {
   Obstacle obstacle;
-  std::uintptr_t own = 0;  // a function of the object itself, 0: none
+  std::uintptr_t own = 0;  // address of a function that the object itself defines, 0: none
   const char* name = "";
-  bool meets = false;
-  bool numbered = false;
+  bool meets = false;     // is_meeting()
+  bool numbered = false;  // is_numbered()
 };
 
 // A loaded object whose code is searched.
@@ -124,7 +126,8 @@ void add_import(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// Adds every import; the obstacle of a function of another object is found when the code calls it.
+// Adds every import. If another object defines the function, its obstacle is found when the code
+// calls it.
 void add_import_of_virtual(const char* name, void** slot, void* data) {
   auto& object = *static_cast<SearchedObject*>(data);
   Import import{.obstacle = Obstacle::none, .name = name};
@@ -153,12 +156,13 @@ SearchedObject object_with(const std::uint8_t* code) {
   return here ? object : SearchedObject{};
 }
 
-constexpr std::size_t kMost = 4U << 20U;  // bytes of code
+constexpr std::size_t kMost = 4U << 20U;  // bytes of code that a search decodes
 
-// A search that begins at a region's code.
+// A search of the code of one object, which begins at a region's code.
 class CodeWalk {
  public:
-  // `behind`: finds the obstacle in a function of another object; null: such functions are ignored.
+  // `behind`: returns the obstacle in a function of another object; null: such functions are
+  // ignored.
   using ForeignCode = std::function<Obstacle(std::string_view name)>;
   explicit CodeWalk(const SearchedObject& object, ForeignCode behind = nullptr)
       : object_(object), behind_(std::move(behind)) {}
@@ -168,6 +172,8 @@ class CodeWalk {
   // True if the code calls through a pointer.
   [[nodiscard]] bool has_pointers() const { return pointers_; }
 
+  // Returns the first obstacle that is found from `code` on. Code that cannot be decoded counts as
+  // the object's worst import.
   Obstacle from(std::uintptr_t code) {
     follow_code(code);
     while (!open_.empty() && found_ == Obstacle::none) {
@@ -189,7 +195,7 @@ class CodeWalk {
     const auto import = object_.imports.find(to);
     if (import == object_.imports.end()) {
       pointers_ = pointers_ || what != ReferenceKind::slot;
-      // The address of a function may be given to code that calls it.
+      // The code may pass the address of a function to other code, which calls the function.
       if (what == ReferenceKind::slot && behind_) follow_code(to);
       return;
     }
@@ -213,7 +219,8 @@ class CodeWalk {
     }
   }
 
-  // Follows the linker's stubs, a few instructions that jump through a slot, to the slot.
+  // Follows one of the linker's stubs, a few instructions that jump through a slot, to the slot.
+  // False: `to` is no stub.
   bool follows_stub(std::uintptr_t to, std::span<const std::uint8_t> code) {
     const std::size_t first = to - reinterpret_cast<std::uintptr_t>(code.data());
     const auto here = code.subspan(first, std::min(kEntry, code.size() - first));
@@ -225,13 +232,13 @@ class CodeWalk {
     return true;
   }
 
-  static constexpr std::size_t kEntry = 24;
+  static constexpr std::size_t kEntry = 24;  // bytes in which a stub's jump lies
 
-  // The end of the jump in a linker's stub; 0 if the code is something else.
+  // Returns the end of the jump in a linker's stub; 0 if the code is something else.
   static std::size_t jump_in(std::span<const std::uint8_t> code) {
     constexpr std::size_t kJump = 6;
-    static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};
-    constexpr std::uint8_t kBound = 0xf2;
+    static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};  // endbr64
+    constexpr std::uint8_t kBound = 0xf2;  // prefix of the jump (MPX)
     std::size_t at = 0;
     if (code.size() >= std::size(kLandingPad) &&
         std::equal(std::begin(kLandingPad), std::end(kLandingPad), &code[0]))

@@ -2,9 +2,9 @@
 // The calls of the OpenMP run time that the code of a region can reach, although the region did not
 // make them when it was watched.
 //
-// Searches the machine code of the region, and of every function of the same object that the code
+// Searches the machine code of the region, and of every function of the same object that this code
 // calls directly, on all branches. The table for exception handling, which stripped programs have
-// too, tells functions apart. Thread-safe.
+// too, tells where functions begin. Thread-safe.
 //
 // Limits: calls through pointers and into other objects are not followed; encounter.hpp says how
 // such calls are handled. Three cases count as reaching every import of the object: an object
@@ -16,16 +16,16 @@
 
 namespace mh::openmp {
 
-// The obstacle in the region that was compiled to `code`; `none` if all reachable calls are
+// Returns the obstacle in the region that was compiled to `code`; `none` if all reachable calls are
 // permitted.
 Obstacle obstacle_within_reach(const void* code);
 
-// Whether a region may run by virtual threads (virtual_threads.hpp). Further obstacles are code of
-// another object that has calls of the run time, calls of MPI, and data that each thread has for
-// itself (unless `thread_data_permitted`).
+// Tells whether a region may run by virtual threads (virtual_threads.hpp). Further obstacles are
+// code of another object that has calls of the run time, calls of MPI, and data that each thread
+// has for itself (unless `thread_data_permitted`).
 struct VirtualReach {
   Obstacle obstacle = Obstacle::none;
-  VirtualUse use{};  // if there is no obstacle
+  VirtualUse use{};  // valid if there is no obstacle
 };
 VirtualReach virtual_threads_within_reach(const void* code, bool thread_data_permitted);
 }  // namespace mh::openmp

@@ -21,7 +21,7 @@ struct Real {
   void (*loop_end)();
   void (*loop_end_nowait)();
 
-  // Calls that keep a region from being shared.
+  // Calls in a region that keep the region from being shared.
   void (*parallel_loop_static)(Body, void*, unsigned, long, long, long, long, unsigned);
   void (*parallel_sections)(Body, void*, unsigned, unsigned, unsigned);
   unsigned (*parallel_reductions)(Body, void*, unsigned, unsigned);
@@ -46,7 +46,8 @@ struct Real {
 
 extern Real real;
 
-// A function of the run time by name, our replacement, and where to store the run time's own.
+// A function of the run time by name, Manyhands' replacement, and the pointer that gets the run
+// time's own function.
 struct Binding {
   std::string name;
   void* ours;  // null: not replaced

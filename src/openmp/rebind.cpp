@@ -24,9 +24,9 @@ constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code
 // The rebound calls of this process. Changed under the loader's lock (dl_iterate_phdr()).
 struct Rebinding {
   std::vector<Binding> bindings;
-  std::unordered_map<std::string_view, void*> ours;  // by name
+  std::unordered_map<std::string_view, void*> ours;  // replacements by name
   mh_object run_time{};
-  unsigned long long loads = 0;  // objects loaded at the last look
+  unsigned long long loads = 0;  // number of loads at the last rebinding
 };
 Rebinding g_rebinding;
 
@@ -34,7 +34,7 @@ Rebinding g_rebinding;
 struct ReadOnlyPart {
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
-  bool opened = false;
+  bool opened = false;  // writable for the moment
 };
 
 ReadOnlyPart read_only_part(const dl_phdr_info& info) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Replaces the run time's functions by ours in every loaded object that imports them.
+// Redirects calls of the OpenMP run time to Manyhands' functions, in every loaded object that
+// imports them.
 //
 // Only the slots that the loader fills (global offset tables) are changed, and only in a process
-// that shares its loops. Nothing is exported, so no other program ever sees our OpenMP functions.
-// Calls that are neither ours nor permitted go through a stub (stubs.hpp). Limit: objects with a
+// that shares its loops. Nothing is exported, so no other program ever sees these functions. Calls
+// that Manyhands neither replaces nor permits go through a stub (stubs.hpp). Limit: objects with a
 // private copy of a run time keep it.
 #pragma once
 
@@ -21,8 +22,8 @@ namespace mh::openmp::rebind {
 // True if a loaded object imports this function.
 bool is_imported(const char* name);
 
-// A function of the process's OpenMP run time, of the first run time if several are loaded; null if
-// the function is not found. Searches all loaded objects.
+// Returns a function of the process's OpenMP run time, or of the first run time if several are
+// loaded. Null if the function is not found. Searches all loaded objects.
 void* in_run_time(const char* name);
 
 // True if the process's run time has a function of this name.
@@ -33,11 +34,11 @@ bool is_run_time(const mh_object& object);
 // A number that changes whenever an object is loaded.
 unsigned long long loads_so_far();
 
-// Sets each binding's `real`, then rebinds. `unsupported` if no loaded object, or more than one, is
-// an OpenMP run time. One thread. Never undone: our functions forward the calls that are not for
-// them.
+// Sets each binding's `real`, then rebinds all loaded objects. Returns `unsupported` if no loaded
+// object, or more than one, is an OpenMP run time. Called by one thread. Never undone: Manyhands'
+// functions forward the calls that they do not handle.
 Status rebind_all(std::vector<Binding> bindings);
-// Rebinds objects that were loaded since the last call.
+// Rebinds objects that were loaded since the last call of this function or of rebind_all().
 void rebind_new_objects();
 
 }  // namespace mh::openmp::rebind

@@ -12,10 +12,10 @@
 namespace mh::openmp {
 namespace {
 
-constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // a shorter loop never pays
+constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // a shorter loop is never worth sharing
 constexpr std::uint64_t kShareOfRest = 8;  // a chunk is 1 / kShareOfRest of the iterations left
 constexpr float kMostReviews = 16;         // of a loop in one execution
-// A shorter open loop ends before its second review.
+// A shorter loop that is open to helpers ends before its second review.
 constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
 // Converts by way of a signed number: signed 64-bit numbers take one instruction, unsigned ones
@@ -28,7 +28,7 @@ std::uint64_t as_whole(float amount) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(amount, 1e18F)));
 }
 
-// Ticks per iteration; never 0, which means unknown.
+// Returns ticks per iteration; never 0, which means unknown.
 float rate_of(std::uint64_t spent, std::uint64_t iterations) {
   return std::max(as_float(spent) / as_float(iterations), 1e-3F);
 }
@@ -85,7 +85,7 @@ void* SharedRegion::await_copy() {
   return copy;
 }
 
-// A single thread of the team opens the loop; the others wait until it is open.
+// True for the one thread of the team that opens the loop; the others wait until it is open.
 bool SharedRegion::is_to_open() {
   if (own_threads_ == 1) return true;
   Stage closed = Stage::closed;
@@ -114,8 +114,8 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
   if (current != nullptr) current->review_at = kNever;
 }
 
-// Called by the thread that opens the loop. A loop that was brief at its last estimate, with the
-// same team and count, stays brief until its turn for a review.
+// Called by the thread that opens the loop: sets known_, whole_ and brief_. A loop that was brief
+// at its last estimate, with the same team and count, stays brief until its turn for a review.
 void SharedRegion::estimate_loop() {
   LoopEstimate& seen = site_->estimate;
   ++seen.executions;
@@ -139,13 +139,13 @@ bool SharedRegion::may_be_joined() const {
          (current == nullptr || current->obstacle == Obstacle::none);
 }
 
-// Called by the first thread, at its first chunk and at reviews. Decides whether helpers may come,
-// and how long the loop would take without them. On a known site the function decides at the first
-// chunk, otherwise at the second. The first chunk has then shown the time of an iteration, and
-// whether the loop makes calls that a helper cannot.
+// Called by thread 0 of the owner's team, at its first chunk and at reviews. Decides whether
+// helpers may come, and estimates how long the loop would take without them. On a known site the
+// function decides at the first chunk, otherwise at the second. The first chunk has then shown the
+// time of an iteration, and whether the loop makes calls that a helper cannot make.
 void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;
-  if (brief_) {  // a team: with a team of one the loop would be offered already
+  if (brief_) {  // the team is larger than one, else open() had offered the loop
     me.review_at = kNever;
     return offer_briefly();
   }
@@ -168,8 +168,8 @@ void SharedRegion::review_loop(Participant& me) {
   if (offered_) call_spare(rest);
 }
 
-// A team that leaves cores of the rank idle shares a long loop with these cores. A core on which
-// another thread of the program works is left alone (workers.hpp).
+// Lets a team that leaves cores of the rank idle share a long loop with these cores. A core on
+// which another thread of the program works is left alone (workers.hpp).
 void SharedRegion::call_spare(float rest) {
   if (spare_ == nullptr || own_threads_ > spare_->count()) return;
   if (rest < in_ticks(tuning::kWorthCallingNs)) return;
@@ -182,6 +182,7 @@ void SharedRegion::dismiss_spare() {
   spare_->stop();
 }
 
+// Admits helpers to the loop, and offers the loop to lenders until `ends` (ticks).
 void SharedRegion::offer(std::uint64_t ends) {
   if (!iterations_.is_admitting()) owner_state_ = ThreadState::now();
   iterations_.admit();
@@ -220,9 +221,9 @@ void SharedRegion::await_helpers() {
   leaving_.store(false, std::memory_order_relaxed);
 }
 
-// Returns the larger of the owner's recent time for an iteration and the last recorded one. Owner
-// and helpers work at different ends. A missing helper costs more than a helper that finds nothing
-// to do, so the larger time counts.
+// Returns the owner's recent time for an iteration or the last recorded time, whichever is larger
+// (ticks). Owner and helpers work at different ends of the loop. A missing helper costs more than a
+// helper that finds nothing to do, so the larger time counts.
 float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
@@ -235,8 +236,9 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
 }
 
 // Returns the value of Participant::done at which the owner reviews the loop next; kNever: not in
-// this execution. A loop open to helpers is reviewed often, so that lenders know the rest. A short
-// loop is reviewed seldom, and a loop of a few microseconds in few of its executions.
+// this execution. A loop that is open to helpers is reviewed often, so that lenders know how much
+// is left. A short loop is reviewed seldom, and a loop of a few microseconds in few of its
+// executions.
 std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;
@@ -315,7 +317,7 @@ bool SharedRegion::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
 }
 
 // Runs the region's body as a late member of the team. Returns true if the helper had to leave
-// early and may join again at once.
+// after the last iteration and may join again at once.
 bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,

@@ -5,12 +5,12 @@
 // from the front of the loop. While the loop is open, helpers may join. A helper runs the same
 // body, claims chunks from the end until its unit is over, and leaves through the compiler's
 // epilogue, which merges reductions. A helper keeps no state: it joins as a late member of the team
-// each time. After the last iteration of the loop a helper must leave, and may join once more
-// within its unit. Source: MPI Workshare, III.
+// each time. A helper that has run the last iteration of the loop must leave, and may join once
+// more within its unit. Source: MPI Workshare, III.
 //
-// A region that helpers may join stays exposed in the pool. Each execution only makes an offer, and
-// the atomic word of its iterations admits helpers; a helper reads nothing else before it has
-// joined (iterations.hpp).
+// A region that helpers may join stays exposed in the pool (lend/pool.hpp). Each execution only
+// makes an offer, and the atomic word of its iterations admits helpers; a helper reads nothing else
+// before it has joined (iterations.hpp).
 //
 // Limits: one shared region at a time in a process; the loops of other regions are their owners'
 // alone.
@@ -39,14 +39,15 @@ static_assert(Iterations::kMostHelpers >= lend::kHelpers);
 
 enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
 
-// How one side cuts its chunks; unspecified: by the time that iterations take.
+// The rule by which the owner's threads, or the helpers, cut their chunks; unspecified: by the time
+// that iterations take.
 struct LoopChunkRule {
   Schedule schedule = Schedule::unspecified;
   std::uint64_t chunk = 1;
 };
 
-// Returns `part`, and keeps the compiler from merging its load with that of a neighbour. A wide
-// load right after narrow stores waits until the stores have left the core.
+// Returns `part`, and keeps the compiler from merging its load with the load of its neighbour. A
+// wide load right after narrow stores waits until the stores have left the core.
 inline std::uint64_t load_word(std::uint64_t part) {
   asm("" : "+r"(part));
   return part;
@@ -59,11 +60,12 @@ inline LoopChunkRule load_apart(const LoopChunkRule& cut) {
 struct Loop {
   std::uint64_t start = 0;
   std::uint64_t step = 0;
-  std::uint64_t bound = 0;  // end of the last chunk
+  std::uint64_t bound = 0;  // end of the last chunk, for libgomp
   std::uint64_t count = 0;
 };
 
-// The number of indices in a closed interval of length `distance`. Most loops avoid the division.
+// The number of indices in a closed interval of length `distance`. Most loops have step 1 and need
+// no division.
 inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
   return (step == 1 ? distance : distance / step) + 1;
 }
@@ -76,16 +78,16 @@ struct Participant {
 
   Role role;
   Site* site;
-  bool marked = false;                 // the user has marked the loop as shared
-  std::uint32_t number = 0;            // the thread's number in the team
-  std::uint32_t loops = 0;             // begun by this thread; kStrayed: several, or another kind
-  Obstacle obstacle = Obstacle::none;  // the first one met
+  bool marked = false;       // the user has marked the loop as shared
+  std::uint32_t number = 0;  // the thread's number in the team
+  std::uint32_t loops = 0;   // begun by this thread; kStrayed: not in the shared loop any more
+  Obstacle obstacle = Obstacle::none;  // the first obstacle met
   // watched: the first call that only a team of the run time can answer, and the team's threads
   Obstacle needs_team = Obstacle::none;
   std::uint32_t threads = 0;
-  bool meets_barrier = false;   // watched: the threads meet at barriers
+  bool meets_barrier = false;   // the threads meet at barriers
   bool asked_team = false;      // the region has asked for its number of threads
-  bool over = false;            // helper: may claim no further chunk
+  bool over = false;            // helper: has the last iteration, may claim no further chunk
   std::uint64_t deadline = 0;   // helper: end of the unit, in ticks
   std::uint64_t review_at = 0;  // owner, in the loop: value of `done` at which to review
   std::uint64_t since = 0;      // helper: ticks at which the last chunk was claimed, and its size
@@ -95,11 +97,11 @@ struct Participant {
   VirtualTeam* team = nullptr;
   std::uint32_t virtual_number = 0;
 
-  // True if the thread is of the owner's team, in the shared loop, and has only to claim its next
-  // chunk.
+  // True if the thread is of the owner's team, is in the shared loop, and has only to claim its
+  // next chunk.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
-  // Begins a loop that is not the shared one.
+  // Records that the thread has begun another loop than the shared loop.
   void strays() {
     loops = kStrayed;
     review_at = 0;
@@ -115,10 +117,12 @@ struct Participant {
   }
 };
 
-// The calling thread's state; null outside of watched and shared regions.
+// The calling thread's state; null outside of watched and shared regions, and inside of regions
+// that are nested in them.
 extern constinit thread_local Participant* current;
 
-// The calling thread's state, also inside of regions that are nested in the shared region.
+// The calling thread's state; not null inside of regions that are nested in a watched or shared
+// region.
 extern constinit thread_local Participant* part;
 
 // Sets `current` and `part` for its lifetime.
@@ -138,7 +142,8 @@ class ParticipantScope {
   Participant* saved_part_;
 };
 
-// Ends the sharing of the region of `me`; the current execution is completed.
+// Ends the sharing of the region of `me`, from the next execution on; the current execution is
+// completed.
 inline void exclude_region(Participant& me, Obstacle what) {
   me.meets(what);
   if (me.role != Participant::Role::watched) decide_site(*me.site, what);
@@ -146,8 +151,8 @@ inline void exclude_region(Participant& me, Obstacle what) {
 
 class SharedRegion final : public lend::LendableWork {
  public:
-  // `pool` outlives the region, and so do the workers on the rank's spare cores (null: there are
-  // none).
+  // `pool` and `spare`, the workers on the rank's spare cores (null: there are none), outlive the
+  // region.
   explicit SharedRegion(lend::Pool& pool, lend::Workers* spare = nullptr);
   // Withdraws the region from the pool. Precondition: no thread is in the region.
   void close() { pool_.withdraw(lend::WorkKind::loops); }
@@ -172,7 +177,7 @@ class SharedRegion final : public lend::LendableWork {
     stage_.store(Stage::closed, std::memory_order_relaxed);
     return true;
   }
-  // Called when the owner has finished the body; returns when all helpers have.
+  // Called when the owner has finished the body; returns when all helpers have finished theirs.
   void leave() {
     part_from_helpers();
     if (spare_called_) [[unlikely]]
@@ -180,7 +185,8 @@ class SharedRegion final : public lend::LendableWork {
     entered_.lower();
   }
 
-  // A thread of the owner's team. Number 0 is the thread that entered.
+  // The state with which a thread of the owner's team begins. Number 0 is the thread that called
+  // enter().
   [[nodiscard]] Participant member(std::uint32_t number) {
     return {.role = Participant::Role::owner,
             .site = site_,
@@ -190,7 +196,8 @@ class SharedRegion final : public lend::LendableWork {
             .review_at = must_review_first(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
-  // Records the times of this execution at the site. Called before leave(), with thread 0's state.
+  // Records the times of this execution at the site. Called before leave(), with the state of
+  // thread 0.
   void account(const Participant& owner) {
     if (teaches(owner)) [[unlikely]]
       learn(owner);
@@ -199,20 +206,21 @@ class SharedRegion final : public lend::LendableWork {
     }
   }
 
-  // Chunk rules set by the user, used instead of those of open().
+  // Sets chunk rules of the user, which are used instead of the rule in open().
   void set_chunk_rules(const LoopChunkRule& own, const LoopChunkRule& helpers) {
     own_ = load_apart(own);
     helpers_ = load_apart(helpers);
     marked_ = true;
   }
-  // Called by every thread of the owner's team at the loop; the first describes it. `in_order`:
-  // each thread must get its iterations in ascending order.
+  // Called by every thread of the owner's team when it comes to the loop; the first to come
+  // describes the loop. `own`: the rule for the owner's threads. `in_order`: each thread must get
+  // its iterations in ascending order.
   void open(const Loop& loop, const LoopChunkRule& own, bool in_order);
   // Call before open(): helpers may join from the beginning, whatever the loop is expected to take.
   void admits_at_once() { admits_ = true; }
-  // The body starts inside the loop. Call before open().
+  // Call before open(): the body starts inside the loop.
   void begins_in_loop() { loops_before_ = 1; }
-  // Claims the next chunk of this thread; empty: the loop is over for it.
+  // Claims the next chunk of the thread; empty: the loop is over for this thread.
   IterationRange next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
@@ -223,33 +231,33 @@ class SharedRegion final : public lend::LendableWork {
   // Begins the next phase of a region whose threads met at a barrier: hands out all iterations once
   // more. Precondition: no iteration is left.
   void reopen() { iterations_.reopen(); }
-  // Called after a claim: makes the other threads' work before reopen() visible.
+  // Called after a claim: makes visible the work that other threads did before reopen().
   void see_all() const { iterations_.see_all(); }
-  // Called by thread 0 of the team when a phase has begun: thread 0 offers the phase to helpers at
-  // its next chunk.
+  // Called by thread 0 of the team when a phase has begun. Thread 0 then offers the phase to
+  // helpers at its next chunk.
   void offer_again(Participant& me) {
     offered_ = false;
     me.review_at = 0;
   }
-  // Waits for helpers to make over() true. For thread 0 of the team.
+  // Waits until over() is true, which helpers bring about. Called by thread 0 of the team.
   void await(const std::function<bool()>& over) { pool_.await_helpers(over); }
-  // Changes with each claim; 0 if nothing is left to claim. Any thread, at any time.
+  // A number that changes with each claim; 0 if no iteration is left. Any thread, at any time.
   [[nodiscard]] std::uint64_t progress() const { return iterations_.progress(); }
-  // Threads of a team that includes all possible helpers.
+  // The number of threads of a team that includes all possible helpers.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + pool_.most_helpers(); }
   // ---- Barriers of the team ---------------------------------------------------------------------
   //
-  // A helper that has finished the loop waits at barriers with the team. Limit: a region with a
-  // barrier before its loop is not joined.
+  // A helper that has finished the loop waits at barriers with the team. Limit: helpers do not join
+  // a region with a barrier before its loop.
 
   // The first thread of the team waits for helpers before it enters the barrier.
   void before_barrier(const Participant& me);
   // The first thread of the team releases the helpers after the barrier.
   void after_barrier(const Participant& me);
-  // A helper waits for the team.
+  // A helper waits until the team has passed the barrier.
   void await_team();
-  // Gives the helpers the data of a `single` construct. await_copy() returns the data, or null if
-  // the team gives none.
+  // Called by the thread that executed a `single` construct: gives its data to the helpers.
+  // await_copy() returns the data, or null if the team gives none.
   void give_copy(void* data) {
     // release: pairs with the acquire in await_copy().
     copy_.store(data, std::memory_order_release);
@@ -258,7 +266,7 @@ class SharedRegion final : public lend::LendableWork {
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
-  // Executions so far that helpers could join.
+  // The number of executions that helpers could join.
   [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::WorkKind::loops); }
 
  private:
@@ -266,9 +274,9 @@ class SharedRegion final : public lend::LendableWork {
   enum class Stage : std::uint32_t { closed, opening, open };
   static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
-  // True if this member of the team must review the loop at its first chunk: only thread 0 does. A
-  // thread without a team need not: open() has offered a brief loop already. In a team, another
-  // thread may still be opening the loop.
+  // True if this member of the team must review the loop at its first chunk: only thread 0 does.
+  // Thread 0 of a team of one need not if the loop is brief, because open() has already offered it.
+  // In a larger team, another thread may still be opening the loop.
   [[nodiscard]] bool must_review_first(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }
@@ -282,7 +290,7 @@ class SharedRegion final : public lend::LendableWork {
   bool takes_part(std::uint32_t helper, std::uint64_t deadline);
   void estimate_loop();
   [[nodiscard]] bool may_be_joined() const;
-  // Times are ticks, as floats: nothing is converted on the way to an open loop.
+  // Times are ticks, as floats, so that nothing is converted on the way to an open loop.
   [[nodiscard]] float in_ticks(float ns) const { return ns * ticks_per_ns_; }
   [[nodiscard]] float rate() const {
     return site_->ticks_per_iteration.load(std::memory_order_relaxed);
@@ -296,7 +304,8 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  // True if this execution is reviewed although all is known, which happens at intervals.
+  // True if this execution is reviewed although the loop's time is known, which happens at
+  // intervals.
   [[nodiscard]] bool has_its_turn() const { return site_->estimate.executions % kReviewEvery == 0; }
   [[nodiscard]] bool teaches(const Participant& owner) const {
     if (!known_) return owner.done != 0;
@@ -323,7 +332,7 @@ class SharedRegion final : public lend::LendableWork {
   void let_go_on();
   [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
   [[nodiscard]] std::uint64_t guided_chunk(std::uint64_t left, std::uint64_t least) const;
-  // The number of iterations that take `ns`, at least 1; `rate` in ticks, not 0.
+  // The number of iterations that take `ns`, at least 1; `rate`: ticks per iteration, not 0.
   [[nodiscard]] std::uint64_t iterations_in(float ns, float rate) const;
 
   lend::Pool& pool_;
@@ -341,11 +350,11 @@ class SharedRegion final : public lend::LendableWork {
   float whole_ = 0;          // ticks that the loop takes without helpers, if known
   bool in_order_ = false;
   bool marked_ = false;
-  bool known_ = false;  // the time of an iteration is known, and helpers may join
-  bool brief_ = false;  // known, and needs no review
-  bool admits_ = false;
-  // Used by the thread that entered only: whether the loop was offered, and the times that this
-  // execution measures.
+  bool known_ = false;   // the time of an iteration is known, and helpers may join
+  bool brief_ = false;   // known_, and the loop needs no review
+  bool admits_ = false;  // admits_at_once() was called
+  // Used only by the thread that entered: whether the loop was offered, whether spare cores were
+  // called, and the times that this execution measures.
   bool offered_ = false;
   bool spare_called_ = false;
   std::uint64_t offered_at_ = 0;   // ticks, for the trace; 0: no trace
@@ -353,21 +362,24 @@ class SharedRegion final : public lend::LendableWork {
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
 
-  // Written by the thread that admits helpers; published by the word of iterations_.
+  // The state that helpers adopt. Written by the thread that admits helpers; published by the word
+  // of iterations_.
   ThreadState owner_state_{};
   std::atomic<std::uint32_t> raised_{0};  // floating-point exceptions raised by helpers
 
-  // release by the thread that describes the loop, acquire by the rest of its team. Helpers see the
-  // description by joining (iterations.hpp).
+  // release by the thread that describes the loop, acquire by the other threads of its team.
+  // Helpers see the description by joining (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
   // The number of helpers at a barrier. release: publishes their work, pairs with the acquire in
   // before_barrier().
   std::atomic<std::uint32_t> at_barrier_{0};
-  // Counts releases of helpers from a barrier. release: pairs with the acquire in await_team().
+  // The number of times that helpers were let go on from a barrier. release: pairs with the acquire
+  // in await_team().
   std::atomic<std::uint32_t> passed_{0};
   std::atomic<void*> copy_{nullptr};  // data that the team gives to the helpers at a barrier
   std::atomic<bool> leaving_{false};  // relaxed: ends a wait for a copy that will not come
-  // Biased to one thread: in most programs only one thread ever enters a region.
+  // Raised while a thread is in the shared region. Biased to one thread, because in most programs
+  // only one thread ever enters a region.
   BiasedFlag<> entered_;
   Iterations iterations_;
 };

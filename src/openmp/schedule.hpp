@@ -11,7 +11,8 @@ inline constexpr int kDynamic = 2;
 inline constexpr int kGuided = 3;
 inline constexpr int kRunTime = 4;  // the schedule that omp_set_schedule() or OMP_SCHEDULE has set
 
-// Returns an unspecified rule for every other schedule: its chunks are static.
+// Returns an unspecified rule for every schedule that is neither dynamic nor guided: its chunks are
+// static.
 inline LoopChunkRule chunk_rule_of(int schedule, std::int64_t chunk) {
   if (schedule == kRunTime) [[unlikely]] {
     constexpr int kModifiers = static_cast<int>(0x80000000U);  // omp_sched_monotonic

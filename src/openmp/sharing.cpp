@@ -21,7 +21,7 @@ namespace {
 std::optional<SharedRegion>& g_region = *new std::optional<SharedRegion>;
 lend::Pool* g_pool = nullptr;
 
-// Stops sharing in a forked child, which has no helpers and no slot in the node.
+// Stops sharing in a forked child, which has no helpers and no record in the node segment.
 void forget_in_child() {
   detail::region.store(nullptr, std::memory_order_relaxed);
   forget_number();

@@ -15,8 +15,8 @@
 namespace mh::openmp {
 
 // Exposes the process's loops to the helpers of the pool from now on. `spare`: the workers on the
-// rank's spare cores, or null. `unsupported` if the process has no OpenMP run time, or several;
-// nothing is changed then.
+// rank's spare cores, or null. Returns `unsupported` if the process has no OpenMP run time, or
+// several; nothing is changed then.
 Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops);
 // Lets regions with static loops run by virtual threads (virtual_threads.hpp). `cores`: the number
 // of this rank's cores. Call before start_sharing().
@@ -35,9 +35,9 @@ struct SharingReport {
   std::uint64_t by_virtual_threads;    // of these, regions with static loops
   std::uint64_t excluded[kObstacles];  // other regions, by reason
   std::uint64_t exposures;             // executions that were open to helpers
-  std::uint64_t units;                 // units done by helpers
-  std::uint64_t units_waited;          // units that had to wait inside MPI
-  bool on;                             // start_sharing() has succeeded
+  std::uint64_t units;                 // units done by helpers on cores of other ranks
+  std::uint64_t units_waited;  // units whose helper gave its core back because it had to wait
+  bool on;                     // start_sharing() has succeeded
 };
 SharingReport sharing_report();
 
@@ -45,7 +45,7 @@ SharingReport sharing_report();
 struct ExcludedRegion {
   RegionName name;
   Obstacle obstacle;
-  double seconds;  // approximate time that this process has spent there
+  double seconds;  // approximate time that this process has spent in the region
 };
 // The `most` regions with the longest times, in descending order. Reads files: call once.
 std::vector<ExcludedRegion> hottest(std::size_t most);

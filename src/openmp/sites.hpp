@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of each parallel region of the program, by the function that its body was compiled to.
 //
-// A *site* starts unseen; its first execution is watched. A region with one shared loop that
-// helpers may join late is shared from then on. Any other region is never shared; the summary shows
-// the reason, and the time that the process spends there. Thread-safe; entries are never removed.
-// Limit: kMost sites; further regions are not shared.
+// A *site* is the entry of one region. It starts unseen, and the region's first execution is
+// watched. A region with one shared loop that helpers may join late is shared from then on. Any
+// other region is never shared; the summary shows the reason, and the time that the process spends
+// in the region. Thread-safe; entries are never removed. Limit: kMost sites; further regions are
+// not shared.
 #pragma once
 
 #include <atomic>
@@ -21,37 +22,37 @@ namespace mh::openmp {
 enum class Obstacle : std::uint8_t {
   none,
   no_loop,        // no loop, or a static schedule, which hands out no chunks
-  several_loops,  // a late thread could not tell which loop to join
+  several_loops,  // a helper that joins late could not tell which loop to join
   thread_number,  // asks for a thread's number or the team's size, as static schedules do
-  barrier,        // or a loop that ends with a barrier
+  barrier,        // a barrier, or a loop that ends with a barrier
   single,         // single, sections, ordered, cancel
   tasks,
   nested,       // parallel inside parallel
   mpi,          // calls MPI, which admits one thread at a time
   collectives,  // MPI calls that depend on the order of iterations: collective and one-sided
   other_calls,  // calls of the run time that are not known to be harmless (calls.hpp)
-  // Only where static loops are shared (virtual_threads.hpp):
+  // The next three only where static loops are shared (virtual_threads.hpp):
   unknown_code,  // calls through pointers, or code that cannot be read
   thread_data,   // data that each thread has for itself
   waiting,       // threads that wait for one another
-  by_user,
+  by_user,       // excluded by the user's lists
 };
 inline constexpr std::size_t kObstacles = 15;
 
-// The estimate made when the shared loop was opened. Holds for later executions with the same
-// number of iterations and threads. Used by the thread that opens the loop (region.hpp), one at a
-// time.
+// The estimate made when the shared loop was last opened. It holds for later executions with the
+// same number of iterations and threads. Used by the thread that opens the loop (region.hpp), one
+// at a time.
 struct LoopEstimate {
   std::uint64_t count = 0;
-  std::uint32_t threads = 0;     // 0: nothing that holds for later executions
-  std::uint32_t executions = 0;  // so far
+  std::uint32_t threads = 0;     // of the team; 0: the estimate does not hold later
+  std::uint32_t executions = 0;  // number of executions so far
   float whole = 0;               // ticks that the loop takes without helpers
 };
 
 enum class SiteState : std::uint8_t { unseen, shared, excluded };
 
-// Whether a region runs by virtual threads, and whether these may meet at barriers. A region that
-// calls through pointers runs by virtual threads only while no loaded object makes calls that
+// Tells whether a region runs by virtual threads, and whether these may meet at barriers. A region
+// that calls through pointers runs by virtual threads only while no loaded object makes calls that
 // virtual threads cannot make.
 struct alignas(4) VirtualUse {
   bool on = false;
@@ -60,20 +61,23 @@ struct alignas(4) VirtualUse {
 };
 
 struct alignas(kCacheLine) Site {
-  // acquire in find(), pairs with the release in claim_entry().
+  // The function that the region's body was compiled to; null: the entry is free. acquire in
+  // find(), pairs with the release in claim_entry().
   std::atomic<const void*> body{nullptr};
   // release in decide_site(): publishes virtual_use, pairs with the acquire loads.
   std::atomic<SiteState> state{SiteState::unseen};
-  // relaxed: the fields are independent, and an old value costs only time.
+  // The reason why the region is excluded. relaxed: the fields are independent, and an old value
+  // costs only time.
   std::atomic<Obstacle> obstacle{Obstacle::none};
   // True once the user's lists were applied. release: publishes the result, pairs with an acquire
   // load.
   std::atomic<bool> looked_up{false};
-  // relaxed: an old value costs only time.
-  std::atomic<float> ticks_per_iteration{0};  // 0: not known
-  // Set for a region whose threads are virtual (virtual_threads.hpp), before `state`.
+  // Ticks that an iteration takes; 0: not known. relaxed: an old value costs only time.
+  std::atomic<float> ticks_per_iteration{0};
+  // Written before `state`, for a region that may run by virtual threads (virtual_threads.hpp).
   std::atomic<VirtualUse> virtual_use{VirtualUse{}};
-  // For a region that is not shared: executions until the next timing, and the ticks spent.
+  // For a region that is not shared: the number of executions until the next timing, and the ticks
+  // spent in the region.
   std::atomic<std::uint32_t> untimed{0};
   std::atomic<std::uint64_t> spent{0};
   // The region's place in the source, a string of the program; null if the compiler has left none.
@@ -82,7 +86,8 @@ struct alignas(kCacheLine) Site {
 };
 static_assert(sizeof(Site) == kCacheLine);
 
-// Records the result of the first execution.
+// Records whether the region is shared from now on (`met` is none), or the obstacle that excludes
+// it.
 inline void decide_site(Site& site, Obstacle met) {
   site.obstacle.store(met, std::memory_order_relaxed);
   site.state.store(met == Obstacle::none ? SiteState::shared : SiteState::excluded,
@@ -93,8 +98,9 @@ inline bool is_excluded(const Site& site) {
   return site.state.load(std::memory_order_acquire) == SiteState::excluded;
 }
 
-// Times executions of a region that is not shared: every execution of a long region, some of a
-// short one, extrapolated to all. Two threads in the same region may lose counts.
+// Times one execution of a region that is not shared, while the object lives: every execution of a
+// long region, one in kEvery of a short region, which then stands for all. Two threads in the same
+// region may lose counts.
 class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
@@ -135,14 +141,14 @@ inline Obstacle obstacle_of(const Site& site) {
   if (state == SiteState::excluded) return site.obstacle.load(std::memory_order_relaxed);
   const bool only_timed =
       state == SiteState::unseen && site.spent.load(std::memory_order_relaxed) != 0;
-  return only_timed ? Obstacle::no_loop : Obstacle::none;  // schedule(runtime) that is static
+  return only_timed ? Obstacle::no_loop : Obstacle::none;  // a static schedule(runtime)
 }
 
 class Sites {
  public:
   static constexpr std::size_t kMost = 1024;
 
-  // The site of a body; null if the table is full.
+  // Returns the site of a body, a new site at the first call; null if the table is full.
   Site* find(const void* body) {
     std::size_t at = hash(body);
     for (std::size_t looked = 0; looked < kMost; ++looked, at = (at + 1) % kMost) {
@@ -167,7 +173,7 @@ class Sites {
     return (reinterpret_cast<std::uintptr_t>(body) * 0x9e3779b97f4a7c15ULL >> 48U) % kMost;
   }
 
-  // Returns true if the entry is this body's now, claimed by any thread.
+  // Returns true if the entry belongs to this body after the call, whichever thread has claimed it.
   static bool claim_entry(Site& site, const void* body) {
     const void* empty = nullptr;
     return site.body.compare_exchange_strong(empty, body, std::memory_order_release,

@@ -8,16 +8,16 @@
 
 namespace mh::openmp {
 
-// Used if the main thread's stack has no limit. Only address space: a loop commits the memory that
-// it touches.
+// The size in bytes that is used if the main thread's stack has no limit. It costs only address
+// space: a loop commits the memory that it touches.
 inline constexpr std::size_t kStackWithoutLimit = 256U << 20U;
 
-// The largest of the main thread's limit (`ulimit -s`) and the user's settings for OpenMP threads
-// (OMP_STACKSIZE and the run times' own names).
+// Returns the largest of the main thread's limit (`ulimit -s`) and the user's settings for OpenMP
+// threads (OMP_STACKSIZE and the run times' own names), in bytes.
 std::size_t stack_for_loops();
 
-// Parses a size like OMP_STACKSIZE: "512M", "20000" of `unit` bytes. Returns nothing if `text` is
-// not a size.
+// Parses a size as OMP_STACKSIZE has it: "512M", or "20000", which counts in `unit` bytes. Returns
+// nothing if `text` is not a size.
 std::optional<std::size_t> stack_size(std::string_view text, std::size_t unit);
 
 }  // namespace mh::openmp

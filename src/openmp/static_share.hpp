@@ -3,7 +3,8 @@
 // (__kmpc_for_static_init). Index arithmetic wraps at the width of the index, as LLVM's does.
 // Thread-safe.
 //
-// Limit: without chunks only the run time's default division is known (KMP_SCHEDULE is not set).
+// Limit: for schedules without a chunk size, only the run time's default division is known
+// (KMP_SCHEDULE is not set).
 #pragma once
 
 #include <cstdint>
@@ -20,13 +21,14 @@ struct StaticLoop {
   std::make_signed_t<Index> chunk;
 };
 
-// A thread's share: the interval from `low` to `high`, and again every `stride` further on.
+// A thread's share: the interval from `low` to `high`, and the same interval again at every further
+// multiple of `stride`.
 template <class Index>
 struct StaticShare {
   Index low;
   Index high;
   std::make_signed_t<Index> stride;
-  bool last;  // has the last iteration
+  bool last;  // the share has the last iteration
 };
 
 // The numbers of schedules in LLVM's run time, without the modifiers in the high bits.
@@ -62,6 +64,7 @@ struct StaticPart {
   bool last;
 };
 
+// An empty share.
 template <class Wide>
 StaticPart<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride) {
   return {.low = static_cast<Wide>(loop.high + (up ? Wide{1} : static_cast<Wide>(-1))),
@@ -114,8 +117,8 @@ StaticPart<Wide> simd_part(const DividedLoop<Wide>& loop, Wide chunk, Wide numbe
 
 }  // namespace detail
 
-// The share of the thread `number` in a team of `size` (at least 2). A schedule that is none of the
-// three is divided evenly.
+// Returns the share of the thread `number` in a team of `size` (at least 2). A schedule that is
+// none of the three above is divided evenly.
 template <class Index>
 StaticShare<Index> static_share(std::int32_t schedule, const StaticLoop<Index>& loop,
                                 std::uint32_t number, std::uint32_t size) {

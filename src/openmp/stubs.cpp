@@ -56,7 +56,7 @@ void* stub_for_call(std::string_view name, void* real) {
 
 bool is_exhausted() { return g_past_the_end.load(std::memory_order_relaxed); }
 
-// Returns the function to which the call goes on.
+// Notes the call of the stub, and returns the function to which the call goes on.
 static void* target_of(const Stub& stub) {
   const CallRule& rule = stub.rule;
   if (rule.effect == Effect::begins_region) {

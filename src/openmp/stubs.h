@@ -3,7 +3,8 @@
 #ifndef MH_OPENMP_STUBS_H
 #define MH_OPENMP_STUBS_H
 
-/* Libgomp and libomp have about 300 functions that a program may call; half are permitted. */
+/* The number of stubs. Libgomp and libomp have about 300 functions that a program may call; half
+ * are permitted. */
 #define MH_STUBS 512
 
 #endif

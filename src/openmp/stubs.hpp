@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Intercepts calls of the run time that are neither replaced nor permitted. A stub notes the call,
-// whatever its arguments are, and passes it on to the run time unless its rule (calls.hpp) says
-// otherwise.
+// Intercepts calls of the run time that are neither replaced nor permitted. A *stub* is an entry
+// point with a number, which keeps all arguments of the call. It notes the call, and passes it on
+// to the run time unless the call's rule (calls.hpp) says otherwise.
 //
-// A *stub* is an entry point with a number; it keeps all arguments. Limit: MH_STUBS different
-// functions; is_exhausted() tells that there were more.
+// Limit: MH_STUBS different functions; is_exhausted() tells that there were more.
 #pragma once
 
 #include <string_view>

@@ -23,13 +23,13 @@ class FloatingPoint {
     return state;
   }
 
-  // Makes the calling thread compute with this state; no exception is raised then.
+  // Gives the calling thread this state, except that no exception counts as raised.
   void adopt() const {
     const std::uint32_t vector = vector_ & ~kRaised;
     asm volatile("fnclex\n\tfldcw %1\n\tldmxcsr %0" : : "m"(vector), "m"(x87_));
   }
 
-  // The exceptions raised so far in the calling thread.
+  // Returns the flags of the exceptions raised so far in the calling thread.
   static std::uint32_t raised() {
     std::uint32_t vector = 0;
     std::uint16_t x87 = 0;

@@ -3,19 +3,20 @@
 // of the team that the program sees.
 //
 // A static loop is divided before it begins, by the number of the thread and the size of the team.
-// So the calls may run in any order, on any thread, if no thread waits for another. The calls are
-// the iterations of a shared loop (region.hpp): the rank's own threads claim from the front,
-// helpers from the end. Inside a call, all queries of the thread and its team answer with the
-// virtual ones (encounter.cpp, kmpc.cpp). With several own threads, each begins in its own part of
-// the team, so that it touches the same data in each execution.
+// If no thread waits for another, the calls of the function may therefore run in any order, on any
+// thread. The calls are the iterations of a shared loop (region.hpp): the rank's own threads claim
+// from the front, helpers from the end. Inside a call, all queries of the thread and its team
+// answer with the virtual ones (encounter.cpp, kmpc.cpp). If the rank has several own threads, each
+// begins in its own part of the team, so that it touches the same data in each execution.
 //
-// Threads that may meet at a barrier have stacks of their own (fibres.hpp). A virtual thread that
-// comes to a barrier pauses. When all have paused, threads claim the virtual threads once more: a
-// new *phase*. Reductions of LLVM's run time combine at such a barrier.
+// Virtual threads that may meet at a barrier have stacks of their own (fibres.hpp). A virtual
+// thread that comes to a barrier pauses. When all have paused, the real threads claim the virtual
+// threads once more: a new *phase*. Reductions of LLVM's run time combine at such a barrier.
 //
-// A region qualifies by its calls while it was watched, and by the calls that its code can reach
-// (virtual_threads_within_reach() in reach.hpp). The calls do not show whether a thread waits for a
-// word in memory that another thread writes: StuckWatch runs the other threads then.
+// A region qualifies by the calls that it made while it was watched, and by the calls that its code
+// can reach (virtual_threads_within_reach() in reach.hpp). The calls do not show whether a thread
+// waits for a word in memory that another thread writes; if one does, StuckWatch runs the other
+// threads.
 //
 // Limits: kMost threads in a team, TeamFibres::kMost with barriers. A team that is not larger than
 // the rank's number of cores is left to the run time.
@@ -38,9 +39,9 @@ class VirtualTeam {
  public:
   static constexpr std::uint32_t kMost = 1024;
 
-  // `most`: the answer of omp_get_max_threads(). `own_threads`: the number of the rank's own
-  // threads that run the region. `fibres`: one for each thread if threads may meet at barriers,
-  // else null.
+  // `size`: the number of virtual threads. `most`: the answer of omp_get_max_threads().
+  // `own_threads`: the number of the rank's own threads that run the region. `fibres`: one for each
+  // virtual thread if these may meet at barriers, else null.
   VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
               TeamFibre* fibres)
       : body_(body),
@@ -54,16 +55,18 @@ class VirtualTeam {
   [[nodiscard]] int most_threads() const { return most_; }
   [[nodiscard]] Loop loop() const { return {.step = 1, .bound = size_, .count = size_}; }
 
-  // The body of the region for own threads and helpers: runs virtual threads until all are claimed.
+  // The body that the rank's own threads and helpers run: each runs virtual threads until all are
+  // claimed.
   static void run_claimed(void* team);
 
   // ---- Barriers; called by virtual threads ------------------------------------------------------
 
   [[nodiscard]] bool has_barriers() const { return fibres_ != nullptr; }
-  // Returns when all threads of the team have called meet().
+  // Returns when all virtual threads of the team have called meet(). `number`: the caller's.
   void meet(std::uint32_t number);
-  // A meet() at which the data of all threads are combined into those of thread 0, in the order of
-  // LLVM's run time. A tree: a thread gathers from those whose numbers differ in one bit.
+  // Does the same as meet(), and combines the data of all threads into the data of thread 0, in the
+  // order of LLVM's run time. The order is a tree: the data of a thread take in those of the
+  // threads whose numbers differ in one bit.
   using Combine = void (*)(void*, void*);
   void meet_and_combine(std::uint32_t number, void* data, Combine combine);
 
@@ -85,24 +88,27 @@ class VirtualTeam {
   std::uint32_t own_threads_;
   int most_;
   TeamFibre* fibres_;
-  bool begun_ = false;  // fibres: the first phase is over
-  // Written by any thread of the team before it stops; all write the same.
+  bool begun_ = false;  // the first phase is over, so the fibres have begun
+  // The function of a reduction at the next barrier; null: none. Any virtual thread of the team
+  // writes it before it stops; all write the same. relaxed: stopped_ publishes it.
   std::atomic<Combine> combine_{nullptr};
-  // Threads that have paused or ended in this phase. acq_rel: the last thread sees the work of all.
+  // The number of virtual threads that have paused or ended in this phase. acq_rel: the last one
+  // sees the work of all.
   std::atomic<std::uint32_t> stopped_{0};
-  // The number of the phase, or kOver. release by the last thread to stop, acquire in
-  // await_phase().
+  // The number of the phase, or kOver. release by the last thread to stop, acquire in await_phase()
+  // and run_claimed().
   static constexpr std::uint32_t kOver = ~0U;
   std::atomic<std::uint32_t> phase_{0};
-  // A bit for each number that is taken; used by several own threads. relaxed: a number publishes
-  // nothing.
+  // A bit for each thread number that is taken in this phase; used if there are several own
+  // threads. relaxed: a number publishes nothing.
   std::atomic<std::uint64_t> taken_[kMost / kBits]{};
 };
 
-// The number of the calling thread in OpenMP's sense.
+// The number of the thread `me` in OpenMP's sense.
 inline std::uint32_t thread_number(const Participant& me) {
   return me.team != nullptr ? me.virtual_number : me.number;
 }
+// The team of the virtual thread that the calling thread runs; null: none.
 inline VirtualTeam* virtual_team() { return current != nullptr ? current->team : nullptr; }
 
 // The calling thread's virtual team if its threads may meet at barriers, else null.
@@ -111,9 +117,9 @@ inline VirtualTeam* team_that_meets() {
   return team != nullptr && team->has_barriers() ? team : nullptr;
 }
 
-// Lives while this process executes a region by virtual threads. If a thread claims nothing for a
-// second although numbers are left, it may wait for a virtual thread that has not begun. Further
-// threads then run the virtual threads that are left, one more each second.
+// Lives while this process executes a region by virtual threads. If no virtual thread is claimed
+// for a second although some are left, a thread may wait for a virtual thread that has not begun.
+// Further threads then run the virtual threads that are left, one more thread each second.
 class StuckWatch {
  public:
   explicit StuckWatch(SharedRegion& region);
