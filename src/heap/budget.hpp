@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Bounds the cost of a heap that the user did not ask for.
 //
-// The first touch of a shared page takes half a microsecond longer than that of a private page, in
-// a virtual machine; memory that is used again costs nothing more. MH_HEAP=auto therefore bounds
+// In a virtual machine the first touch of a shared page takes half a microsecond longer than that
+// of a private page. Memory that is used again costs nothing more. MH_HEAP=auto therefore bounds
 // the *fresh* memory: kAtOnce, and kPerSecond for each second since the start. The cost is 8 ms and
 // a quarter of a percent of the run. A block may take a quarter of what is left, so that one large
 // array does not exhaust the budget of many message buffers.
@@ -19,10 +19,10 @@ class Budget {
  public:
   static constexpr std::uint64_t kAtOnce = 64U << 20U;     // bytes
   static constexpr std::uint64_t kPerSecond = 20U << 20U;  // bytes
-  static constexpr std::uint64_t kShare = 4;               // of what is left, for one block
+  static constexpr std::uint64_t kShare = 4;  // a block may take 1/kShare of what is left
   static constexpr std::uint64_t kLargestAtOnce = kAtOnce / kShare;
 
-  // Bounds fresh memory from now on. Before this call fresh memory has no bound.
+  // Bounds fresh memory from this call on. Before this call fresh memory has no bound.
   void begin(std::uint64_t now_ms) {
     bounded_ = true;
     begun_ms_ = now_ms;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Decides whether this process gets a shared heap; if not, says why and what to change.
 //
-// gather() collects facts from the system; judge() is pure, so tests cover every verdict. Nothing
-// here allocates: all of it runs below malloc. A file of /proc or /sys that cannot be read leaves
-// its field at the default below.
+// gather() collects facts from the system; judge() is pure, so tests cover every verdict. No
+// function of this file allocates, because all of them run below malloc. A file of /proc or /sys
+// that cannot be read leaves its field of Facts at the default.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ enum class Verdict : std::uint8_t {
   data_limit,       // RLIMIT_DATA
   file_limit,       // RLIMIT_FSIZE
   strict_memory,    // vm.overcommit_memory=2
-  memory_short,     // a control group near its limit
+  memory_short,     // less than a sixteenth of the machine's or control group's memory is available
   no_file,          // memfd_create() or mmap() is refused
 };
 bool is_good(Verdict verdict);
@@ -33,8 +33,8 @@ bool is_good(Verdict verdict);
 const char* explain(Verdict verdict);
 
 struct Facts {
-  bool c_library_next = true;  // found by the caller
-  bool checker = false;        // found by the caller
+  bool c_library_next = true;  // set by look_around() (next.hpp)
+  bool checker = false;        // set by look_around()
   bool address_limit = false;
   bool data_limit = false;
   bool file_limit = false;
@@ -62,7 +62,7 @@ struct Memory {
   std::uint64_t total = UINT64_MAX;
   std::uint64_t available = UINT64_MAX;
 };
-Memory memory();  // one caller at a time
+Memory memory();  // one caller at a time: the buffers are static
 
 // Returns the number behind `key` in a text, or UINT64_MAX if there is none.
 std::uint64_t number_behind(const char* text, const char* key);

@@ -43,8 +43,8 @@ struct mh_heap_door {
 const struct mh_heap_door* mh_heap_open_door(void);
 typedef const struct mh_heap_door* mh_heap_open_door_function(void);
 
-/* Judges what MH_HEAP=`mode` would do in this process, without starting anything. Returns 1 if the
- * heap would be on, else 0; `why` gets the text of mh_heap_door.why. */
+/* Judges what MH_HEAP=`mode` would do on this machine, under the limits of this process; starts
+ * nothing. Returns 1 if the heap would be on, else 0; `why` gets the text of mh_heap_door.why. */
 int mh_heap_explain(const char* mode, const char** why);
 
 #ifdef __cplusplus

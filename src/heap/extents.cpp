@@ -7,8 +7,8 @@
 namespace mh::heap {
 namespace {
 
-// Extents of one bin differ in length by up to an eighth, so find_in() tries only the first few.
-// Every extent of a later bin is long enough.
+// The number of extents of a bin that find() tries. Extents of one bin differ in length by up to an
+// eighth. Every extent of a later bin is long enough, unless alignment costs pages.
 constexpr unsigned kLooks = 16;
 
 }  // namespace
@@ -154,8 +154,8 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   return {start, zero, zero ? pages : 0};
 }
 
-// Joins a kept extent of more than half the wanted length with the empty extent behind it. Such a
-// pair is left where part of a large freed block was returned to the system.
+// Joins a kept extent of more than half the wanted length with the empty extent behind the kept
+// one. Such a pair is left where part of a large freed block was returned to the system.
 Taken Extents::take_joined(Page pages, Page alignment, Page origin) {
   const unsigned least = bin_of(pages / 2 + 1);
   for (unsigned bin = bin_of(pages); bin + 1 > least; --bin) {

@@ -2,8 +2,8 @@
 // Tracks which pages of the heap are in use: runs of pages, their neighbours, and the free runs by
 // length.
 //
-// Extents has numbers of pages and their table (tag_table.hpp), but no address, so tests need no
-// heap.
+// An Extents object knows numbers of pages and their boundary tags (tag_table.hpp), but no
+// addresses, so tests need no heap.
 //
 //   page    the unit of allocation; pages are numbered from 0.
 //   extent  a run of pages that belong together. An extent is *used*, *kept* (free; its pages may
@@ -44,15 +44,16 @@ class Extents {
  public:
   // Makes room for the tags of `pages` pages. False if memory is short.
   bool reach(std::size_t pages) { return tags_.reach(pages); }
-  // Appends `pages` empty pages, whose tags have room.
+  // Appends `pages` empty pages. reach() has made room for their tags.
   void add(Page pages);
   [[nodiscard]] Page size() const { return size_; }
 
-  // Takes a used extent of `pages` pages whose first page is a multiple of `alignment` (a power of
-  // two), counted from page `origin`.
+  // Takes a used extent of `pages` pages, such that its first page plus `origin` is a multiple of
+  // `alignment` (a power of two). From::kept_first prefers kept pages to empty ones; From::empty
+  // takes empty pages only.
   enum class From : std::uint8_t { kept_first, empty };
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
-  // Makes a used extent kept.
+  // Makes a used or leaving extent kept.
   void give(Page first);
   // True if a used extent begins at this page. The page must have a tag. The thread that owns the
   // extent may call this function, pages_of() and note() without the heap's lock.
@@ -60,7 +61,8 @@ class Extents {
     return tags_[first].first != 0 && tags_[first].state == ExtentState::used;
   }
   [[nodiscard]] Page pages_of(Page first) const { return tags_[first].pages; }
-  // Stores a number of the caller's with a used extent, for as long as the extent is used.
+  // Stores a number of the caller's (Heap: the bytes requested) with a used extent, for as long as
+  // the extent is used.
   void note(Page first, std::uint64_t number) {
     tags_[first].next = static_cast<Page>(number);
     tags_[first].previous = static_cast<Page>(number >> 32U);
@@ -69,7 +71,7 @@ class Extents {
     return tags_[first].next | std::uint64_t{tags_[first].previous} << 32U;
   }
 
-  // Links used extents in a list of the caller's.
+  // Links used extents in a list of the caller's: `to` follows `first`.
   void chain(Page first, Page to) { tags_[first].older = to; }
   [[nodiscard]] Page chained(Page first) const { return tags_[first].older; }
 

@@ -168,8 +168,8 @@ bool File::touches(const Span& span) const {
   return false;
 }
 
-// Grows the mapping's last page. The program may have split the mapping with attributes of parts
-// (madvise, mlock), so the whole cannot be grown. No descriptor is needed.
+// Grows the last page alone: the program may have split the mapping by attributes of parts
+// (madvise, mlock), and mremap() takes no range of several mappings. No descriptor is needed.
 bool File::grow(std::size_t bytes) {
   if (state() == State::retired || this->bytes() + bytes > kMaxHeapBytes) return false;
   const std::size_t page = page_bytes();
@@ -194,7 +194,7 @@ bool File::reserve(std::uint64_t address, std::size_t bytes) {
 bool File::drop(std::uint64_t address, std::size_t bytes) const {
   if (state() == State::shared) return ::madvise(pointer(address), bytes, MADV_REMOVE) == 0;
   if (state() == State::copied) return ::madvise(pointer(address), bytes, MADV_DONTNEED) == 0;
-  // A retired heap's pages need nothing that the file holds.
+  // The freed pages of a retired heap need nothing that the file holds.
   return map_over({address, bytes}, kAnonymous, -1);
 }
 
@@ -243,8 +243,8 @@ Span File::part(std::uint32_t index) const {
 
 // --- replaced mappings -----------------------------------------------------------------------
 
-// Applies `by` to each mapping of the file in a span. If /proc/self/maps cannot be read, every
-// mapping is assumed to be as it was made.
+// Applies `by` to each mapping of the file in a span. If /proc/self/maps cannot be read, the whole
+// span is taken for one writable mapping of the file.
 bool File::replace(const Span& within, Replace by, int fd) const {
   Maps maps;
   if (!maps.readable()) return (this->*by)(within, kWritable, fd);
@@ -273,8 +273,8 @@ bool File::copy_by_file(const Span& span, int protection, int fd) const {
   return false;
 }
 
-// Copies a span if the program has closed the descriptor. mincore() tells which pages are in
-// memory, but not which are swapped out; with swap, all pages are read.
+// Copies a span without the descriptor, which the program may have closed. mincore() tells which
+// pages are in memory, but not which are swapped out; with swap, all pages are read.
 bool File::copy_by_memory(const Span& span, int protection, int /*fd*/) const {
   constexpr std::size_t kPiece = kHugePage;
   const std::size_t page = page_bytes();
@@ -356,8 +356,8 @@ bool File::is_isolated(const Span& span) const {
   return false;
 }
 
-// Shares only spans that lie wholly within `span`: a block that was cut short has left part of its
-// span to another block.
+// Shares only isolated spans that lie wholly within `span`, the block being freed: a block that was
+// shortened has left part of its isolated span to another block.
 void File::share_again(const Span& span) {
   const int fd = descriptor();
   if (!shared() || fd < 0) return;
@@ -370,8 +370,8 @@ void File::share_again(const Span& span) {
   }
 }
 
-// Empties pages through the descriptor, so that a file which the program has mapped there is
-// untouched.
+// Empties pages through the descriptor, so that a file which the program has mapped over the span
+// is untouched.
 void File::empty(const Span& span) const {
   const int fd = descriptor();
   for (std::uint32_t i = 0; i < parts(); ++i) {

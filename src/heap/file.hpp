@@ -3,13 +3,14 @@
 // too.
 //
 // A byte of this process at address A lies at offset A of the file. Translation needs no table, and
-// huge pages fit on both sides. The file is sparse and as large as the address space. Seals fix its
-// size, so a mapped byte stays valid whatever a peer does. Page 0 of the file is the HeapHeader.
+// huge pages of the file are aligned in this process. The file is sparse and as large as the
+// address space. Seals fix its size, so a mapped byte stays valid whatever a peer does. Page 0 of
+// the file is the HeapHeader. State says how this process maps the file:
 //
-//   shared   the process maps the file itself; peers read what it writes.
+//   shared   the process maps the file itself; peers read what the process writes.
 //   copied   a fork()ed child: its memory is private and anonymous; it has no part in the file.
-//   retired  the process maps the file copy-on-write, so its writes are private from then on. The
-//            last resort at fork() if a copy fails. HeapHeader::closed tells the peers.
+//   retired  the process maps the file copy-on-write, so its writes are private from then on. This
+//            is the last resort at fork() if a copy fails. HeapHeader::closed tells the peers.
 //
 // A program may map something else over a block, or protect pages. The kernel's list of mappings
 // therefore decides: copy(), retire() and isolate() replace the parts that are still mapped shared
@@ -18,7 +19,8 @@
 //   isolated  a span of a shared heap that is private nevertheless, because code other than the
 //             program writes there around fork(): the stack of a thread. Peers cannot reach it.
 //
-// No function here allocates or uses the C++ run time: all run below malloc. Any thread may call
+// No function of this file allocates or uses the C++ run time: all run below malloc. Any thread may
+// call
 // holds(), reaches(), touches(), isolated(), reserve() and drop(); for all others the caller holds
 // a lock.
 #pragma once
@@ -32,7 +34,7 @@
 
 namespace mh::heap {
 
-// The address space of user programs is at most as large.
+// Size of the file: the address space of a user program is at most this large.
 inline constexpr std::uint64_t kFileBytes = 1ULL << 48U;
 // The kernel places no mapping within this distance behind a heap's base (system.hpp).
 inline constexpr std::uint64_t kMaxHeapBytes = 4ULL << 40U;
@@ -44,15 +46,17 @@ struct Span {
   std::uint64_t bytes;
 };
 
-// Written by the owner alone. `bytes` and `statics` only grow.
+// The first page of the file, written by the process whose heap it is, and read by its peers.
+// `bytes` and `statics` only grow.
 struct HeapHeader {
   static constexpr std::uint64_t kMagic = 0x6d682d686561702d;  // "mh-heap-"
   static constexpr std::uint32_t kLayout = 1;
   std::uint64_t magic;
   std::uint32_t layout;
-  std::atomic<std::uint32_t> closed;   // 1: retired; release, pairs with the acquire in views
-  std::uint64_t base;                  // of the heap
-  std::atomic<std::uint64_t> bytes;    // mapped from `base` on; release, as `closed`
+  std::atomic<std::uint32_t>
+      closed;                        // 1: retired; release, pairs with the acquire in Views::open()
+  std::uint64_t base;                // of the heap
+  std::atomic<std::uint64_t> bytes;  // mapped from `base` on; release, as `closed`
   std::atomic<std::uint32_t> statics;  // release: the spans with lower indices are written
   Span spans[kMaxStatics];
 };
@@ -69,15 +73,16 @@ class File {
 
   [[nodiscard]] std::uint64_t base() const { return base_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Any thread. Relaxed: the caller got the address from an allocation, which is later than the
-  // stores.
+  // Whether the heap has this address; static spans do not count. Relaxed: the caller got the
+  // address from an allocation, which is later than the stores.
   [[nodiscard]] bool holds(const void* address) const {
     return reinterpret_cast<std::uint64_t>(address) - base() < bytes();
   }
   // Whether peers can reach all of [address, address + bytes): in the heap or one static span.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes) const;
 
-  // Whether any byte of the span is in the file, shared or retired.
+  // Whether any byte of the span is in the heap or a static span, while the file is shared or
+  // retired.
   [[nodiscard]] bool touches(const Span& span) const;
 
   // Maps `bytes` more bytes behind the mapped ones.
@@ -98,10 +103,12 @@ class File {
   // Bytes of memory that the file holds.
   [[nodiscard]] std::uint64_t resident() const;
 
-  // Makes a private copy of everything, in the child after fork(), while the parent waits. False if
-  // there was no memory for it: the child is retired then, and the parent must retire before it
-  // goes on.
+  // Makes a private copy of all memory in the file, in the child after fork(), while the parent
+  // waits. False if there was no memory for the copy: the child's heap is retired then, and the
+  // parent must call retire() before it goes on.
   bool copy();
+  // Maps the file copy-on-write. False if the program has closed the descriptor, or if a mapping
+  // fails.
   bool retire();
 
   // Makes the pages of a span private, or retires the whole heap if the pages cannot be private. No

@@ -15,9 +15,9 @@
 #error "mh_heap_call_on is for x86-64"
 #endif
 
-// Calls `call` on the stack that ends at `top`. Debuggers and unwinders find the caller by rbp.
-// Written outside of any C++ function: a compiler that saw its body would assume that it leaves the
-// call's registers alone.
+// Calls `call` on the stack that ends at `top`. Debuggers and unwinders find the caller by rbp. The
+// function is plain assembly and no C++ function with inline assembly, whose compiler would not
+// expect that a call changes registers.
 extern "C" pid_t mh_heap_call_on(void* top, pid_t (*call)());
 asm(R"(
   .pushsection .text
@@ -49,10 +49,11 @@ namespace {
 constexpr char kCopied = 'c';
 constexpr char kFailed = 'f';
 
-// Enough for handlers of other libraries, too. Untouched pages cost nothing.
+// Bytes of the private stack, enough for fork() handlers of other libraries, too. Untouched pages
+// cost nothing.
 constexpr std::size_t kStack = 1U << 20U;
 
-// Returns the child's answer; any other value means that the child has ended or does not exist.
+// Returns the child's answer, kCopied or kFailed; 0 if the child has ended or does not exist.
 char hear(int from) {
   char word = 0;
   while (::read(from, &word, 1) < 0 && errno == EINTR) {

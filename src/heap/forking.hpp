@@ -9,18 +9,19 @@
 //             reports the result through the pipe.
 //   parent    waits for the child's report.
 //
-// In between, parent and child run in the same memory, and the thread that forks must not write
-// there. Its stack is replaced by a private one if it lies in the heap (away_from_heap()). Stacks
-// of threads are isolated when they are named (File::isolate). Our handlers are registered before
+// Between prepare() and the child's report, parent and child run in the same memory, and the thread
+// that forks must not write to the heap. If its stack lies in the heap, the thread runs on a
+// private stack meanwhile (away_from_heap()). The stack of another thread is isolated when the
+// program gives it to pthread_attr_setstack() (File::isolate). Our handlers are registered before
 // all others (preload.cpp), so other handlers run before our first step or after our last step.
-// Threads of the parent may change blocks while the child copies; data that other handlers protect
-// by a lock are protected here, too.
+// Threads of the parent may change blocks while the child copies; data that a handler of the
+// program protects by a lock do not change during the copy.
 //
-// If no copy is possible (no memory for it, no pipe), the parent's heap is retired: both sides
-// continue copy-on-write, and peers no longer reach it.
+// If no copy is possible (no memory for it, no pipe), the parent's heap is retired: parent and
+// child continue copy-on-write, and peers cannot reach the heap any more.
 //
-// vfork(), posix_spawn(), system() and popen() call no handlers and need none: they exec. Limit: a
-// child made by a raw clone() shares the heap until it execs.
+// vfork(), posix_spawn(), system() and popen() call no handlers and need none: their children exec.
+// Limit: a child made by a raw clone() shares the heap until it execs.
 #pragma once
 
 #include <sys/types.h>
@@ -50,10 +51,10 @@ class Forking {
   void finish();
 
   Heap& heap_;
-  // Under the lock.
+  // The heap's lock guards these members.
   bool entered_ = false;    // prepare() took the lock
-  int pipe_[2] = {-1, -1};  // the child writes its result, or ends
-  sigset_t mask_{};
+  int pipe_[2] = {-1, -1};  // from child to parent: one character, or the end if the child has died
+  sigset_t mask_{};         // the thread's signal mask before prepare()
 };
 
 }  // namespace mh::heap

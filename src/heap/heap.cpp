@@ -101,8 +101,8 @@ bool Heap::ensure_file() {
 
 // --- allocation -------------------------------------------------------------------------------
 
-// Counts room for the stagger even if the block has none: a freed block then fits the next of its
-// size.
+// Counts room for the largest stagger, whatever the stagger of the extent is, so that a freed
+// extent fits the next block of the same size.
 Page Heap::pages_for(std::size_t bytes, std::size_t alignment) const {
   const std::size_t room = alignment <= kStagger ? kStagger * (kPlaces - 1) : 0;
   return static_cast<Page>((bytes + room + page_bytes_ - 1) >> page_bits_);
@@ -138,7 +138,7 @@ Taken Heap::take_locked(const Wish& wish) {
     taken = extents_.take(pages, aligned, origin, from);
   }
   if (!taken) return taken;
-  // Limits apply to fresh memory.
+  // The limits of the process and the budget apply to fresh memory only.
   if (taken.fresh != 0 && (limited() || !affordable_locked(taken.fresh))) {
     taken.zero ? extents_.left(taken.first) : extents_.give(taken.first);
     return {};
@@ -153,8 +153,8 @@ Taken Heap::take_locked(const Wish& wish) {
   return taken;
 }
 
-// Returns no extent if the block is not served. Reserves memory at once, if required, without the
-// lock.
+// Returns no extent if the block is not served. With Options::reserve, the pages are reserved
+// without the lock.
 Taken Heap::take(const Wish& wish) {
   Taken taken;
   std::size_t bytes = 0;
@@ -172,7 +172,8 @@ Taken Heap::take(const Wish& wish) {
   return {};
 }
 
-// Takes a cached block. kNoPage if the cached block has another length, as with alternating sizes.
+// Takes a cached block of `pages` pages; kNoPage if there is none. A block of another length in the
+// same cache slot, as after alternating sizes, is released.
 Page Heap::take_cached(Page pages) {
   const Page first = cache_.take(pages);
   if (first == kNoPage || extents_.pages_of(first) == pages) return first;
@@ -221,8 +222,9 @@ void Heap::release_locked(Page first) {
   extents_.give(first);
 }
 
-// Defers a release, for a thread that already holds the lock. A signal handler may interrupt any
-// instruction of this function and call it, too.
+// Defers a release, for a thread that already holds the lock. The list is changed by
+// compare-and-swap, because a signal handler may interrupt any instruction of this function and
+// call it, too.
 void Heap::release_later(Page first) {
   Page head = deferred_.load(std::memory_order_relaxed);
   do {
@@ -291,7 +293,8 @@ void Heap::give_back(std::uint64_t bound) {
       const Hold hold(lock_);
       const std::uint64_t kept = extents_.kept() * page_bytes_;
       if (!hold || kept <= bound) return;
-      // Whole huge pages, and a little more than needed, so that not every release gets here.
+      // Whole huge pages, and a little more than needed, so that not every release calls the
+      // kernel.
       const std::uint64_t excess = round_up(kept - bound + bound / 16, kHugePage);
       run = extents_.leave(static_cast<Page>(excess / page_bytes_));
     }
@@ -350,9 +353,9 @@ void* Heap::resize(void* block, std::size_t bytes) {
   return moved(block, bytes);
 }
 
-// A block that has grown will grow again, so it gets half as much room again. A large block gets
-// this room in empty pages, which cost only address space until they are touched. A small block
-// gets the room in kept pages, which need no first touch.
+// The new extent has half as much room again, because a block that has grown usually grows again. A
+// large block gets this room in empty pages, which cost only address space until they are touched.
+// A small block gets the room in kept pages, which need no first touch.
 void* Heap::moved(void* block, std::size_t to) {
   constexpr std::size_t kMostRoom = 1U << 30U;
   constexpr std::size_t kLarge = 512U << 10U;
@@ -376,8 +379,8 @@ void Heap::wants_huge(const void* address, std::size_t bytes) {
   if (hold) promotion_.add(reinterpret_cast<std::uint64_t>(address), bytes);
 }
 
-// Collapses a touched huge page, where private memory would have had one. At most once a tick of
-// the coarse clock, since checking untouched memory is not free.
+// Collapses the next touched 2-MB range of `promotion_` into a huge page. All threads together do
+// this at most once a tick of the coarse clock, since checking untouched memory is not free.
 void Heap::improve() {
   if (promotion_.idle()) return;
   const std::uint64_t now = milliseconds();

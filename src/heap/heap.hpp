@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The heap: blocks of kThreshold bytes and more in memory that peers of the node can map.
 //
-// The functions return nullptr if the heap is off, or if the block is too small or larger than
-// Options::largest or the budget. The functions also return nullptr if memory or a limit of the
-// process is exhausted, or if this thread holds the lock. The caller then uses the next allocator,
-// as it would without the heap.
+// allocate() and resize() return nullptr if the heap is off, or if the block is larger than
+// Options::largest or than the budget permits. They also return nullptr if memory or a limit of the
+// process is exhausted, or if this thread holds the lock. The caller (preload.cpp) then uses the
+// next allocator, as it would without the heap. The caller asks for no block below kThreshold.
 //
 //   block    the bytes the program got. A block begins in the first page of its extent, at a
 //            multiple of 256 bytes that differs between extents. Otherwise all blocks of a power of
 //            two would begin alike modulo 4096, and share cache sets.
 //   cached   the last freed blocks of up to 64 KB (block_cache.hpp), which count as used.
 //   kept     memory of freed blocks, reused for later blocks, up to a bound. Beyond the bound, and
-//            when memory is short, the heap returns the memory to the system. The first touch of a
-//            shared page costs more than any other use.
+//            when memory is short, the heap returns the memory to the system. The heap keeps memory
+//            because the first touch of a shared page costs more than any other use.
 //
-// One lock guards the heap; cached blocks need no lock. Apart from growth (once in 64 MB), no
-// thread holds the lock during system calls that take or return memory. A thread may enter the heap
-// while it holds the lock itself, in a signal handler or a handler of fork(), and does not wait
-// then. An allocation is not served, and a release is carried out by the next call that takes the
-// lock. No thread-local data, no C++ run time, no destructor: calls may come before constructors,
-// from threads that end, and after exit().
+// One lock guards the heap; cached blocks need no lock. Allocations and releases make the system
+// calls that take or return memory without the lock, except for growth (once in 64 MB). A thread
+// may enter the heap while it holds the lock itself, in a signal handler or a handler of fork().
+// The thread does not wait then: its allocation is not served, and the next release that gets the
+// lock carries out its release. The heap has no thread-local data, no C++ run time and no
+// destructor, because calls may come before constructors, from threads that end, and after exit().
 #pragma once
 
 #include <atomic>
@@ -37,9 +37,9 @@
 
 namespace mh::heap {
 
-// Blocks of this size gain from mapped messages (MH_MAPPED_THRESHOLD). An extent is whole pages,
-// and a staggered block needs one more: a quarter of the smallest block, less than a tenth from 64
-// KB on.
+// The size in bytes from which blocks gain from mapped messages (MH_MAPPED_THRESHOLD). An extent
+// has whole pages, and the offset of its block costs one page more. That page is a quarter of the
+// smallest block, and less than a tenth of blocks of 64 KB and more.
 inline constexpr std::size_t kThreshold = 16U << 10U;
 
 using Stats = mh_heap_stats;
@@ -47,17 +47,18 @@ using Stats = mh_heap_stats;
 class Heap {
  public:
   struct Options {
-    bool reserve = false;                // allocate memory at once (strict accounting)
-    bool promote = false;                // private memory would get huge pages at first touch
-    bool promote_asked = false;          // `promote`, if the program asks for huge pages
-    bool bounded = false;                // fresh memory within a budget (budget.hpp)
-    std::uint64_t largest = UINT64_MAX;  // largest block that is served
-    std::uint64_t keep = 256U << 20U;    // most kept bytes
+    bool reserve = false;        // the kernel allocates a block's pages at once (strict accounting)
+    bool promote = false;        // collapse every new block into huge pages (promotion.hpp)
+    bool promote_asked = false;  // collapse the ranges for which the program asks for huge pages
+    bool bounded = false;        // fresh memory within a budget (budget.hpp)
+    std::uint64_t largest = UINT64_MAX;  // bytes of the largest block that is served
+    std::uint64_t keep = 256U << 20U;    // most kept bytes, unless memory is short
   };
   // Options that fit this machine.
   static Options options_for(Mode mode, const Facts& facts);
 
-  // Called once, before any other call but owns(). Nothing is mapped before the first block.
+  // Called at most once, and before the heap serves a block. The first block, or ensure_file(),
+  // maps the first memory.
   void start(const Options& options);
   // Acquire: pairs with the release in start(), which has written the options.
   [[nodiscard]] bool started() const { return started_.load(std::memory_order_acquire); }
@@ -76,7 +77,8 @@ class Heap {
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes);
   // Makes a part of the heap or of static memory private to this process until its block is freed.
   void isolate(const void* address, std::size_t bytes);
-  // Whether a part of the range is, or was, mapped from the heap's file.
+  // Whether a part of the range belongs to the heap or to static memory that was moved into the
+  // heap's file, shared or retired (file.hpp).
   [[nodiscard]] bool touches(const void* address, std::size_t bytes) const;
   // Makes the pages of the range read as zero.
   void empty(const void* address, std::size_t bytes);
@@ -94,7 +96,7 @@ class Heap {
   [[nodiscard]] const char* check();
 
  private:
-  // A request: `room` bytes or more are taken for a block of `bytes`.
+  // A request for a block of `bytes` bytes, in an extent that has `room` bytes or more.
   struct Wish {
     std::size_t bytes;
     std::size_t room;
@@ -138,17 +140,19 @@ class Heap {
   Options options_;
   std::size_t page_bytes_ = 4096;
   unsigned page_bits_ = 12;
-  // The lock guards all members below, except the atomics and the functions that File excepts.
+  // The lock guards all members below, except the atomics, `cache_`, and the functions that File
+  // and Extents name as safe without a lock.
   File file_;
   Extents extents_;
   Promotion promotion_;
   Budget budget_;
-  bool refused_ = false;  // no file; not tried again
+  bool refused_ = false;  // the file could not be made; not tried again
   std::uint64_t looked_at_ms_ = 0;
-  // Head of the list of blocks that the thread with the lock has freed. Relaxed: one thread.
+  // Head of the list of extents that a thread freed while it held the lock (release_later()).
+  // Relaxed: only the thread that holds the lock uses the list.
   std::atomic<Page> deferred_{kNoPage};
-  std::atomic<std::uint64_t> bound_{0};        // of kept bytes, now; relaxed: a hint
-  std::atomic<std::uint64_t> improved_ms_{0};  // relaxed: a hint
+  std::atomic<std::uint64_t> bound_{0};  // most kept bytes, 0 if memory is short; relaxed: a hint
+  std::atomic<std::uint64_t> improved_ms_{0};  // time of the last improve(); relaxed: a hint
   Stats stats_{};
   BlockCache cache_;  // without the lock
 };

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds the functions behind this library: each function of the malloc family, and the others that
-// it exports, as the next object in the loader's order defines it (the meaning of RTLD_NEXT).
+// Finds the functions behind this library: each function of the malloc family, and every other
+// function that this library exports, as the next object in the loader's order defines it (the
+// meaning of RTLD_NEXT).
 //
 // find_next() reads symbol tables in memory (base/elf.h): dlsym() may allocate, and the first
-// allocation comes before any other code has run.
+// allocation comes before any other code of this library has run.
 #pragma once
 
 #include <pthread.h>

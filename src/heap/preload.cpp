@@ -3,8 +3,9 @@
 //
 // Small blocks, and all that the heap does not serve, go to the next allocator, at the cost of a
 // comparison and a jump. The address of a block tells which allocator owns it. With MH_HEAP=off `mh
-// run` does not preload this library. Before its constructor the library only forwards; it has no
-// destructor and no C++ run time: the library is mapped into every process of a job.
+// run` does not preload this library. Before its constructor has run, the library only forwards
+// calls. The library is mapped into every process of an MPI job, so it has no destructor and no C++
+// run time.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -38,7 +39,7 @@ constinit std::atomic<Verdict> verdict{Verdict::switched_off};
 
 // --- the next allocator -----------------------------------------------------------------------
 
-// Written once, before the second thread: the loader allocates before it starts the program.
+// Written once, before a second thread exists: the loader allocates before it starts the program.
 constinit Next next{};
 constinit std::atomic<bool> found_next{false};
 
@@ -64,13 +65,15 @@ inline const Next& forward() {
 
 // --- the start --------------------------------------------------------------------------------
 
-// Judging a machine takes a dozen system calls. Most processes of a job (shells, launchers) have no
-// large block and no large static array, so they never judge.
+// judge() needs a dozen system calls. Most processes of an MPI job (shells, launchers) have no
+// large block and no large static array, so they never judge. The state is `waiting` from the
+// constructor until the first thread starts the heap.
 enum class StartState : std::uint8_t { before_constructor, waiting, taken };
 constinit std::atomic<StartState> start_state{StartState::before_constructor};
 
-// Starts the heap, in the first thread that comes here after the constructor; other threads do
-// without the heap meanwhile. Returns whether the heap has started. Relaxed: the exchange decides.
+// Starts the heap, in the first thread that calls this function after the constructor; other
+// threads do without the heap meanwhile. Returns whether the heap has started. Relaxed: only the
+// order of changes of start_state matters, since Heap::started() publishes the heap.
 bool start_heap() {
   StartState seen = start_state.load(std::memory_order_relaxed);
   if (seen != StartState::waiting) return heap.started();
@@ -185,8 +188,9 @@ constexpr mh_heap_door kDoor = {
 
 MH_EXPORT const mh_heap_door* mh_heap_open_door() { return &kDoor; }
 
-// For a tool that has opened this library (dlopen) only to learn whether a heap would work. The
-// objects that are loaded in that process say nothing about programs that will be run.
+// For a tool that has opened this library (dlopen) only to learn whether a heap would work.
+// look_around() is left out: the objects loaded in that process say nothing about programs that
+// will be run.
 MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
   const Verdict found = mh::heap::judge(mh::heap::mode_of(mode), mh::heap::gather());
   *why = mh::heap::explain(found);

@@ -3,10 +3,11 @@
 //
 // Private memory gets huge pages at first touch if transparent_hugepage/enabled says so or the
 // program has asked for them; shared memory usually gets none (shmem_enabled). Linux 6.1 and later
-// collapse existing pages on request. The heap therefore remembers ranges whose private counterpart
-// would have been huge, and an allocation or release collapses a huge page of them now and then. A
-// huge page of which less than half has been touched is checked again later. Not thread-safe: the
-// caller holds a lock, except for collapse() and idle().
+// collapse existing pages on request (MADV_COLLAPSE). Promotion therefore lists ranges that would
+// have huge pages if they were private. An allocation or release collapses one huge page of these
+// ranges, at most once a clock tick (Heap::improve()). A huge page of which less than half has been
+// touched is checked again later. Not thread-safe: the caller holds a lock, except for collapse()
+// and idle().
 #pragma once
 
 #include <atomic>

@@ -22,8 +22,9 @@ bool one_thread() {
   return std::strstr(text, "\nThreads:\t1\n") != nullptr;
 }
 
-// Writes the touched pages of zero-filled memory: /proc/self/pagemap has a word for each page.
-// False if that file cannot be read or there is no memory.
+// Writes the touched pages of the zero-filled memory [at, end) into the heap's file.
+// /proc/self/pagemap has a word for each page. False if pagemap cannot be read or there is no
+// memory.
 bool write_touched(File& file, int pagemap, std::uint64_t at, std::uint64_t end, std::size_t page) {
   std::uint64_t words[512];
   while (at < end) {
@@ -72,8 +73,8 @@ int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page) {
   if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) return {};
   std::uint64_t start = info.dlpi_addr + segment.p_vaddr;
-  // The pages at both ends belong to this segment alone: segments share no page, and brk begins
-  // behind the last.
+  // The first and last page belong to this segment alone: segments share no page, and brk begins
+  // behind the last segment.
   const std::uint64_t end = (start + segment.p_memsz + page - 1) & ~(page - 1);
   std::uint64_t data = start + segment.p_filesz;
   for (int i = 0; i < info.dlpi_phnum; ++i) {

@@ -78,8 +78,8 @@ class NoSignals {
 };
 
 // Addresses far from all that the kernel chooses: programs and brk lie near 0 or from 85 TB on,
-// stacks and mappings below 128 TB. This process's heap begins at a multiple of 1 GB; the views of
-// peers lie behind all that the heap may grow to.
+// stacks and mappings just below 128 TB. This process's heap begins at a multiple of 1 GB; the
+// views of peers' heaps lie behind the highest address that this heap may grow to.
 struct AddressPlan {
   std::uint64_t first_base;
   std::uint64_t bases;  // in steps of 1 GB

@@ -78,7 +78,8 @@ void Views::map_statics(PeerHeap& peer, std::uint64_t slot, int fd) const {
   const std::uint32_t count = peer.header->statics.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < std::min(count, kMaxStatics); ++i) {
     const Span span = peer.header->spans[i];
-    const std::uint64_t place = at + span.address % kHugePage;  // huge pages fit on both sides
+    // Aligned as in the peer, so that huge pages fit in both processes.
+    const std::uint64_t place = at + span.address % kHugePage;
     if (span.bytes > end - place) continue;
     std::byte* view = view_at(place, span, fd);
     if (view == nullptr) continue;

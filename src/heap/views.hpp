@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Maps the heaps of the node's other ranks into this process.
 //
-// A view maps a peer's heap at an address that we choose: far from the kernel's own choices, far
-// from the next view (a stray pointer hits no memory), at random within its slot. Views are
-// read-only until to() is called. attach() maps a view, an access beyond its end extends it, and
-// nothing unmaps it: a returned address stays valid as long as the process lives. No descriptor is
-// kept. fork()ed children and core dumps have no views.
+// A view maps a peer's heap at an address that this process chooses at random within a slot of the
+// address space (views.cpp). The address is far from the kernel's own choices, and so far from the
+// next view that a stray pointer hits no memory. Views are read-only until to() is called. attach()
+// maps a view, an access beyond its end extends the view, and nothing unmaps it: a returned address
+// stays valid as long as the process lives. No descriptor is kept. fork()ed children and core dumps
+// have no views.
 //
 // A caller may access only ranges that the peer has said to be in its heap *now* (door.h, reaches).
 // Memory that the peer frees reads as zero or as later contents, and never faults.
