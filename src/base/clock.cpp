@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Measures the length of a tick. Some processes may not read the frequency of the time stamp
-// counter. So the counter is compared with the monotonic clock from the start of the process on.
+// counter, so this file compares the counter with the monotonic clock from the start of the
+// process.
 #include "base/clock.hpp"
 
 #include <time.h>
@@ -8,7 +9,8 @@
 namespace mh {
 namespace {
 
-// Both end points are exact to 0.1 us, so the relative error is below 1e-4. MPI_Init takes longer.
+// The shortest time between the two readings of the clocks. Each reading is exact to 0.1 us, so the
+// relative error is below 1e-4. MPI_Init takes longer than this time.
 constexpr std::int64_t kLeastCalibrationNs = 2'000'000;
 
 std::int64_t monotonic_ns() {

@@ -23,7 +23,7 @@ inline std::uint64_t ticks_from_ns(double ns) {
 }
 inline double ns_from_ticks(std::uint64_t t) { return static_cast<double>(t) / ticks_per_ns(); }
 
-// Tells the core that this is a spin loop; not a system call.
+// Tells the core that the thread spins; not a system call.
 inline void spin_pause() { __builtin_ia32_pause(); }
 
 }  // namespace mh

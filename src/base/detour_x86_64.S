@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Redirects calls of any signature, on x86-64: a C function returns the address to continue at.
  *
- * r11 carries a number. Every argument register is saved around the C function: the six integer
+ * A stub made by `numbered` puts its slot number into r11 and jumps to a `detour`. The detour passes
+ * the number to the C function. Every argument register is saved around the C function: the six integer
  * registers, rax (al counts the vector registers of a variadic call), r10, and xmm0 to xmm7. The
  * upper halves of wider vectors are lost; no function of Manyhands or of an OpenMP run time takes
  * such an argument. */

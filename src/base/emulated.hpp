@@ -30,8 +30,8 @@ enum class Access : std::uint8_t { read, write };
 
 #ifdef MH_EMULATE
 
-// From its construction to its destruction the calling thread moves these bytes. The destructor
-// returns after the model's time. A leaf within a leaf counts nothing.
+// Reports that the calling thread moves these bytes from the leaf's construction to its
+// destruction. The destructor returns after the model's time. A leaf within a leaf counts nothing.
 class Leaf {
  public:
   Leaf(Way way, Place to, Place from, std::uint64_t bytes);
@@ -49,13 +49,13 @@ class Leaf {
 
 // Called once, before touch(), when the calling rank has mapped the node segment.
 void enter(std::uint32_t me, const std::byte* segment);
-// Accesses a line of the segment that other cores access, too.
+// Reports an access to a cache line of the segment that other cores access, too.
 void touch(const void* line, Access access);
 // Reports that a message was matched: its header has travelled.
 void match();
 // Reports that a core was handed over to a thread of another process.
 void hand_over();
-// The pause between two looks of a waiting rank. False: there is no emulation.
+// The pause between two polls of a waiting rank. False: there is no emulation.
 bool pause();
 // The CPU of the model that this rank is on, or `real`.
 std::int32_t cpu(std::int32_t real);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The interface between libmanyhands.so and a task library while a rank waits. They meet at run
- * time only: the task library looks up __mh_idle_work, and works without it.
+/* The interface between libmanyhands.so and a task library while a rank waits. The two libraries
+ * meet at run time only: the task library looks up __mh_idle_work, and works without it.
  *
  *   help    a thread without a task does for other ranks what any waiting rank does
  *   offer   a thread that waits in an MPI call runs tasks of its own meanwhile
  *
  * The functions stay valid until the process ends, even if libmanyhands.so is unloaded. Each acts
  * on the calling thread. Only threads that may make MPI calls may call them, because help() makes
- * MPI calls. No function throws, and those in `mh_offer` must not. */
+ * MPI calls. No function throws, and the functions of `mh_offer` must not throw. */
 #ifndef MH_BASE_IDLE_WORK_H
 #define MH_BASE_IDLE_WORK_H
 

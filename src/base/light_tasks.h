@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The interface between libmanyhands.so and the light tasks of the same process. They meet at run
- * time only: libmanyhands.so looks up __mh_light_tasks in MPI_Init_thread, and works without it.
+/* The interface between libmanyhands.so and the light tasks (libs/ult) of the same process. The two
+ * meet at run time only: libmanyhands.so looks up __mh_light_tasks in MPI_Init_thread, and works
+ * without it.
  *
  *   park     a light task that waits in an MPI call sleeps, and its worker runs other tasks
  *   look     a worker without a ready task tests the conditions of all parked tasks
@@ -46,7 +47,8 @@ struct mh_light_tasks {
   void (*share_cores)(unsigned own);
 };
 
-/* `waits` is used from now on. Returns NULL if the version differs. */
+/* Gives the light tasks the functions of libmanyhands.so, which they use from this call on. Returns
+ * NULL if the version differs. */
 typedef const struct mh_light_tasks* mh_light_tasks_function(uint32_t version,
                                                              const struct mh_parked_waits* waits);
 mh_light_tasks_function __mh_light_tasks;

@@ -3,7 +3,7 @@
 // the build makes the rows of settings.cpp from it, and `mh config` and the documentation read it.
 //
 // Precedence: environment, then the tune file (lines "MH_KEY = value", '#' comments), then the
-// default. A value that cannot be read causes one warning, and the next source in precedence
+// default. A value that is not accepted causes one warning, and the next source in this order
 // counts.
 //
 // Threads: loaded_settings() may be called by any.

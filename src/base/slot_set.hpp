@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A set of slots in use, out of a fixed number: a bit each. Any thread.
+// The set of the slots that are in use, out of kSlots: one bit for each slot. Any thread.
 //
 // acquire: take() sets the bit; pairs with the release in give_back(), which clears it. The next
 // user of a slot sees everything that the last user did with it.

@@ -14,33 +14,36 @@ namespace mh::tuning {
 // ---- Intervals between polls of the wait loop for rare events. Chosen: each poll costs less than
 // 2 % of its interval.
 
-inline constexpr double kLookAtLandedNs = 3e3;   // each buffer of a started receive
-inline constexpr double kGatherLandedNs = 30e3;  // buffers with gaps, read by a message to oneself
-inline constexpr double kLookAtShortNs = 100e3;  // buffers of short receives
+inline constexpr double kLookAtLandedNs = 3e3;  // RTS headers in buffers of started receives
+inline constexpr double kGatherLandedNs =
+    30e3;  // same, gaps: the rank sends itself the first bytes
+inline constexpr double kLookAtShortNs = 100e3;  // same, receives that are shorter than a threshold
 inline constexpr double kLookForLostNs = 20e6;   // RTS headers that matched too short a receive
-inline constexpr double kLookForObjectsNs = 50e6;  // libraries loaded meanwhile
+inline constexpr double kLookForObjectsNs = 50e6;  // libraries that the program has loaded
 
 // ---- Waits in MPI
 
-// Blocking short calls go straight to the library while they follow each other by less than this on
-// average (wait/pace.hpp). At a greater distance, start and test (100 ns) cost less than 2 %.
-// Measured: with 3 us, messages of 8 to 32 KB took 3 to 5 % longer.
+// Blocking short calls go straight to the MPI library while they follow each other by less than
+// this on average (wait/pace.hpp). At a greater distance, a start and a test in the wait loop (100
+// ns) cost less than 2 %. Measured: with 3 us, messages of 8 to 32 KB took 3 to 5 % longer.
 inline constexpr double kShortWaitNs = 6e3;
-// The limit of kShortWaitNs for collectives. An arrival barrier costs less than 2 % of this time.
+// The same limit for blocking collectives. An arrival barrier costs less than 2 % of this time.
 inline constexpr double kTightCollectivesNs = 10e3;
 
 // ---- Threads of a rank that wait together
 
-// After a rank's threads in collectives have outnumbered its cores, they wait in the library for
-// this long. Another trial may cost some time slices of the system, 3 to 4 ms each: 0.1 % of this.
+// After a rank's threads in collectives have outnumbered its cores, they wait in the MPI library
+// for this long, and then try the wait loop again. A trial may cost some time slices of the system,
+// 3 to 4 ms each: 0.1 % of this time.
 inline constexpr double kCrowdedNs = 10e9;
 
 // A thread polls for its own message this long before it sleeps: a few times the latency of a
 // message, or of two thread switches. Measured: 5 to 40 us gave the same rates.
 inline constexpr double kSitDownNs = 20e3;
-// Another thread may run if no running thread has come back to wait for this long.
+// The server lets a further thread return from its wait if no thread that has returned comes back
+// to wait for this long.
 inline constexpr double kOneMoreThreadNs = 500e3;
-// Another thread may also run if the server has had its core to itself this long. A yield that
+// A further thread may also return if the server has had its core to itself this long. A yield that
 // takes longer than kYieldNs went to another thread. Measured: a yield takes 0.3 us alone, 2 us
 // with two switches.
 inline constexpr double kCoreIsIdleNs = 20e3;
@@ -56,18 +59,18 @@ inline constexpr double kSpinForLockNs = 25e3;
 
 // ---- Messages
 
-// The sender pushes to a receiver that does not poll: not sooner than kFirstPushNs, because a
-// receiver that waits in MPI is faster (measured). Its attempts become as rare as kLastPushNs.
+// A sender pushes to a receiver that does not poll. It first tries after kFirstPushNs, because a
+// receiver that waits in MPI is faster (measured). The time between attempts grows to kLastPushNs.
 inline constexpr double kFirstPushNs = 30e3;
 inline constexpr double kLastPushNs = 1e6;
 // An RTS header that was posted this long ago and is found in no receive is lost. Chosen: an RTS
 // header is in flight for microseconds.
 inline constexpr double kLostAfterNs = 200e6;
-// A rank searches this long for RTS headers addressed to it, before a call during which it cannot
-// be notified. Chosen: an RTS header is in flight for microseconds.
+// A rank searches this long for RTS headers addressed to it, before a library call in which it
+// cannot take rendezvous messages. Chosen: an RTS header is in flight for microseconds.
 inline constexpr double kSettleNs = 20e6;
-// An error handler of the program that runs this long may be waiting for a thread that waits for
-// the handler's end, so that thread continues. Chosen: handlers print and return.
+// A thread waits this long for the end of an error handler that another thread runs, and then
+// continues: the handler may be waiting for this thread. Chosen: handlers print and return.
 inline constexpr double kHandlerPatienceNs = 1e9;
 // An owner that waits for a thief's chunk looks for dead thieves at intervals of kSlowThiefNs, and
 // of kDyingThiefNs once a thief has died. Chosen.
@@ -88,15 +91,16 @@ inline constexpr double kStartPatienceNs = 20e9;
 // A rank whose end of the pipeline has had nothing to do for this long finds the other end late.
 // Measured: handing over a core takes as long.
 inline constexpr double kEndIsLateNs = 12e3;
-// The rank at the late end must have at least this much left to do to be lent a core. Measured:
+// The rank at the late end is lent a core only if it has at least this much left to do. Measured:
 // handing over a core and back takes 12 us; a lent core is away for 20 to 40 us.
 inline constexpr double kWorthLendingNs = 40e3;
-// The limit of kWorthLendingNs for a third rank, whose caches hold none of the message.
+// The same limit for the core of a third rank, whose caches hold none of the message.
 inline constexpr double kWorthInvitingNs = 150e3;
 
 // ---- Lent cores
 
-// The rest of a loop must be worth two hand-overs and the wait for the helper's last chunk.
+// A rank is lent a core only if its offered work lasts at least this long: the work must be worth
+// two hand-overs and the wait for the helper's last chunk.
 inline constexpr double kLeastLoanNs = 15e3;
 // A unit's least, first and greatest length, and the cost of ending a unit and beginning the next
 // (lend/unit_length.hpp). Measured.
@@ -104,12 +108,13 @@ inline constexpr double kLeastUnitNs = 100e3;
 inline constexpr double kFirstUnitNs = 200e3;
 inline constexpr double kMostUnitNs = 800e3;
 inline constexpr double kUnitLookNs = 3.3e3;
-// A wait that is over within this time after the end of a unit was over when the unit ended. A
-// later end means that a chunk of a message came in between.
+// A wait that is over within this time after the end of a unit counts as over when the unit ended.
+// After a longer time the lender has copied a chunk of a message in between.
 inline constexpr double kAtOnceNs = 20e3;
-// A rank only polls, and helps as in a wait (wait/polling.hpp), once polls at most this far apart
-// have failed for this long. If work lay between the polls, the next test comes after the pause.
-// The program's own loop around a poll takes at most kAroundPollNs beside half a poll.
+// A rank may be one that only polls, and then helps as in a wait (wait/polling.hpp), once polls at
+// most kLongestPollNs apart have failed for kPollingLastsNs. If the rank computes between polls, it
+// is examined again after kPollingPauseNs. A loop that only polls takes at most kAroundPollNs and
+// half the time of a poll between two polls.
 inline constexpr double kLongestPollNs = 1e3;
 inline constexpr double kPollingLastsNs = 50e3;
 inline constexpr double kPollingPauseNs = 1e6;
@@ -118,10 +123,11 @@ inline constexpr double kAroundPollNs = 10;
 // only if a unit is long or something is wrong. Virtual machines program a timer for each short
 // sleep, which is slow.
 inline constexpr std::int64_t kLenderSleepNs = 5'000'000;
-// A helper that keeps the core's owner waiting this long is moved.
+// A rank that ends its offer of work waits for the helpers that still do a part of it. After this
+// time it moves these helpers from the lent cores back to its own cores.
 inline constexpr double kReclaimAfterNs = 60e3;
-// Helpers and workers that no call has woken poll at this interval, in case a call was lost.
-// Chosen.
+// Helpers and workers that nobody has woken look for work at this interval, in case a wake-up was
+// lost. Chosen.
 inline constexpr std::int64_t kParkedHelperNs = 1'000'000'000;
 inline constexpr std::int64_t kParkedWorkerNs = 10'000'000'000;
 // A worker without work spins this long, then sleeps until the next call.
@@ -137,12 +143,12 @@ inline constexpr float kLeastLoopNs = 10e3F;
 // A helper's chunks: shorter ones make its claims disturb the owner.
 inline constexpr float kLeastLoopChunkNs = 3e3F;
 inline constexpr float kMostLoopChunkNs = 30e3F;
-// A chunk of a guided schedule, however much is left: as long as the shortest unit, so that a core
-// is away for a unit and this at most. Chosen.
+// The longest chunk of a guided schedule: as long as the shortest unit, so that a lent core is away
+// for a unit and this time at most. Chosen.
 inline constexpr float kMostGuidedChunkNs = 100e3F;
-// The rest of a loop for which its owner wakes the rank's own spare cores: a wake-up costs the
-// owner some microseconds for each core, and 30 us pass until the core works. Measured: lending's
-// hand-over between cores.
+// The owner of a loop wakes the rank's own spare cores if the loop lasts at least this much longer.
+// A wake-up costs the owner some microseconds for each core, and 30 us pass until the core works.
+// Measured: lending's hand-over between cores.
 inline constexpr float kWorthCallingNs = 200e3F;
 // The owner estimates the rest of a loop at this interval: each estimate costs 25 ns.
 inline constexpr float kReviewNs = 20e3F;
