@@ -2,10 +2,11 @@
 // Predicts whether a message that a rank starts to send is part of an exchange: whether the rank
 // receives a long message before it completes a request.
 //
-// A receive that is started first is in the table of receive requests, which the caller asks. But a
-// program may send to all neighbours and then receive from all. The detector therefore expects a
-// receive after a send if receives followed the previous sends. It uses this rank's own starts and
-// completions only.
+// A receive that is started before the send is in the table of receive requests, which the caller
+// asks. But a program may send to all neighbours and then receive from all. The detector therefore
+// expects a receive after a send if receives followed the previous sends. The detector uses this
+// rank's own starts and completions only. A *round* is the long sends from one completion to the
+// next.
 //
 // Any thread. After a wrong prediction the message takes the slower of eager and rendezvous.
 #pragma once
@@ -33,7 +34,7 @@ class ExchangeDetector {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
   }
-  // Ends a round of sends. Called in waits, tests and collectives.
+  // Ends a round of sends. Call in waits, tests and collectives.
   void completes() {
     const std::uint32_t now = state();
     if ((now & kOpen) == 0) [[likely]]
@@ -44,13 +45,14 @@ class ExchangeDetector {
   }
 
  private:
-  // The state: a long send was started and no request completed since; a long receive was started
-  // after it; and, in units of kOne, the rounds left that are predicted to be exchanges.
+  // The bits of the state. kOpen: a long send was started, and no request has completed since.
+  // kFollowed: a long receive was started after that send. In units of kOne: the rounds left that
+  // are predicted to be exchanges.
   static constexpr std::uint32_t kOpen = 1;
   static constexpr std::uint32_t kFollowed = 2;
   static constexpr std::uint32_t kOne = 4;
 
-  // relaxed: usually written by this thread only.
+  // relaxed: usually written by one thread; a lost change only costs a wrong prediction.
   [[nodiscard]] std::uint32_t state() const { return state_.load(std::memory_order_relaxed); }
 
   std::atomic<std::uint32_t> state_{0};

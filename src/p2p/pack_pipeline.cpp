@@ -7,7 +7,7 @@
 namespace mh::p2p {
 namespace {
 
-constexpr double kBytesPerNs = 5;  // of one core that packs; only a hint for lenders
+constexpr double kBytesPerNs = 5;  // assumed rate of one core that packs; only a hint for lenders
 
 }  // namespace
 
@@ -36,7 +36,8 @@ std::optional<PackedChunk> PackPipeline::collect() {
 }
 
 std::optional<std::uint32_t> PackPipeline::claim() {
-  // acquire: in this order, so that a chunk of an earlier use is never taken for one of the next.
+  // acquire: next_ is read before offered_, so a count of an earlier use is never compared with a
+  // count of a later use.
   std::uint64_t next = next_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
@@ -62,7 +63,7 @@ std::uint64_t PackPipeline::work() {
   return chunk.range.end - chunk.range.begin;
 }
 
-// ---- The pipelines of a process ----------------------------------------------------------------
+// ---- The pack pipelines of a process -----------------------------------------------------------
 
 PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, PackKind kind,
                         std::uint64_t bytes)
@@ -91,8 +92,8 @@ void PackPipelines::Use::nothing_more() {
   if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::WorkKind::internode);
 }
 
-// True if this rank has helpers or another rank waits and could lend its core. Otherwise no helper
-// threads are made, because no core is free for them now.
+// True if this rank has helpers, or if another rank waits and could lend its core. Otherwise no
+// helper threads are made, because no core is free for them at the moment.
 bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.has_idle_peer());
 }

@@ -8,9 +8,9 @@
 // earlier chunks are sent. Helpers make no MPI call.
 //
 // A pack pipeline serves one message after another. Each message is a *use*, and every claim names
-// its use, so a delayed thread cannot claim a chunk of a later message.
-// Process-private. Limits: kCells chunks at a time, 2^32-1 chunks a message; a claim is valid until
-// 2^32 messages later.
+// its use, so a delayed thread cannot claim a chunk of a later message. Pack pipelines lie in
+// process-private memory. Limits: kCells chunks at a time, 2^32-1 chunks a message; a claim is
+// valid until 2^32 messages later.
 #pragma once
 
 #include <array>
@@ -48,12 +48,12 @@ class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;
 
-  // Owner. The pack pipeline must be empty.
+  // The owner calls these functions. open() begins the next use; the pack pipeline must be empty.
   void open(const End& end, PackKind kind);
   [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
   [[nodiscard]] std::uint32_t outstanding() const { return count_in(offers()) - collected_; }
   void offer(const PackedChunk& chunk);  // while fewer than kCells are outstanding
-  // The oldest chunk that is not collected, if it is finished.
+  // Returns the oldest chunk that is not collected, if that chunk is finished.
   std::optional<PackedChunk> collect();
 
   // Any thread: packs or unpacks one chunk. Returns its bytes; 0 if there is none.
@@ -62,8 +62,8 @@ class PackPipeline {
  private:
   struct PackCell {
     PackedChunk chunk{};
-    // 1 + the number of the chunk that was finished here last. Release by the thread that has
-    // finished it; pairs with the acquire in collect().
+    // 1 + the number of the chunk that was finished last in this cell. Release by the thread that
+    // has finished the chunk; pairs with the acquire in collect().
     std::atomic<std::uint32_t> finished{0};
   };
 
@@ -74,13 +74,13 @@ class PackPipeline {
     return static_cast<std::uint32_t>(word >> 32U);
   }
   static std::uint32_t count_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
-  // The owner's own word.
+  // Called by the owner, which alone writes offered_: relaxed.
   [[nodiscard]] std::uint64_t offers() const { return offered_.load(std::memory_order_relaxed); }
   std::optional<std::uint32_t> claim();
 
   End end_{};
   PackKind kind_ = PackKind::pack;
-  std::uint32_t collected_ = 0;  // the owner's
+  std::uint32_t collected_ = 0;  // chunks of this use; only the owner reads and writes it
   // Release by the owner, acquire before a claim: the claim sees the cell, end_ and kind_.
   alignas(kCacheLine) std::atomic<std::uint64_t> offered_{0};
   // relaxed: a claim publishes nothing; open() is published by the next offer.
@@ -88,7 +88,7 @@ class PackPipeline {
   std::array<PackCell, kCells> cells_;
 };
 
-// The pack pipelines of a process, which its helpers work at. One object a process.
+// The pack pipelines of a process, at which the helpers of this process work. One object a process.
 class PackPipelines final : public lend::LendableWork {
  public:
   static constexpr std::uint32_t kPackPipelines = 4;
@@ -97,9 +97,9 @@ class PackPipelines final : public lend::LendableWork {
   PackPipelines(const node::Node& node, observe::RankCounters& counters, lend::Pool* pool)
       : node_(node), counters_(counters), pool_(pool) {}
 
-  // A pack pipeline for one message of `bytes` bytes, open to helpers. One thread at a time uses
-  // it, and collects every offered chunk before the destructor. If all pack pipelines are in use,
-  // this one gets no helpers.
+  // A pack pipeline for one message of `bytes` bytes, open to helpers. One thread at a time, the
+  // owner, uses this object, and collects every offered chunk before the destructor. If all pack
+  // pipelines of the process are in use, the message gets one without helpers.
   class Use {
    public:
     Use(PackPipelines& pack_pipelines, const End& end, PackKind kind, std::uint64_t bytes);
@@ -107,17 +107,17 @@ class PackPipelines final : public lend::LendableWork {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     PackPipeline* operator->() const { return pack_pipeline_; }
-    // The number of chunks that keep all threads busy.
+    // The number of outstanding chunks that keeps all threads busy.
     [[nodiscard]] std::uint32_t enough() const { return has_helpers_ ? 4 : 1; }
-    // The owner has offered the last chunk.
+    // Called by the owner after it has offered the last chunk.
     void nothing_more();
 
    private:
     static constexpr std::uint32_t kNone = SlotSet<kPackPipelines>::kNone;
 
     PackPipelines& pack_pipelines_;
-    std::uint32_t index_;                // kNone if all were in use
-    std::unique_ptr<PackPipeline> own_;  // the pipeline of this use in that case
+    std::uint32_t index_;                // of the process's pack pipelines; kNone: all were in use
+    std::unique_ptr<PackPipeline> own_;  // the pack pipeline of this use, if index_ is kNone
     PackPipeline* pack_pipeline_ = nullptr;
     bool has_helpers_ = false;  // this use has asked for helpers
   };

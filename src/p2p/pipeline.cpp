@@ -24,7 +24,7 @@ std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std
   return use;
 }
 
-// The cells of the next use, of `bytes` together, lie behind the cells of the last use.
+// Puts the cells of the next use, `bytes` bytes together, behind the cells of the last use.
 void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
   const std::uint64_t last = cells_used_.load(std::memory_order_relaxed);
   begin_ += last * chunk_bytes_;

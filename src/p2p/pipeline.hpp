@@ -5,17 +5,17 @@
 // The message is cut into *chunks*, ranges of its packed stream, which travel in *cells* of shared
 // memory. Threads of the sender's process *fill* cells, threads of the receiver's process *drain*
 // them. The i-th chunk to be filled travels in cell i % cells, and a thread fills the next chunk as
-// soon as its cell is free. A thread drains any cell that is full, so no drain waits for a filler
+// soon as its cell is free. A thread drains any cell that is full, so no drainer waits for a filler
 // that is stalled. Chunks are filled from the low end of the packed stream, or from its high end.
 //
-// The cells of a message lie behind the cells of the previous message, as many as there is room
-// for. A cell that was just drained is in the caches of both cores, and filling it again would take
-// two to four times as long (docs/decisions/pipelines).
+// The cells of a message lie behind the cells of the previous message if there is room, else at the
+// beginning. A cell that was just drained is in the caches of both cores, and filling it again
+// would take two to four times as long (docs/decisions/pipelines).
 //
 // A pipeline belongs to its receiver, which opens it for one message after another. Each message is
 // a *use*, and every claim names its use. Therefore a delayed thread cannot claim a chunk of a
-// later message. Lies in the node segment; the cells lie elsewhere in it. Limits: 2^30 chunks a
-// message; a claim is valid until 2^32 messages later.
+// later message. A Pipeline lies in the node segment, and its cells lie elsewhere in the segment.
+// Limits: 2^30 chunks a message; a claim is valid until 2^32 messages later.
 #pragma once
 
 #include <algorithm>
@@ -40,9 +40,9 @@ struct PipelineChunk {
 //   B1  A ticket is (use, chunks left), a cell's state is (use, turn). A claim to fill changes the
 //       ticket of fills, a claim to drain the state of a cell, by compare-and-swap; open() starts the
 //       next use of both. Therefore a successful claim is of the use that it names.
-//   B2  Line 0 changes only between the last done of a use and the release of the next tickets.
-//       Between a claim and its end the line belongs to the use. A read without a claim may see any
-//       value (but no cells_used_ of 0), and the claim that follows from it fails (B1).
+//   B2  Line 0 changes only between the last increment of done_ in a use and the release of the next
+//       tickets. A thread that holds a claimed chunk therefore reads the line 0 of its use. A read
+//       without a claim may see any value (but no cells_used_ of 0); a claim by a stale value fails (B1).
 //   B3  In its round r (r = i / cells) a cell is free at turn 3r, full at 3r + 1 and being drained at
 //       3r + 2. The filler of chunk i, the claim to drain and the drainer each take the turn on by
 //       one. So a cell has one user at a time.
@@ -50,18 +50,20 @@ class alignas(kCacheLine) Pipeline {
  public:
   static constexpr std::uint32_t kMostCells = 32;  // of one message at a time
 
-  // Called by the receiver. `bytes` bytes in chunks of `chunk_bytes`, in cells that lie in the
-  // first `room` bytes (at least one chunk; nothing is 0). The pipeline must be new, or over.
-  // Returns the use. Chunks are filled from the high end for `high_to_low`, else from the low end.
+  // Called by the receiver, while the pipeline is new, or over. Opens the pipeline for `bytes`
+  // bytes in chunks of `chunk_bytes` bytes. All cells together have `room` bytes, at least one
+  // chunk. No argument is 0. Returns the use. Chunks are filled from the high end for
+  // `high_to_low`, else from the low end.
   std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room,
                      steal::CopyOrder order = steal::CopyOrder::low_to_high);
 
-  // Called in the sender's process, or in a receiver's that can read the bytes. True: the caller
-  // fills the chunk's cell, then calls filled().
+  // Called in the sender's process, or in the receiver's if it can read the send buffer. True: the
+  // caller must fill the chunk's cell, and then call filled().
   [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& chunk);
   void filled(const PipelineChunk& chunk);
 
-  // Called in the receiver's process. True: drain the chunk's cell, then call drained().
+  // Called in the receiver's process. True: the caller must drain the chunk's cell, and then call
+  // drained().
   [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& chunk);
   void drained(const PipelineChunk& chunk);
 
@@ -73,8 +75,9 @@ class alignas(kCacheLine) Pipeline {
   // Hints, relaxed: the chunks of `use` that no thread has claimed to fill, or to drain.
   [[nodiscard]] std::uint32_t fills_left(std::uint32_t use) const { return left_in(fills_, use); }
   [[nodiscard]] std::uint32_t drains_left(std::uint32_t use) const { return left_in(drains_, use); }
-  // Hints, relaxed, for a rank that may lend its core to the sender's or the receiver's process:
-  // True if `least` chunks could be begun there now, or one chunk if no thread works there.
+  // Hints, relaxed, for a rank that may lend its core to the sender's process (fills) or to the
+  // receiver's (drains). True if that process could begin `least` chunks at once, or one chunk if
+  // no thread of that process works on the message.
   [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
   [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
 
@@ -129,10 +132,11 @@ class alignas(kCacheLine) Pipeline {
   steal::CopyOrder order_ = steal::CopyOrder::low_to_high;
   std::atomic<std::uint32_t> chunks_{0};
   std::atomic<std::uint32_t> cells_used_{1};
-  // Each on a line of its own, because each has its own kind of users. A ticket is stored by open()
-  // (release) and read before a claim to fill (acquire: the claim sees line 0 and the cells as
-  // open() left them); a claim publishes nothing. A drainer sees them by the state of its cell,
-  // which a filler of the use has changed. drains_ is a count, changed after each claim to drain.
+  // Each word has a cache line of its own, because each has its own users. The function open()
+  // stores fills_ (release), and a filler reads fills_ before its claim (acquire). The claim
+  // therefore sees line 0 and the cells as open() left them; it publishes nothing. A drainer sees
+  // line 0 by the state of its cell, which a filler of the use has changed. The word drains_ only
+  // counts: it changes after each claim to drain. The word done_ counts the drained chunks.
   alignas(kCacheLine) Ticket fills_{0};
   alignas(kCacheLine) Ticket drains_{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> done_{0};

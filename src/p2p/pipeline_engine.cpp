@@ -10,8 +10,8 @@
 namespace mh::p2p {
 namespace {
 
-// A message is cut into kChunks chunks; a short one into fewer, of kLeastChunk, and a large one
-// into more, of which a pipeline holds kLeastCells.
+// A message is cut into kChunks chunks. A short message has fewer chunks, of kLeastChunk bytes. A
+// long message has more chunks, so short that a pipeline has kLeastCells cells.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
@@ -43,7 +43,7 @@ PipelineEngine::~PipelineEngine() {
 bool PipelineEngine::let_helpers_in() {
   const bool exposed =
       exposed_.test(std::memory_order_relaxed) || exposed_.test_and_set(std::memory_order_relaxed);
-  // Without helpers each side does its own part.
+  // If no helper can be made, each rank moves the chunks of its own end alone.
   if (!exposed) static_cast<void>(pool_.expose(lend::WorkKind::pipelines, *this, 0));
   return pool_.helpers_roam();
 }
@@ -65,8 +65,9 @@ std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& ch
   return node_.area(on.receiver) + offsets_.cells + pipeline + chunk.place;
 }
 
-// Invites third ranks to lend their cores to `rank`, for its end of a message. Sender and receiver
-// need no invitation (who_is_late()).
+// Invites third ranks to lend their cores to `rank`, for its end of a message that keeps one core
+// busy for `ticks_left`; withdraws the invitation if the rest is short. Sender and receiver need no
+// invitation (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
@@ -74,8 +75,8 @@ void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
                     ticks_left / 2);
 }
 
-// A thread of this rank has moved a chunk since `begin`; helpers leave no hints. Returns how long
-// (ticks) that took.
+// Notes that the calling thread has moved a chunk since tick `begin`; a helper notes nothing.
+// Returns the ticks since `begin`.
 std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
   const std::uint64_t now = ticks();
   if (lend::guest() != lend::Guest::no) return now - begin;
@@ -123,8 +124,8 @@ void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); 
 // The pipeline that carries the message of send slot `slot`; nothing if no pipeline does.
 std::optional<OnPipeline> PipelineEngine::moving_on(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
-  // acquire: pairs with the receiver's change to moving; `job` is of this rendezvous send or a
-  // later one, and a claim for what it names decides.
+  // acquire: pairs with the receiver's change to moving. `job` is of this rendezvous send or of a
+  // later one in the same slot; the claim on the pipeline's use that `job` names decides.
   if (send.state() != SlotState::moving) return std::nullopt;
   const std::uint64_t job = send.job.load(std::memory_order_relaxed);
   if (!OnPipeline::is(job)) return std::nullopt;
@@ -160,8 +161,8 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
       .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_, order)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
-  if (alone >=
-      ticks_from_ns(tuning::kWorthInvitingNs)) {  // a longer message may have invited before
+  // A short message must not withdraw the invitation of a longer message on the other pipeline.
+  if (alone >= ticks_from_ns(tuning::kWorthInvitingNs)) {
     invite(sender, alone);
     invite(node_.me(), alone);
   }

@@ -2,11 +2,11 @@
 // The work of this process at pipelines (pipeline.hpp): fills cells as a sender, drains cells as a
 // receiver.
 //
-// One object a process. The process's own threads call it from the wait loop; its helpers call it
-// on cores that other ranks lend. Both move one chunk at a time. An *end* of a message is its
-// buffer in this process. No other process knows the end, so only threads of this process can move
-// its bytes. Takes no lock. Limit: kPipelines messages at a time for a receiver; further messages
-// wait.
+// One object a process. The process's own threads call it from the wait loop, and its helper
+// threads call it on cores that other ranks lend. Each call moves one chunk. An *end* of a message
+// is its buffer in this process. No other process knows the layout of the end, so only threads of
+// this process can move its bytes. No function takes a lock. Limit: kPipelines messages at a time
+// for a receiver; further messages wait.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ struct Pipelines {
   Pipeline pipelines[kPipelines];
 };
 
-// The bytes of the cells of a pipeline, by the number of ranks on the node: a power of two. All
+// The bytes of all cells of a pipeline, by the number of ranks on the node: a power of two. All
 // pipelines of a node together take at most kPipelineBytesOfNode, unless a pipeline would then have
 // less than kLeastPipelineBytes. Pages are allocated when the first message uses them.
 inline constexpr std::uint32_t kPipelineBytesOfNode = 64U << 20U;
@@ -70,24 +70,25 @@ class PipelineEngine final : public lend::LendableWork {
   // called when the send is done.
   void announce(std::uint32_t slot, const End& from);
   void withdraw(std::uint32_t slot);
-  // Lets helpers move chunks from now on, and starts helpers if the rank has none. False if helpers
-  // may not run on every core of the node: a chunk may then wait until this rank is in MPI.
+  // Lets helpers move chunks until the destructor, and starts helpers if the rank has none. False
+  // if helpers may not run on every core of the node: a chunk may then wait until this rank is in
+  // MPI.
   bool let_helpers_in();
   // Fills one chunk of the send in `slot`, if a pipeline carries the send. True if it did.
   bool fill(std::uint32_t slot);
 
   // ---- Receiver
 
-  // Puts the message of a send in state taken on a pipeline, which makes its state moving. Nothing
-  // if no pipeline is free. The caller waits for over() and calls finish(); `to` lives until then.
-  // The chunks go in the order of `order`, from the low end where each side could keep to its own.
+  // Puts the message of a send in state taken on a pipeline, which makes its state moving. Returns
+  // the pipeline, or nothing if none is free. The caller waits for over() and calls finish(); `to`
+  // lives until then. Chunks go in the order of `order`, for both_ends from the low end.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes,
                                      steal::CopyOrder order = steal::CopyOrder::both_ends);
   // Drains one chunk of a message that this process receives. False if no chunk is filled.
   bool drain(std::uint32_t pipeline);
-  // Fills one chunk in place of the sender, which may be outside MPI, from readable contiguous data
-  // at `from`. False if the pipeline is full, or every chunk is filled.
+  // Fills one chunk in place of the sender, which may be outside MPI, from contiguous data at
+  // `from` that this process can read. False if every cell is full, or if every chunk is filled.
   bool fetch(std::uint32_t pipeline, const memory::View& from);
   [[nodiscard]] bool over(std::uint32_t pipeline) const {
     return mine().pipelines[pipeline].over();
@@ -97,13 +98,14 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Either
 
-  // True if a message to or from this rank is on a pipeline, or may come on a pipeline. A hint.
+  // True if a pipeline carries a message to or from this rank, or may carry an announced send of
+  // this rank. A hint.
   [[nodiscard]] bool has_messages() const;
   // Drains one chunk of a message to this rank, or else fills a chunk of a send of this rank.
   // False: no pipeline has a chunk for this process.
   bool move_one();
-  // A rank whose process is late with a message to or from this rank, while this rank has had no
-  // chunk to move for some time.
+  // The rank at the other end of a message that is late with its end, if this rank has had no chunk
+  // to move for some time (kEndIsLateNs); else nothing.
   [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
@@ -131,8 +133,8 @@ class PipelineEngine final : public lend::LendableWork {
   // True once helpers may move chunks. Set once, for the first message.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
   std::uint32_t pipeline_bytes_;
-  // Written by the thread that owns the slot or pipeline; read only after a claim (pipeline.hpp,
-  // B2).
+  // The ends by send slot and by pipeline of this rank. Written by the thread that owns the slot or
+  // the pipeline; read only after a claim (pipeline.hpp, B2).
   std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
   // Slots of this rank's send table between announce() and withdraw(). A hint: the state of the
@@ -141,11 +143,12 @@ class PipelineEngine final : public lend::LendableWork {
   // By pipeline of this rank: the message that it carries (OnPipeline), or 0. Release by begin(),
   // acquire by readers, which then see `to_`.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
-  // The senders of these messages. relaxed: a hint.
+  // By pipeline of this rank: the sender of the message. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};
-  std::array<bool, kPipelines> failed_{};  // owned by the thread that has the pipeline
-  // The tick at which a thread of this rank, not a helper, last moved a chunk, and the ticks that a
-  // chunk takes; 0 before the first. relaxed: hints.
+  // fetch() could not read a chunk. Owned by the thread that called begin().
+  std::array<bool, kPipelines> failed_{};
+  // The tick at which a thread of this rank, not a helper, last moved a chunk, and the ticks which
+  // that chunk took; 0 before the first. relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
   std::atomic<std::uint64_t> chunk_ticks_{0};
   SlotSet<kPipelines> taken_;

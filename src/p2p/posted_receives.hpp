@@ -14,8 +14,8 @@
 //   free ──receiver──▶ open ──sender──▶ pushing ──sender──▶ pushed ──receiver──▶ free
 //                        └──receiver──▶ free   └────sender──▶ open   (the copy failed)
 //
-// Lies in the node segment. Limit: kPostedReceives a rank; the receiver itself copies the messages
-// of further receives.
+// The table lies in the node segment. Limit: kPostedReceives a rank; the receiver itself copies the
+// messages of further receives.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,8 @@ namespace mh::p2p {
 
 enum class PostedState : std::uint32_t { free, open, pushing, pushed };
 
-// The messages that match a posted receive. Two receives may be posted for one buffer.
+// Says which messages match a posted receive. The address of the buffer does not tell, because two
+// receives may be posted for one buffer.
 struct PostedEnvelope {
   static constexpr std::int32_t kAny = INT32_MIN;
 
@@ -96,10 +97,11 @@ enum class Mover {
 // header lies there; otherwise `generation` is the header's. `posted` is null if the sender cannot
 // push.
 //
-// The order of the reads matters. A sender changes the posted receive before it ends the send.
-// Therefore the send is read first: if it is over, a push that ended it is seen. A sender also
-// changes the posted receive before it writes the buffer, and the caller has read the buffer
-// before. Therefore, if the header is gone, the posted receive is no longer open.
+// The order of the reads matters. A sender changes the posted receive before it ends the send. This
+// function therefore reads the send first: if a push has ended the send, the function sees the
+// changed posted receive. A sender also changes the posted receive before it writes the buffer, and
+// the caller has read the buffer before the call. Therefore, if a push has overwritten the header,
+// the function sees that the posted receive is not open.
 inline Mover settle_mover(SendSlot* send, std::uint64_t generation, const PostedReceive* posted) {
   if (send != nullptr && send->take(generation)) return Mover::receiver;
   const bool over = send == nullptr || send->state_of(generation) == SlotState::free;
@@ -116,7 +118,7 @@ class PostedReceives {
  public:
   void attach(PostedReceiveTable* table) { table_ = table; }
 
-  // Null when all posted receives of the table are in use.
+  // Posts the buffer; null if all posted receives of the table are in use.
   PostedReceive* open(void* buffer, std::uint64_t capacity, const PostedEnvelope& envelope = {}) {
     const std::uint32_t index = taken_.take();
     if (index == taken_.kNone) return nullptr;

@@ -4,7 +4,7 @@
 // The MPI library matches the header like any message, so order, wildcards and unexpected messages
 // are the library's. Its 96 bytes are divisible by 2, 4, 8, 12, 16, 24, 32 and 48, so a receive of
 // any common element type gets whole elements. A message of the program is not mistaken for a
-// header, unless it has this size and begins with the job's random 128-bit key.
+// header, unless it has this size and begins with the random 128-bit key of the MPI job.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@ namespace mh::p2p {
 struct RtsHeader {
   std::uint64_t key[2];  // the same for all ranks that may send rendezvous messages to each other
   std::uint32_t sender;  // rank on the node
-  std::uint32_t slot;    // of the sender's send table; to another node, the SendId
+  std::uint32_t slot;    // in the sender's send table; in a header to another node, the SendId
   std::uint64_t bytes;   // of the whole message
   std::uint64_t generation;  // the use of the slot; to another node, the number of the message
-  // To another node only, else 0: 1 + the ranks in MPI_COMM_WORLD of sender and receiver, and the
-  // bytes of a piece.
+  // In a header to another node, else 0: 1 + the ranks in MPI_COMM_WORLD of sender and receiver,
+  // and the bytes of a piece (src/mpi/internode).
   std::uint32_t from_world = 0;
   std::uint32_t to_world = 0;
   std::uint64_t piece = 0;
@@ -33,8 +33,8 @@ inline constexpr std::size_t kRtsBytes = 96;
 static_assert(sizeof(RtsHeader) == kRtsBytes);
 static_assert(std::is_trivially_copyable_v<RtsHeader> && std::is_standard_layout_v<RtsHeader>);
 
-// Whether a received message begins with the key of this job's headers. The message has at least
-// kRtsBytes bytes; the caller checks that it has no more.
+// True if a received message begins with the key of this MPI job's headers. The message has at
+// least kRtsBytes bytes; the caller checks that it has no more.
 inline bool opens_rts(const void* message, const std::uint64_t (&key)[2]) {
   return std::memcmp(message, key, sizeof key) == 0;
 }

@@ -6,7 +6,7 @@
 namespace mh::p2p {
 namespace {
 
-// A field that posted() reads while it may be written.
+// Write and read a field that copy_of() may read while post() writes it.
 template <class T>
 void put(T& field, T value) {
   std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
@@ -16,7 +16,8 @@ T get(const T& field) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
 }
 
-// The fields of the slot, unless its word changes meanwhile so that is_same(word) is false.
+// Returns the fields of the slot; nothing if is_same() is false for the word after the copy.
+// `before` is the word before the copy.
 template <class IsSame>
 std::optional<PostedFields> copy_of(const SendSlot& slot, std::uint64_t before, IsSame&& is_same) {
   const PostedFields copy{.generation = before >> SendSlot::kStateBits,

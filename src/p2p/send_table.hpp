@@ -14,15 +14,15 @@
 // which has found the header in the receive buffer and pushes the message (posted_receives.hpp).
 // Only the winner moves the data.
 //
-// In moving, a job of the receiver copies the message and the sender may help, or a pipeline
-// carries the message and the sender has to help.
+// In state moving, a job of the receiver copies the message and the sender may claim chunks, or a
+// pipeline carries the message and the sender has to fill cells.
 //
 // posted ▶ free: the header was cancelled before a receive matched it.
 //
-// taken ▶ posted: the push failed. To resend: the receiver could not copy the message.
+// taken ▶ posted: the push failed. Each change to resend: the receiver could not copy the message.
 //
-// Lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the library sends
-// further messages by its own protocols.
+// The table lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the MPI
+// library sends further messages by its own protocols.
 #pragma once
 
 #include <atomic>
@@ -74,33 +74,34 @@ struct PostedFields {
 };
 
 struct alignas(kCacheLine) SendSlot {
-  // Written by the sender while the slot is free. Read by the rank that has taken the send, or
-  // that names the generation of a send that is not over (ordered by `word`). Others read a copy:
-  // posted().
+  // Written by the sender while the slot is free. Read by the rank that has taken the send, or that
+  // names the generation of a send that is not over (ordered by `word`). All other ranks read a
+  // copy, by says() or posted().
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // the key: the same number on every member
   std::uint64_t sequence;      // counts the messages of this sender: the order of posting
   std::int32_t tag;
   std::uint32_t to;          // receiver, rank on the node
-  std::uint32_t fin_tag;     // tag of the FIN, which the mover sends; or kNoFin
+  std::uint32_t fin_tag;     // tag of the FIN, which the rank that moves the data sends; or kNoFin
   std::uint32_t contiguous;  // 1: at `from`, without gaps; else only the sender knows the layout
   std::uint32_t ordered;     // 1: the sender's messages are sent in the order of `sequence`
   std::uint32_t shaped;  // 1: not contiguous; SharedSendTable::shapes has the shape from `from` on
 
   // The state, and above it the generation, which counts the uses of this slot. Written by sender
-  // and receiver as in the picture above. One word, so that a delayed rank cannot mistake a later
-  // send for the send that it has seen. Each change is a release and each read an acquire. The
-  // change to posted publishes the fields above to the receiver, the change to moving publishes
-  // `job` to the sender. With done the buffer is the sender's, who may free the slot.
+  // and receiver as in the picture at the top of this file. One word, so that a delayed rank cannot
+  // mistake a later send for the send that it has seen. Each change is a release and each read an
+  // acquire. The change to posted publishes the fields above to the receiver, the change to moving
+  // publishes `job` to the sender. In state done the send buffer is the sender's again, and the
+  // sender may free the slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from moving on
   // Written by the sender while the slot is free, as the fields above.
   std::uint64_t posted_at;    // ticks
   std::uint32_t synchronous;  // 1: the send must not complete before its receive is started
 
-  // FIN tags, one for each of the last kFinUses uses of a slot: a late FIN does not complete the
-  // next send of the slot.
+  // A slot has a FIN tag for each of kFinUses successive uses, so that a late FIN does not complete
+  // the slot's next send. A rank has kOwnFins such tags.
   static constexpr std::uint32_t kFinUses = 32;
   static constexpr std::uint32_t kOwnFins = 128 * kFinUses;
   static constexpr std::uint32_t own_fin(std::uint32_t slot, std::uint64_t generation) {
@@ -121,13 +122,15 @@ struct alignas(kCacheLine) SendSlot {
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
     return over ? SlotState::free : state_in(now);
   }
-  // True if the receiver has given the buffer of this send back, and its slot is not freed.
+  // True if the receiver has given the buffer of this send back, and the sender has not freed the
+  // slot yet.
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
-  // Both read the fields of a send that is not taken. Meanwhile the sender may cancel the send and
-  // post another. The function says() reads the send of `generation`, in any state, until the send
-  // is over. The function posted() reads the send that is posted now.
+  // These functions copy the fields of a send that the caller has not taken. They return nothing if
+  // the sender meanwhile cancels the send and posts another in the slot. The function says() copies
+  // the send of `generation`, in any state, until the slot is freed. The function posted() copies a
+  // send in state posted.
   [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
   // Called by the rank that the picture at the top of this file names for the change to `next`.
@@ -158,7 +161,7 @@ struct SharedSendTable {
   alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
   SendSlot slots[kSlots];
   // The shapes of slots that are `shaped`. Written by the sender before it posts the send, read by
-  // the receiver that has taken it.
+  // the receiver that has taken the send.
   layout::Compact shapes[kSlots];
 };
 
@@ -172,7 +175,7 @@ struct NewSend {
   bool contiguous = true;
   bool ordered = true;
   bool synchronous = false;
-  const layout::Compact* shape = nullptr;  // if all ranks can reach the data
+  const layout::Compact* shape = nullptr;  // of data with gaps that all ranks can map; else null
 };
 
 // The sender's private side: the slots in use. Any thread.
