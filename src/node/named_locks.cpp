@@ -10,8 +10,8 @@
 namespace mh::node {
 namespace {
 
-// The result of a lock call: true if the caller holds the lock now. The first holder after a dead
-// one makes the mutex usable again.
+// Judges the result of a lock call: true if the caller holds the lock. The first holder after a
+// dead holder makes the mutex usable again.
 bool holds(pthread_mutex_t& mutex, int result) {
   if (result == EOWNERDEAD) ::pthread_mutex_consistent(&mutex);
   return result == 0 || result == EOWNERDEAD;

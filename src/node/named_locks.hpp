@@ -7,7 +7,7 @@
 // has left half written are the program's affair.
 //
 // A lock excludes like a mutex: not recursive, and to be released by its holder. Thread-safe.
-// Limit: kMost names; further ones have no lock.
+// Limit: kMost names; further names have no lock.
 #pragma once
 
 #include <pthread.h>
@@ -25,7 +25,7 @@ class alignas(kCacheLine) NamedLock {
   // Called once, by the first rank of the node, before any other process sees the lock. Returns
   // false if the system has no such locks.
   bool initialise();
-  // Returns false if the lock was not free for some microseconds.
+  // Spins for kSpinForLockNs at most. True: the caller holds the lock. False: it was not free.
   bool lock_soon();
   // Sleeps until the lock is free.
   void lock();

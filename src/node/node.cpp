@@ -32,7 +32,8 @@ constexpr std::size_t stride_for(std::size_t area_bytes) {
   return sizeof(RankRecord) + round_up_to_line(area_bytes);
 }
 
-// True if the header and the caller's arguments match `memory`.
+// True if a segment of `bytes` bytes has this header, and the header matches the caller's
+// arguments.
 bool describes_segment(const SegmentHeader& header, std::size_t bytes, std::uint32_t me,
                        std::uint32_t ranks) {
   return header.magic == kSegmentMagic && header.layout == kLayout && header.ranks == ranks &&
@@ -45,7 +46,7 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-// True if /proc shows this PID namespace, and not an outer one.
+// True if /proc shows the PID namespace of this process, and not an outer namespace.
 bool proc_is_ours() {
   std::array<char, 32> number{};
   const ssize_t length = ::readlink("/proc/self", number.data(), number.size());

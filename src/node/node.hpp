@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's handle on its node: the header, the rank records and the areas of the upper components
-// in the segment. Private to its process; does not own the mapping.
+// A rank's handle on its node: the header, the rank records and the areas of the rooms above in the
+// segment. A Node is private to its process, and does not own the mapping.
 //
 // Layout of the segment: SegmentHeader, then for every rank a RankRecord followed by its *area*:
-// bytes that the upper components lay out, all zero until the rank writes them.
+// bytes that the rooms above lay out, all zero until the rank writes them.
 //
 //   root:    Node::initialise(...) on the new segment          other ranks: attach the segment
 //   all:     node = Node::join(...)       writes the own record and affinity
@@ -30,16 +30,17 @@ class Node {
   // lines.
   static std::size_t bytes_needed(std::uint32_t ranks, std::size_t area_bytes);
 
-  // Root, once, before any rank joins. `memory` is zero and has bytes_needed() bytes; ranks <=
-  // kMaxRanks.
+  // Called by the root, once, before any rank joins. `memory` is zero and has bytes_needed() bytes;
+  // ranks <= kMaxRanks.
   static Status initialise(std::span<std::byte> memory, std::uint32_t ranks, std::size_t area_bytes,
                            const Topology& topology);
 
-  // Every rank; `me` is its number on the node. mismatch: the segment is of another build or shape.
+  // Called by every rank; `me` is its number on the node. mismatch: the segment is of another
+  // build, or has other numbers of ranks or bytes.
   static Result<Node> join(std::span<std::byte> memory, std::uint32_t me, std::uint32_t ranks,
                            std::uint32_t world_rank);
 
-  // Every rank, after all have joined. The caller's barrier publishes the records.
+  // Called by every rank, after a barrier behind join(), which publishes the records.
   void settle();
 
   [[nodiscard]] std::uint32_t me() const { return me_; }
@@ -60,8 +61,8 @@ class Node {
   // bounded waits, not for every turn of a loop.
   [[nodiscard]] bool is_alive(std::uint32_t rank) const;
 
-  // Takes the NUMA node of the calling thread's core as this rank's. Costs a branch on a machine of
-  // one NUMA node, and a read of the CPU's number otherwise.
+  // Publishes the NUMA node of the calling thread's core as the NUMA node of this rank. Costs a
+  // branch on a machine of one NUMA node, and a read of the CPU's number otherwise.
   void follow_core();
   [[nodiscard]] std::uint16_t numa_of(std::uint32_t rank) const {
     return record(rank).numa.load(std::memory_order_relaxed);
@@ -71,8 +72,8 @@ class Node {
   // CAB-MPI, III-C3).
   [[nodiscard]] bool has_active_ranks(std::uint16_t numa, std::uint64_t limit) const;
 
-  // The functions below need settle().
-  // True if another rank is idle in MPI now.
+  // The functions below need settle(). True if a rank other than this one (and `but`) is idle in
+  // MPI at the moment of the call.
   [[nodiscard]] bool has_idle_peer() const { return has_idle_peer_except(me_); }
   [[nodiscard]] bool has_idle_peer_except(std::uint32_t but) const;
   // True if all ranks are in the same PID namespace, so that process and thread numbers are
@@ -95,7 +96,7 @@ class Node {
   bool has_one_pid_namespace_ = false;
 };
 
-// Field 22 of /proc/PID/stat, 0 when there is no such process or it is a zombie.
+// Field 22 of /proc/PID/stat; 0 if there is no such process, or if the process is a zombie.
 std::uint64_t start_time_of(pid_t pid);
 
 }  // namespace mh::node

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The fixed part of the node segment: facts that the ranks of a node publish about themselves.
 //
-// Grouped by writer. The node's first rank writes the header before any rank attaches, except the
-// work board, the affinity and the names of locks. Each rank writes its own record. Upper
-// components append their areas behind the records (node::Node gives every rank a stride of bytes).
+// The structures are grouped by writer. The node's first rank writes the header before any rank
+// attaches, except the work board, the affinity and the names of locks. Each rank writes its own
+// record. An area of the rooms above follows each record (node.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -23,14 +23,14 @@ inline constexpr std::uint32_t kMaxRanks = 1024;  // of a node; a larger node ru
 // CPUs in the NUMA map; higher ones count as NUMA node 0.
 inline constexpr std::uint32_t kMaxCpus = 2048;
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 10;
+inline constexpr std::uint32_t kLayout = 10;                        // see SegmentHeader::layout
 
 struct alignas(kCacheLine) RankRecord {
   // Written by the rank before the attach barrier, constant afterwards.
   pid_t pid = 0;
   std::uint32_t world_rank = 0;
-  // Field 22 of /proc/PID/stat. Together with pid it identifies a process. 0: /proc shows another
-  // namespace.
+  // Field 22 of /proc/PID/stat. Together with pid the field identifies a process. 0: /proc shows
+  // another PID namespace.
   std::uint64_t start_time = 0;
   std::uint64_t pid_namespace = 0;  // inode of the namespace that pid belongs to; 0: not known
   std::int32_t cpu = -1;            // the CPU this rank is bound to, or ran on at start
@@ -38,12 +38,13 @@ struct alignas(kCacheLine) RankRecord {
   // (Node::follow_core). relaxed: a stale value only shifts the choice of victims.
   std::atomic<std::uint16_t> numa{0};
 
-  // Written by the rank while it runs, read by thieves to count active ranks (CAB-MPI, III-C3). Set
-  // to 1 while the rank waits inside MPI and does nothing for others. relaxed: a stale value only
-  // shifts a heuristic.
+  // Written by the rank while it runs, read by thieves to count active ranks (CAB-MPI, III-C3). The
+  // value is 1 while the rank waits inside MPI and does nothing for other ranks, else 0. relaxed: a
+  // stale value only shifts a heuristic.
   alignas(kCacheLine) std::atomic<std::uint32_t> idle{0};
-  // The begin, in ticks, of the wait in which a thread of the rank is; 0: none, or a wait that has
-  // not lasted longer than its spin. Written by the rank, read by `mh top`. relaxed: a number.
+  // The tick at which the present wait of a thread of the rank began; 0: no wait, or a wait that
+  // has not lasted longer than its spin. Written by the rank, read by `mh top`. relaxed: the value
+  // publishes nothing else.
   std::atomic<std::uint64_t> waiting_since{0};
   // A word for each thread of this rank that may hold a chunk (ClaimIntent): the node-local rank
   // that owns the chunk, plus one; 0: no chunk. An owner that waits long for a chunk uses these
@@ -56,9 +57,9 @@ static_assert(std::is_standard_layout_v<RankRecord>);
 static_assert(sizeof(RankRecord) == 3 * kCacheLine);
 
 // Announces that the calling thread may claim a chunk of a job of `owner`; the destructor withdraws
-// the announcement. An intent begins before the claim, so every claimed chunk is announced by some
-// rank. Limit: kClaimers at a time for a rank; a further intent is false, and its thread must claim
-// nothing.
+// the announcement. An intent begins before the claim and ends after the copy, so an intent of some
+// rank announces every claimed chunk. Limit: kClaimers at a time for a rank; a further intent is
+// false, and its thread must claim nothing.
 class ClaimIntent {
  public:
   ClaimIntent(RankRecord& mine, std::uint32_t owner) {
@@ -86,8 +87,9 @@ class ClaimIntent {
   std::atomic<std::uint32_t>* word_ = nullptr;
 };
 
-// True if a thread of the record's rank may hold a chunk of a job of `owner`. A claim that the
-// caller has seen in the job is seen here, too, until its copy is done.
+// True if a thread of the record's rank may hold a chunk of a job of `owner`. If the caller has
+// seen a claim in the job, this function also sees the intent of that claim, until the copy is
+// done.
 inline bool may_hold_chunk_of(const RankRecord& by, std::uint32_t owner) {
   std::atomic_thread_fence(std::memory_order_acquire);
   for (const std::atomic<std::uint32_t>& word : by.claiming) {
@@ -96,9 +98,9 @@ inline bool may_hold_chunk_of(const RankRecord& by, std::uint32_t owner) {
   return false;
 }
 
-// The ranks that have an open job: a bit each, so that an idle rank reads a few lines and not every
-// rank's slots. Only the job's owner sets and clears its bit. relaxed: a hint; the ticket of the
-// job decides.
+// The ranks that have an open job, one bit for each rank, so that an idle rank reads a few cache
+// lines and not the job slots of every rank. A rank's own threads alone set and clear its bit.
+// relaxed: a hint; the ticket of the job decides.
 struct alignas(kCacheLine) WorkBoard {
   std::atomic<std::uint64_t> bits[kMaxRanks / 64];
 
@@ -125,7 +127,7 @@ struct alignas(kCacheLine) SegmentHeader {
   std::uint16_t numa_nodes;
   std::uint16_t numa_of_cpu[kMaxCpus];
   WorkBoard board;
-  // CPUs that some rank may run on, and CPUs that several ranks may run on. Each rank adds its own
+  // CPUs that some rank may run on, and CPUs that several ranks may run on. Each rank adds its CPUs
   // while it joins (fetch_or, relaxed: the barrier after joining publishes the union).
   alignas(kCacheLine) std::atomic<std::uint64_t> affinity[kMaxCpus / 64];
   std::atomic<std::uint64_t> contested[kMaxCpus / 64];

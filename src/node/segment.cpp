@@ -24,7 +24,7 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// The size is sealed, so a mapped byte stays mapped.
+// The seals fix the size, so a mapped byte stays valid.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 // fallocate() past RLIMIT_FSIZE raises SIGXFSZ, which would end the program.
@@ -191,7 +191,8 @@ struct ReceivedFd {
   Fd fd;  // may be invalid
 };
 
-// Receives a descriptor. refused: the peer has closed the connection.
+// Receives a rank number, and a descriptor if the peer sends one. refused: the peer has closed the
+// connection.
 Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   if (const Status ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
   ReceivedFd received;
@@ -216,8 +217,8 @@ Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   return received;
 }
 
-// Connects. A full backlog shows as EAGAIN: the root is slower than its peers, so the call tries
-// again.
+// Connects to the door at `address`. EAGAIN means that the root accepts more slowly than its peers
+// connect, so this function tries again until the deadline.
 Status connect_until(int socket, const SocketAddress& address, SteadyClock::time_point deadline) {
   constexpr timespec kPause{0, 1'000'000};
   for (;;) {
@@ -326,8 +327,8 @@ Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
   return std::move(received->fd);
 }
 
-// The root collects the descriptors of every rank first. The root then serves one rank after
-// another. Each rank closes its socket when it has everything, so few descriptors are in flight.
+// The root first collects one descriptor of every rank. The root then sends them to one rank after
+// the other. Each rank closes its socket once it has all descriptors, so few are in flight.
 Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                       Milliseconds timeout) {
   const auto deadline = SteadyClock::now() + timeout;

@@ -79,7 +79,7 @@ class Door {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // Root only. From now on fetch(name()) can connect.
+  // Root only. Once the door is open, fetch(name()) can connect.
   static Result<Door> open();
   [[nodiscard]] const DoorName& name() const { return name_; }
 
@@ -92,8 +92,8 @@ class Door {
   static Result<Fd> fetch(const DoorName& name, Milliseconds timeout);
 
   // In an exchange, each rank sends all other ranks a file descriptor, or none (-1). `take` is
-  // called once for each other rank that sent a descriptor, and may keep or close it. Only the root
-  // holds all at the same time.
+  // called once for each other rank that sent a descriptor, and may keep or close the descriptor.
+  // Only the root holds all descriptors at the same time.
   using TakeFd = std::function<void(std::uint32_t rank, Fd fd)>;
   // Root only; `me` is its rank. gone: some ranks have not come within `timeout`.
   Status exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,

@@ -70,8 +70,9 @@ std::size_t last_cache(hwloc_topology_t machine) {
   return 0;
 }
 
-// The topology of a machine with one NUMA node, by two files of the kernel. hwloc takes 4 to 15 ms,
-// most of them for plugins. Returns nothing if the files do not tell.
+// Reads the topology of a machine with one NUMA node from files of the kernel, since hwloc takes 4
+// to 15 ms, mostly for plugins. Returns nothing if the machine has more NUMA nodes, or if the files
+// do not tell.
 std::optional<Topology> one_numa_node() {
   if (::getenv("HWLOC_SYNTHETIC") != nullptr || ::getenv("HWLOC_FSROOT") != nullptr)
     return std::nullopt;

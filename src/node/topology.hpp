@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shape of this machine: which CPU belongs to which NUMA node, and how large the last cache is.
 //
-// The only file that uses hwloc, on machines with several NUMA nodes. Loading a topology takes
-// milliseconds, so only the root of a node does it; the other ranks read the map from the segment's
-// header. NUMA nodes are numbered 0.. in hwloc's logical order, CPUs by the operating system's
-// number. Limit: CPUs from kMaxCpus on count as NUMA node 0.
+// No other file uses hwloc, and this file needs it only on machines with several NUMA nodes.
+// Loading a topology takes milliseconds, so only the root of a node does so; the other ranks read
+// the map from the segment's header. NUMA nodes are numbered 0.. in hwloc's logical order, CPUs by
+// the operating system's number. Limit: CPUs from kMaxCpus on count as NUMA node 0.
 #pragma once
 
 #include <sched.h>
