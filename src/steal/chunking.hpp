@@ -17,7 +17,7 @@
 namespace mh::steal {
 
 inline constexpr std::uint32_t kMinChunk = 4U << 10U;
-inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // a third rank copies 6 GB/s: 85 us
+inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // 85 us for a third rank, at 6 GB/s
 
 class Chunking {
  public:
@@ -43,10 +43,10 @@ class Chunking {
   std::vector<ChunkRule> rules_;
 };
 
-// The order of chunks. The data that the program touches first is copied last, so that it is still
-// in the cache: a program that reads upwards wants the chunks from high to low. Without such
-// knowledge, the owner claims from the low end and all others from the high end, so that each cache
-// keeps its own part.
+// The order of chunks for a program that reads received data in the order `access`. The data that
+// the program reads first is copied last, so that it is still in the cache: a program that reads
+// upwards wants the chunks from high to low. Without such knowledge, the owner claims from the low
+// end and all other ranks claim from the high end, so that each core's cache keeps its own part.
 constexpr CopyOrder order_for(AccessOrder access) {
   switch (access) {
     case AccessOrder::low_to_high:

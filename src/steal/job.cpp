@@ -13,7 +13,7 @@ void Job::open(const CopySpec& work) {
   failures_.store(0, std::memory_order_relaxed);  // published by the release below
   done_.store(0, std::memory_order_relaxed);      // published by the same release
   // release: pairs with the acquire in take(). A thief that gets a chunk sees work_, chunks_ and
-  // done_ == 0.
+  // the cleared counts.
   ticket_.store((kBias + chunks_) * kOne, std::memory_order_release);
 }
 
@@ -49,7 +49,7 @@ std::uint64_t Job::index_of(std::uint64_t ticket, ClaimSide side) const {
 std::uint64_t Job::chunk_at(std::uint64_t position) const {
   if (work_.region_chunks == 0) return position;
   const std::uint64_t regions = chunks_ / work_.region_chunks;
-  if (position >= regions * work_.region_chunks) return position;  // of the part after them
+  if (position >= regions * work_.region_chunks) return position;  // behind the last whole region
   return position % regions * work_.region_chunks + position / regions;
 }
 

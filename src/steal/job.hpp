@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A job: a copy, cut into chunks that any rank of the node may claim.
 //
-// The *owner* exposes a job in a slot of its own and is the only rank that reuses the slot. A
+// The *owner* exposes a job in one of its job slots and is the only rank that reuses the slot. A
 // *thief* is a thread that claims a chunk, the owner's own threads included. A job is a single
 // entry, however many chunks it has, and a claim is a single fetch_sub. (CAB-MPI queues an entry
-// per chunk under a lock, section III-B.) Lies in the node segment: no pointers, no process-private
-// state. Limit: 2^31-1 chunks a job.
+// per chunk under a lock, section III-B.) Jobs lie in the node segment, so they have no pointers
+// and no process-private state. Limit: 2^31-1 chunks a job.
 #pragma once
 
 #include <atomic>
@@ -24,25 +24,26 @@ namespace mh::steal {
 // and no half has to cross to the other core.
 enum class CopyOrder : std::uint8_t { low_to_high, high_to_low, both_ends };
 
-// The position, below `count`, of the chunk that a single copier copies as its `index`-th.
+// The position of a chunk among `count` chunks, if a single rank copies the chunks in this order
+// and copies that chunk as its `index`-th (from 0).
 constexpr std::uint64_t place_of(std::uint64_t index, std::uint64_t count, CopyOrder order) {
   return order == CopyOrder::high_to_low ? count - 1 - index : index;
 }
 
-// The claiming side; matters only for CopyOrder::both_ends.
+// The rank that claims: the job's owner or any other rank. Matters only for CopyOrder::both_ends.
 enum class ClaimSide : std::uint8_t { owner, other };
 
-// The transfer of a job. The owner writes it while the slot is closed, thieves read it after a
-// claim.
+// The transfer that a job carries out. The owner writes it while the job slot is closed, thieves
+// read it after a claim.
 struct CopySpec {
   memory::View to;
   memory::View from;
   std::uint64_t bytes;
   std::uint32_t chunk_bytes;
   CopyOrder order;
-  bool shaped = false;  // scattered at an end; see Shapes
-  // For both_ends: the number of chunks in a page region (kPageRegion), if each claim shall go to
-  // another region than the last claim; 0: claims go to neighbouring chunks.
+  bool shaped = false;  // data with gaps at one end or both; see Shapes
+  // For both_ends: the number of chunks in a page region (kPageRegion), if successive claims shall
+  // go to different regions; 0: successive claims go to neighbouring chunks.
   std::uint32_t region_chunks = 0;
 };
 
@@ -50,8 +51,9 @@ struct CopySpec {
 // ranks that copy in the same region by the kernel wait for each other.
 inline constexpr std::uint32_t kPageRegion = 2U << 20U;
 
-// Offsets of the bytes from the addresses of the two views; chunks are parts of the packed stream.
-// Lies beside a `shaped` job, and is written and read at the same times as the job's CopySpec.
+// The shapes of the data at the two ends of a `shaped` job, relative to the addresses of its views;
+// chunks are ranges of the packed stream. Shapes lie beside the job, and are written and read at
+// the same times as the job's CopySpec.
 struct alignas(kCacheLine) Shapes {
   layout::Compact to;
   layout::Compact from;
@@ -67,9 +69,9 @@ struct Chunk {
 //       one chunk, and at most `chunks` fetch_subs return a positive count.
 //   I2  work_ is written only while the slot is closed: before open(), or after done_ == chunks_.
 //   I3  A thief reads work_ only between a successful claim and its finish(). The owner waits for a
-//       finish() per chunk before it writes again (I2), so no visitor count and no generation are
-//       needed. A late thief that decrements a closed or even a *new* ticket is harmless: it gets
-//       nothing, or has properly claimed a chunk of the new job.
+//       finish() per chunk before it writes again (I2), so the job needs no count of its readers and
+//       no generation. A late thief that decrements the ticket of a closed slot claims nothing. A late
+//       thief that decrements the ticket of the slot's *next* job has properly claimed a chunk of it.
 class alignas(kCacheLine) Job {
  public:
   // Called by the owner of a closed slot. Publishes `work` as ceil(bytes / chunk_bytes) chunks.
@@ -108,17 +110,19 @@ class alignas(kCacheLine) Job {
  private:
   friend struct JobTestAccess;  // pauses a thief between has_work() and take()
 
-  // The claim proper. Safe at any time, even after the slot was closed and opened again (I3).
+  // Claims a chunk without has_work(). Safe at any time, even after the slot was closed and opened
+  // again (I3).
   bool take(Chunk& chunk, ClaimSide side);
   // The index of the claimed chunk; `ticket` is the value before the claim.
   [[nodiscard]] std::uint64_t index_of(std::uint64_t ticket, ClaimSide side) const;
-  // The chunk at that position of the order from the low end to the high end.
+  // The index of the chunk at `position` in the order from the low end to the high end, which
+  // visits the page regions in turn if work_.region_chunks is not 0.
   [[nodiscard]] std::uint64_t chunk_at(std::uint64_t position) const;
 
-  // The high half of the ticket counts down from `chunks`; the bias keeps late decrements from
-  // borrowing. Every decrement follows a has_work(), so each rank is at most one decrement below
-  // the bias. The low half counts the claims with ClaimSide::other. A single word thus gives the
-  // chunks gone from either end, and a single atomic operation claims a chunk.
+  // The high half of the ticket counts down from kBias + chunks to kBias; the bias keeps late
+  // decrements from underflow. Every decrement follows a has_work(), so each thread takes the count
+  // at most one below the bias. The low half counts the claims with ClaimSide::other. A single word
+  // thus tells the chunks claimed from either end, and a single atomic operation claims a chunk.
   static constexpr std::uint64_t kOne = 1ULL << 32U;
   static constexpr std::uint64_t kBias = 1ULL << 31U;
   static std::int64_t remaining(std::uint64_t ticket) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The jobs of a rank and the slots in use.
+// The jobs of a rank and the job slots in use.
 //
 // JobSlots is a rank's part in the node segment. A thief that finds the rank on the work board
-// reads `open`, and then only the jobs whose bits are set. SlotBits is the owner's private side: it
-// allocates slots and maintains the hints `open` and the work board. A lost or stale hint costs
-// help, never correctness: the ticket of the job decides, and the owner finishes its job alone if
-// no thief comes. SlotKeeper opens jobs in JobSlots.
+// reads `open`, and then only the jobs whose bits are set. SlotBits is private to the owner's
+// process: it allocates slots and maintains the hints `open` and the work board. A lost or stale
+// hint costs help, never correctness: the ticket of the job decides, and the owner finishes its job
+// alone if no thief comes. SlotKeeper opens jobs in JobSlots.
 //
 // Threads: any thread of the owner; a job belongs to the thread that opened it.
 #pragma once
@@ -32,7 +32,8 @@ struct alignas(kCacheLine) JobSlots {
 static_assert(std::is_standard_layout_v<JobSlots>);
 static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Shapes)));
 
-// Limit: 32 slots.
+// Allocates the slots of a rank, and tells thieves by two hints which slots may have work. Limit:
+// 32 slots.
 class SlotBits {
  public:
   static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
@@ -42,10 +43,11 @@ class SlotBits {
            std::uint32_t slots)
       : open_(&open), board_(&board), rank_(rank), slots_(slots) {}
 
-  // Takes a slot for the calling thread, not yet shown; kNone if all are in use.
+  // Takes a slot for the calling thread; kNone if all are in use. No thief finds the slot before
+  // show().
   std::uint32_t take() { return used_.take(slots_); }
   void show(std::uint32_t slot);
-  // Withdraws the hint. Optional, idempotent.
+  // Withdraws the hints of show(). Optional, idempotent.
   void hide(std::uint32_t slot);
   void give_back(std::uint32_t slot);
 

@@ -14,7 +14,7 @@ namespace mh::steal {
 namespace {
 
 constexpr std::size_t kLittleScratch = 4096;  // used if kScratchBytes cannot be allocated
-// Fits L2 twice (read and write), even if L2 has 256 KB.
+// The scratch buffer fits into L2 beside the data that are read and written, even if L2 has 256 KB.
 constexpr std::size_t kScratchBytes = 64U << 10U;
 
 template <class T>
@@ -53,7 +53,8 @@ std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
   return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
 }
 
-// Copies by loads and stores of this process alone: the kernel cannot copy layouts.
+// Copies by loads and stores alone, so this process must map both ends: the kernel cannot copy
+// layouts.
 Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk) {
   const auto begin = [](const memory::View& view, const layout::Compact& shape) {
     return view.at(static_cast<std::uint64_t>(shape.low));

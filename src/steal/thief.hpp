@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A thief: claims a chunk of a job and copies it, for its own rank or for a neighbour.
+// A thief: claims a chunk of a job and copies it, for its own rank or for another rank of the node.
 //
-// A *victim* is the rank whose job is helped. A call of help() tries a victim on this NUMA node and
-// then, if the strategy allows, a victim on another (CAB-MPI, III-C). It copies at most one chunk,
-// so that the caller can look at its own message after every chunk. Threads: a single thread at a
-// time. Takes no lock, does not allocate after construction, never calls MPI.
+// A *victim* is the rank whose job is helped. A call of help() tries a victim on this rank's NUMA
+// node and then, if the strategy allows, a victim on another NUMA node (CAB-MPI, III-C). The call
+// copies at most one chunk, so that the caller can test its own message after every chunk. Threads:
+// a single thread at a time. No function takes a lock, allocates after construction, or calls MPI.
 #pragma once
 
 #include <cstddef>
@@ -38,30 +38,30 @@ class Thief {
   // Claims a chunk of the job of `owner` (any rank) and copies it. False: no chunk was left, or too
   // many threads of this rank hold chunks.
   bool run_one_chunk(Job& job, std::uint32_t owner);
-  // Does the same for the thread of `owner` that waits for the job, which need not announce its
-  // claim to itself. False: no chunk was left.
+  // Does the same without a ClaimIntent, for the thread that owns the job and waits for it. False:
+  // no chunk was left.
   bool claim_and_copy(Job& job, std::uint32_t owner);
 
   // Copies a chunk for a victim chosen by the strategy; never for this rank. False: no chunk was
-  // found. Without any open job the cost is a load or two (the work board).
+  // found. Without any open job the cost is a few loads of the work board.
   bool help();
 
   // Copies a chunk of any open job of `victim`.
   bool help_rank(std::uint32_t victim);
 
-  // Copies `chunk` of shaped work. Also for work that is not in a job.
+  // Copies `chunk` of shaped work, which need not be the work of a job.
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
 
   // True if the strategy lets this rank help `victim` now.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
-  // True if the strategy lets this rank copy chunks of its own message for `receiver`. Only
-  // `localized` refuses: the data crosses between the NUMA nodes whoever copies them.
+  // True if the strategy lets this rank copy chunks of a message that it has sent to `receiver`.
+  // Only `localized` forbids that, for another NUMA node. The strategy `throughput` permits it,
+  // because the data cross between the NUMA nodes whichever rank copies them.
   [[nodiscard]] bool may_copy_for(std::uint32_t receiver) const {
     return strategy_ != Strategy::localized || node_->is_near(receiver);
   }
 
-  // True after a copy between two other processes was refused: this thief no longer helps such
-  // jobs.
+  // True after the kernel refused a copy between two other processes: help() copies nothing then.
   [[nodiscard]] bool retired() const { return retired_; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chooses the rank whose work a waiting rank looks at: a random rank of the work board (CAB-MPI,
-// III-C). The caller says which ranks count, such as those of its own NUMA node.
+// Chooses the victim of a waiting rank: a random rank of the work board (CAB-MPI, III-C). The
+// caller says which ranks count, such as those of its own NUMA node.
 //
 // Not thread-safe. Limit: node::kMaxRanks ranks.
 #pragma once
@@ -40,7 +40,7 @@ class CopyVictimPicker {
  private:
   using Mask = std::array<std::uint64_t, node::kMaxRanks / 64>;
 
-  // The bits of `posted` whose ranks count; bit 0 is the rank `first`.
+  // The bits of `posted`, a word of the work board, whose ranks count; bit 0 is the rank `first`.
   template <class Counts>
   static std::uint64_t those_of(std::uint64_t posted, std::uint32_t first, Counts& counts) {
     std::uint64_t found = 0;
