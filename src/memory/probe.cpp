@@ -48,7 +48,7 @@ pid_t parent_of(pid_t pid) {
 // Returns the process itself, its parent, and so on up to init.
 std::vector<pid_t> ancestry_of(pid_t pid) {
   std::vector<pid_t> line;
-  // Ends a chain of processes that die and are replaced meanwhile.
+  // The bound ends the loop even if processes of the chain die and their numbers are reused.
   constexpr std::size_t kDeepest = 4096;
   for (; pid > 0 && line.size() < kDeepest; pid = parent_of(pid)) line.push_back(pid);
   return line;
@@ -71,8 +71,8 @@ int read_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
   return 1;
 }
 
-// The loader's count at the last look, and whether a run time was loaded then. A single word, so
-// the two need no order between them (relaxed).
+// The loader's count of loads at the last call of ask_loader(), times two, plus 1 if a run time was
+// loaded then. A single word, so count and answer need no order between them (relaxed).
 std::atomic<std::uint64_t> g_seen{0};
 
 }  // namespace
@@ -109,8 +109,8 @@ pid_t common_ancestor(std::span<const pid_t> pids) {
 Status allow_ranks_to_read(std::span<const pid_t> pids) {
   const pid_t ancestor = common_ancestor(pids);
   if (ancestor <= 0) return {Code::gone, 0};
-  // The machine's init is every process's ancestor. A container's init is the launcher, and
-  // allowed.
+  // The init of the machine is the ancestor of every process, so it is not permitted. The init of a
+  // container is the launcher, and is permitted.
   if (ancestor == 1 && inode_of("/proc/self/ns/pid") == kInitialPidNamespace) {
     return {Code::refused, 0};
   }

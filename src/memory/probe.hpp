@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Finds out which accesses to each other's memory the operating system allows the ranks.
 //
-// The only proof is a real read of a real peer: a permission check passes in some containers where
-// the read fails. The ranks compare these facts before they depend on reads.
+// Only a read of a peer's memory is a proof: a permission check passes in some containers where the
+// read fails. The ranks compare the outcome and AccessFacts before they depend on reads.
 #pragma once
 
 #include <sys/types.h>
@@ -27,8 +27,8 @@ struct AccessFacts {
 };
 AccessFacts read_access_facts();
 
-// Used under Yama scope 1. Returns the nearest process that all of `pids` descend from; it may
-// itself be in `pids`. 0: unknown.
+// Used under Yama scope 1. Returns the nearest common ancestor of `pids`, which may itself be one
+// of `pids`; 0 if it is unknown.
 pid_t common_ancestor(std::span<const pid_t> pids);
 
 // Used under Yama scope 1, by every rank. Permits all descendants of the ranks' common ancestor to

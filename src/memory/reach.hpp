@@ -3,15 +3,16 @@
 // not know the path.
 //
 //   own      memory of this process: its address
-//   mapped   the heap of a peer, which this process maps (heap/views.hpp): an address here
+//   mapped   the heap of a peer, mapped by this process (heap/views.hpp): an address of the mapping
 //   kernel   process_vm_readv and process_vm_writev (view.hpp)
 //
 // The path is found anew for each view, in a few nanoseconds: one buffer of a message may lie in a
 // heap and the other on a stack. If there is no path, the copy is refused, and the caller uses a
 // pipeline (p2p/pipeline.hpp) or the MPI library.
 //
-// Threads: any, after all attach(). Limits: ranks of a node. If a peer's heap is retired at fork()
-// during a copy (heap/file.hpp), the kernel copies again.
+// Threads: any, after all calls of attach(). Limit: the ranks of a node. If a peer's heap is
+// retired at fork() during a copy into that heap (heap/file.hpp), the kernel copies the bytes
+// again.
 #pragma once
 
 #include <cstddef>
@@ -31,10 +32,10 @@ class Reach {
  public:
   enum class KernelCopies : bool { no, yes };
 
-  // Makes an object without heaps of peers: process numbers identify processes.
+  // Makes an object without heaps of peers: View::pid identifies the process.
   Reach();
-  // Makes the object of rank `me` of `ranks`. With heaps, rank numbers identify processes, since
-  // process numbers may differ between namespaces.
+  // Makes the object of rank `me` of `ranks`. View::rank identifies the process, since ranks in
+  // different PID namespaces may have equal process numbers.
   Reach(std::uint32_t me, std::uint32_t ranks, KernelCopies kernel);
 
   // Maps the heap of `rank`. Once for each rank, before any other thread uses this object.
@@ -54,10 +55,11 @@ class Reach {
     return views_ ? views_->to(view.rank, view.address, bytes) : nullptr;
   }
 
-  // Copies by the cheapest path: a single move if this process has both addresses, a single copy by
-  // the kernel if it has one, two copies through `scratch` if it has neither. `home`: the cache
-  // level expected to hold the whole message. Any thread; takes no lock, does not allocate. On
-  // failure any prefix may have been written.
+  // Copies by the cheapest path. If this process can load the source and store the target, it
+  // copies the bytes itself. If it can access only one end, the kernel copies once. If it can
+  // access neither end, the kernel copies twice, through `scratch`. `home`: the cache level
+  // expected to hold the whole message. Any thread; takes no lock, does not allocate. On failure
+  // any prefix may have been written.
   Status copy(const View& to, const View& from, std::size_t bytes, std::span<std::byte> scratch,
               layout::CacheLevel home = layout::CacheLevel::caches) const;
   Status read(void* local, const View& remote, std::size_t bytes) const;

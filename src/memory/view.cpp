@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Implements the copies of view.hpp. The kernel moves at most 2 GiB minus a page per call and may
-// stop early, for example at an unmapped page; the next call then gives the reason. Each transfer
-// therefore loops until all bytes are moved or a call moves none.
+// Implements the kernel copies of view.hpp. The kernel moves at most 2 GiB minus a page per call
+// and may stop early, for example at an unmapped page; the next call then gives the reason. Each
+// transfer therefore loops until all bytes are moved or a call moves none.
 #include "memory/view.hpp"
 
 #include <cerrno>

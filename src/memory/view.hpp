@@ -3,7 +3,7 @@
 //
 // Owns the system calls that access another process. A View names bytes of a rank of the node; it
 // is plain data, so it can lie in the node segment. reach.hpp decides whether the kernel is needed.
-// Threads: any. Limits: ranks of a node and a user.
+// Threads: any. Limits: ranks of the same node and of the same user.
 #pragma once
 
 #include <sys/types.h>
@@ -29,8 +29,8 @@ struct View {
   [[nodiscard]] View at(std::uint64_t offset) const { return {address + offset, pid, rank}; }
 };
 
-// Copies `bytes` bytes between `local` and `remote`. Any thread; takes no lock, does not allocate.
-// On failure any prefix may have been written.
+// Copy `bytes` bytes between `local` in this process and `remote`. Any thread; take no lock, do not
+// allocate. On failure any prefix may have been written.
 Status read_remote(void* local, const View& remote, std::size_t bytes);
 Status write_remote(const View& remote, const void* local, std::size_t bytes);
 // Writes the bytes at `local` one after the other to these blocks of process `pid`: at most IOV_MAX
