@@ -7,8 +7,8 @@
 // entries the data of the blocks that fit. A member reads only the tables of peers with which it
 // exchanges data. In a call with a root, the root is the only peer of all other members.
 //
-// Threads: as the board group. The owner writes its table before it publishes the round; afterwards
-// it changes `read` only. Limit: kMostMembers.
+// Threads: as for the board group. The owner writes its table before it publishes the round; after
+// that it changes `read` only. Limit: kMostMembers.
 //
 // Source: the project's own; see docs/decisions/collective/blocks-of-any-length.md.
 #pragma once
@@ -39,7 +39,7 @@ static_assert(sizeof(BlockEntry) == 32);
 
 inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) + 1;
 
-// The room that `length` bytes of data take behind a table.
+// The bytes that a block of `length` bytes takes behind a table: a multiple of 8.
 constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
 // The peers of a member: all other members, or only the root of the call.
@@ -83,7 +83,8 @@ class BlockTable {
   }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
 
-  // Reserves room for data. 0: no room is left.
+  // Reserves room for a block of `length` bytes; returns its offset from the table's begin, or 0 if
+  // no room is left.
   std::uint64_t reserve(std::uint64_t length) {
     if (room_of(length) > bytes_ - end_) return 0;
     const std::uint64_t place = end_;
@@ -97,7 +98,7 @@ class BlockTable {
   std::uint32_t me_;
   Peers peers_;
   BlockEntry* entries_;
-  std::uint64_t end_;  // of the data
+  std::uint64_t end_;  // of the reserved room, from the table's begin
 };
 
 // The entry for `member` in the table of a peer that has published the round.

@@ -13,10 +13,10 @@
 //       that every member is bound to make (mpi/collective/direct.hpp).
 //   R2  A board has kRecords records with a short block each, and kStaged long blocks, each used in
 //       turn. A member writes the record of round n after all members have published round
-//       n - kRecords + 1 or a later round. Each of them has then read everything it needs of round
-//       n - kRecords. A root can therefore run 127 rounds ahead, and 15 with long blocks, for
-//       which the same holds with kStaged.
-//   R3  A published record does not change until its place is written again.
+//       n - kRecords + 1 or a later round. Each member has then read everything it needs of round
+//       n - kRecords. The same holds for long blocks, with kStaged in place of kRecords. A root can
+//       therefore run 127 rounds ahead, and 15 rounds with long blocks.
+//   R3  A published record does not change until a later round reuses its place.
 //   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
 //
 // Threads: one thread at a time in the rounds of a group. Limits: kBoards groups of a node have
@@ -35,19 +35,20 @@
 namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
-// With more ranks than cores, a root gives up its core before the ring is full.
+// The number is so large that, with more ranks than cores, a root gives up its core before its ring
+// of records is full.
 inline constexpr std::uint32_t kRecords = 128;
-// 192 KB: a board's long blocks and those of a peer stay in a second-level cache.
+// The long blocks of a board take 192 KB, so those of two boards stay in a second-level cache.
 inline constexpr std::uint32_t kStaged = 16;
 inline constexpr std::size_t kShortBytes = 512;         // staged data that fit into a short block
-inline constexpr std::size_t kStagedBytes = 8U << 10U;  // a member's data of a round
-inline constexpr std::size_t kTableBytes = 4U << 10U;   // its block table (block_table.hpp)
+inline constexpr std::size_t kStagedBytes = 8U << 10U;  // most staged data of a member in a round
+inline constexpr std::size_t kTableBytes = 4U << 10U;   // most bytes of a block table
 inline constexpr std::size_t kInlineBytes = 40;         // data that fit into the record
 
 // The place of a member's data.
 enum class Route : std::uint8_t {
-  library,  // the member leaves the collective to the MPI library
-  staged,   // the record, or a staged block of the board
+  library,  // none: the member leaves the collective to the MPI library
+  staged,   // the record, or a short or long block of the board
   mapped,   // the member's own buffers, which all peers map
 };
 
@@ -99,16 +100,17 @@ class BoardGroup {
   [[nodiscard]] std::uint32_t me() const { return me_; }
   [[nodiscard]] std::uint32_t ranks() const { return static_cast<std::uint32_t>(boards_.size()); }
 
-  // Begins the next round. wait(done) returns when done() is true. begin() calls wait() only if a
-  // member is so late that this rank's record is still in use (R2).
+  // Begins the next round. wait(done) must return when done() is true. begin() calls wait() only if
+  // a member is so late that the place of this rank's record is still in use (R2).
   template <class Wait>
   void begin(Wait&& wait) {
     ++number_;
     await_place(kRecords, wait);
   }
 
-  // The place for this rank's `bytes` <= kTableBytes + kStagedBytes, before publish(). `wait`: as
-  // for begin(), if a long block is still in use.
+  // Returns the place for this rank's `bytes` bytes of staged data, at most kTableBytes +
+  // kStagedBytes. Called before publish_staged(). `wait`: as for begin(), if a long block is still
+  // in use.
   template <class Wait>
   [[nodiscard]] std::byte* stage(std::uint64_t bytes, Wait&& wait) {
     if (bytes > kShortBytes) await_place(kStaged, wait);
@@ -129,7 +131,8 @@ class BoardGroup {
   [[nodiscard]] bool has_come(std::uint32_t member) const {
     return number_in(stamp_of(member, number_)) == number_;
   }
-  // Records that all members have come: begin() looks at no member in the next rounds.
+  // Notes that all members have published this round: begin() looks at no member in the next
+  // rounds.
   void note_all_came() { seen_ = number_; }
   [[nodiscard]] Route route_of(std::uint32_t member) const {
     return static_cast<Route>(stamp_of(member, number_) & kRouteMask);
@@ -142,8 +145,8 @@ class BoardGroup {
     return staged_on(*boards_[member], bytes);
   }
 
-  // Publishes that this rank has read and written all mapped data of this round in its peers'
-  // buffers.
+  // Publishes that this rank has finished its reads and writes of mapped data in its peers' buffers
+  // for this round.
   void finish() { board().finished.store(number_, std::memory_order_release); }
   [[nodiscard]] bool has_finished(std::uint32_t member) const {
     return boards_[member]->finished.load(std::memory_order_acquire) >= number_;
@@ -167,7 +170,7 @@ class BoardGroup {
   template <class Wait>
   void await_place(std::uint64_t places, Wait&& wait) {
     if (number_ < seen_ + places) return;
-    // A later round that all have reached saves looks in the next rounds.
+    // The latest round that all members have reached saves looks at them in the next rounds.
     for (std::uint64_t ago = 1; ago < places - 1; ago *= 2) {
       if (all_reached(number_ - ago)) return;
     }
@@ -202,8 +205,8 @@ struct Slice {
   std::size_t begin;
   std::size_t end;
 };
-// Slices of equal length, but for the last ones; each begins at a multiple of a cache line's
-// elements.
+// The slice of rank `me`. All slices but the last ones have equal length; each begins at a multiple
+// of a cache line's elements.
 inline Slice slice_of(std::size_t elements, std::size_t element_bytes, std::uint32_t ranks,
                       std::uint32_t me) {
   const std::size_t grain = std::max<std::size_t>(kCacheLine / element_bytes, 1);

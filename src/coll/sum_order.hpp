@@ -11,7 +11,8 @@
 // kMostRanks.
 //
 // Source: Thakur, Rabenseifner and Gropp, IJHPCA 2005, section 4.5 (recursive doubling). Xie et
-// al., FPRev, 2024, reveal an order by its rounding; here one order is tested by random data.
+// al., FPRev, 2024, reveal an unknown order by its rounding; Manyhands only tests, by random data,
+// whether the order is doubling.
 #pragma once
 
 #include <algorithm>
@@ -32,9 +33,10 @@ class DoublingOrder {
   explicit DoublingOrder(std::uint32_t ranks)
       : nodes_(std::bit_floor(ranks)), paired_(ranks - nodes_) {}
 
-  // `kernel(target, origin, elements)` combines `origin` into `target`. `bytes_of(rank, at, bytes)`
-  // points to bytes of a rank's elements, until the next call; an element has `width` bytes. `to`
-  // may be the memory of a rank's elements.
+  // Combines `elements` elements of `width` bytes of every rank into `to`, which may be the memory
+  // of a rank's elements. `kernel(target, origin, elements)` combines `origin` into `target`.
+  // `bytes_of(rank, at, bytes)` points to `bytes` bytes of a rank's elements from byte `at` on; the
+  // pointer is valid until the next call.
   template <class Kernel, class BytesOf>
   void combine(std::byte* to, std::uint64_t elements, std::size_t width, Kernel&& kernel,
                BytesOf&& bytes_of) {
@@ -57,7 +59,8 @@ class DoublingOrder {
     return node < paired_ ? 2 * node : node + paired_;
   }
 
-  // Combines the nodes from `first` on into the part of that depth.
+  // A node of the tree's lowest level is one rank, or a pair of ranks. Combines the `count` nodes
+  // from `first` on into parts_[depth].
   template <class Add, class PieceOf>
   void write(std::uint32_t first, std::uint32_t count, std::size_t depth, std::size_t bytes,
              const Add& add, const PieceOf& piece_of) {
@@ -73,14 +76,14 @@ class DoublingOrder {
   }
 
   std::uint32_t nodes_;
-  std::uint32_t paired_;  // nodes that are two ranks
+  std::uint32_t paired_;  // the number of nodes that are pairs
   // By depth in the tree. Not initialized: each part is written before it is read.
   alignas(64) std::array<std::array<std::byte, kPiece>, std::bit_width(kMostRanks)> parts_;
 };
 
 // The ranks' knowledge of the order of a communicator's sums, the same on all ranks.
 enum class SumKnowledge : std::uint8_t {
-  none,      // too few calls so far
+  none,      // too few calls to know
   doubling,  // the library's bits are those of DoublingOrder
   library,   // the library's bits differ, or the order could not be found
 };
