@@ -4,7 +4,7 @@
 // A cache line from another core takes tens of nanoseconds, and the hardware prefetcher does not
 // hide that latency within a page or two. The copy therefore reads four *lanes* abreast: the
 // quarters of a piece of 32 KB. docs/decisions/memory has the gain. Threads: any. Limit: x86-64
-// processors with wide registers; others use memcpy().
+// processors with 32-byte registers (kHasWide); for other processors is_abreast() is false.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +18,17 @@
 namespace mh::layout::detail {
 
 constexpr std::size_t kLanesAbreast = 4;
-// Lines per lane: 32 * n + 25, so that two lanes never use the same set of a cache at a time.
+// The cache lines of a lane: 32 * n + 25, so that two lanes never use the same set of a cache at a
+// time.
 constexpr std::size_t kLeastLane = 25;
 constexpr std::size_t kLaneStep = 32;
 constexpr std::size_t kPieceAbreast = 32U << 10U;
-// Sizes of blocks that are copied faster in lanes. Longer blocks are chunks of messages that the
-// second cache does not hold.
+// Sizes in bytes of the blocks that are copied faster in lanes. Longer blocks are chunks of
+// messages that the second cache does not hold.
 constexpr std::size_t kLeastAbreast = 16U << 10U;
 constexpr std::size_t kMostAbreast = 64U << 10U;
 
-// Copies from the beginning on and returns the number of bytes copied.
+// Copies as many bytes from the beginning as four lanes have; returns their number.
 [[gnu::target("avx2")]] inline std::size_t copy_lanes(std::byte* to, const std::byte* from,
                                                       std::size_t bytes) {
   const std::size_t share = bytes / kCacheLine / kLanesAbreast;

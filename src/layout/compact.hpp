@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The offsets of all bytes of a message as plain data, so that another process can pack or unpack
-// them.
+// the bytes.
 //
 // Contiguous bytes and single grids (shape.hpp) have this form: vectors, subarrays, faces of boxes
 // and most other data that programs send. Limit: lists of blocks do not have this form.
@@ -25,7 +25,7 @@ struct Compact {
   [[nodiscard]] std::uint64_t reach() const { return static_cast<std::uint64_t>(high - low); }
 };
 
-// Returns the form of `count` elements; empty if they are not a single grid.
+// Returns the compact form of `count` elements; nothing if they are not a single grid.
 std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count);
 Compact compact_of_bytes(std::uint64_t bytes);
 

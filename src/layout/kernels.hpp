@@ -46,7 +46,7 @@ void move_rows_tiled(Address at, const BlockRows& rows, std::byte* stream, MoveR
   }
 }
 
-// True for blocks so few and short that only the simple loop pays.
+// True for blocks so few and short that choosing a faster loop does not pay.
 inline bool are_few(const BlockRows& rows) {
   return rows.block <= 64 && rows.rows * rows.length <= 8;
 }
@@ -180,9 +180,9 @@ void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::ui
   }
 }
 
-// Records with gaps: few runs, repeated. The loop takes the first run of as many records as the
-// first cache holds, then the second run, and so on. A loop over blocks of a single size is several
-// times as fast as a loop over different sizes.
+// The limits of records: lists of few runs, repeated at a stride. The loop moves the first run of
+// as many records as the first cache holds, then the second run, and so on. A loop over blocks of a
+// single size is several times as fast as a loop over different sizes.
 constexpr std::uint64_t kRecordRuns = 16;
 constexpr std::uint64_t kRecordBytes = 8U << 10U;
 
@@ -247,17 +247,17 @@ class PackSink {
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
-  // True if the fast loops pay: lanes need wide registers and a long block, stores past the caches
-  // only a block of two lines.
+  // True if the loops of non_temporal.hpp pay for such blocks. Reading in lanes needs wide
+  // registers and a long block; stores past the caches need only a block of two cache lines.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
     if (home_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
   }
-  // True if the mean length of the runs is long enough.
+  // True if the loops of non_temporal.hpp pay for a block of the runs' mean length.
   [[nodiscard]] bool are_far(const Runs& runs) const {
     return home_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
   }
-  // In a function of its own, so that short blocks save few registers.
+  // Not inlined, so that block() saves few registers for short blocks.
   [[gnu::noinline]] void move_far(Address at, std::uint64_t bytes) const {
     if constexpr (kPack) {
       far::read_lanes(stream_, pointer_to(at), bytes);

@@ -16,7 +16,8 @@ bool multiply_checked(std::int64_t a, std::int64_t b, std::int64_t& product) {
 
 // ---- bounds ----------------------------------------------------------------------------------
 
-// The bounds of `count` repetitions, `stride` bytes apart. A count of 0 drops the markers, too.
+// Extends the bounds to `count` repetitions, `stride` bytes apart. A count of 0 drops the marked
+// bounds, too. False: the new bounds do not fit.
 bool spread_bounds(LayoutBounds& bounds, std::int64_t count, std::int64_t stride) {
   if (count == 0 || !bounds.any) {
     bounds = {};
@@ -35,7 +36,7 @@ bool shift_bounds(LayoutBounds& bounds, std::int64_t by) {
   return fits_offset(lower) && fits_offset(upper);
 }
 
-// Extends bounds. If either side has a marker, only markers count.
+// Extends `all` by `more`. If either of them has a marked bound, only marked bounds count.
 void unite_bounds(LayoutBounds& all, const LayoutBounds& more) {
   if (!more.any) return;
   if (!all.any) {
@@ -98,8 +99,8 @@ class Sequence {
   }
 
  private:
-  // Computes the shape and bounds of a block. Most blocks of a list are as long as the block
-  // before, and share its shape.
+  // Computes the shape and bounds of a block. Most blocks of a list are as long as the previous
+  // block, and share its shape.
   Status prepare(std::int64_t length, const Layout& child) {
     Result<ShapePtr> node =
         repeat_shape(static_cast<std::uint64_t>(length), child.extent(), child.root().node);

@@ -19,7 +19,7 @@ namespace mh::layout {
 
 // The bounds of an element, by the standard's rules.
 struct LayoutBounds {
-  bool any = false;           // false: no entries, not even a marker
+  bool any = false;           // false: the type has no entries, not even a marker of a bound
   bool lower_marked = false;  // set explicitly (resized, subarray, darray)
   bool upper_marked = false;
   std::int64_t lower = 0;
@@ -48,7 +48,7 @@ class Layout {
   }
   // True if any number of elements is a single block that begins at the buffer.
   [[nodiscard]] bool contiguous() const;
-  // Contiguous blocks of an element, as the kernels see them.
+  // The number of contiguous blocks of an element, as the copy loops (kernels.hpp) see them.
   [[nodiscard]] std::uint64_t blocks() const { return root_.node ? root_.node->blocks : 0; }
 
   [[nodiscard]] const PlacedShape& root() const { return root_; }

@@ -52,7 +52,8 @@ inline void write_past_caches(std::byte* to, const std::byte* from, std::size_t 
   if (at != bytes) std::memcpy(to + at, from + at, bytes - at);
 }
 
-// Shorter blocks may contain no whole line, unless they are lines.
+// The shortest block that contains a whole cache line wherever it begins. Shorter blocks gain only
+// if they consist of whole lines (are_lines()).
 inline constexpr std::uint64_t kLeastWritten = 2 * kLine - 1;
 
 inline bool are_lines(Address at, const BlockRows& rows) {
@@ -88,8 +89,8 @@ struct LaneDistance {
   std::uint64_t stream;
 };
 
-// The distance from a line of a block to the line to prefetch: `within` the same block, or `beyond`
-// it in a later block.
+// The distance in bytes from a cache line of a block to the line to prefetch: `within` if that line
+// lies in the same block, else `beyond`, to a line of a later block.
 struct PrefetchDistance {
   std::uint64_t within;
   std::int64_t beyond;
@@ -160,8 +161,8 @@ inline void read_row(BlockRow row, std::uint64_t block) {
   }
 }
 
-// Moves by rows, or by columns if a row has too few blocks for the lanes. Returns false, and moves
-// nothing, if such rows gain nothing.
+// Moves blocks by rows, or by columns if a row has too few blocks for the lanes. Returns false, and
+// moves nothing, if lanes gain nothing for `rows`.
 inline bool read_rows(Address at, const BlockRows& rows, std::byte* stream) {
   const std::uint64_t row_bytes = rows.length * rows.block;
   if (rows.block >= kLine && row_bytes >= kLeastRead) {

@@ -110,12 +110,14 @@ const std::byte* stream_in_memory(const Elements& elements) {
   return tiles ? detail::pointer_to(address_at(elements.base, layout.root().offset)) : nullptr;
 }
 
-// For blocks of this length, a copy through scratch costs more than a search for each target.
+// From this mean length of blocks on, a copy through scratch costs more than a search for the
+// target of each block.
 constexpr std::uint64_t kLongBlock = 2048;
 
 bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
 
-// Copies the blocks of the source, each of which is a piece of the stream.
+// Copies the blocks of the source one by one. Each block is a range of the stream in memory, so it
+// is unpacked directly into the target.
 std::uint64_t copy_blocks(const Elements& to, const Elements& from, StreamRange range) {
   std::array<iovec, 16> room;
   for (std::uint64_t at = range.begin; at < range.end;) {

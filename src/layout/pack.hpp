@@ -3,8 +3,8 @@
 //
 // The packed stream is the output of MPI_Pack: the bytes of all elements in type map order. The
 // time for a range is proportional to its bytes and blocks, plus the depth of the layout, wherever
-// the range begins. Ranges can therefore be handed out in any order. Nothing is allocated and
-// nothing fails; bytes of a range beyond the stream's end are ignored.
+// the range begins. Ranges can therefore be handed out in any order. No function allocates or
+// fails; bytes of a range beyond the stream's end are ignored.
 //
 // Gaps are never written. Bytes of gaps are read only between the short runs of a list
 // (pack_short_runs()). Stream and memory must not overlap. Threads: any, also several at once on
@@ -27,8 +27,9 @@ namespace mh::layout {
 // memory because the bytes are too many.
 enum class CacheLevel : std::uint8_t { caches, memory };
 
-// Copies of this size go past the caches if source and target together exceed the last cache (0:
-// not known). The bytes that are copied first would be evicted before any use.
+// Copies of `bytes` bytes go past the caches if source and target together exceed the last cache
+// (`last_cache` bytes; 0: not known). The bytes that are copied first would be evicted before any
+// use.
 constexpr CacheLevel cache_level_of(std::uint64_t bytes, std::uint64_t last_cache) {
   return last_cache != 0 && bytes > last_cache / 2 ? CacheLevel::memory : CacheLevel::caches;
 }
@@ -63,9 +64,9 @@ void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t b
 // Does the same as copy_to() for bytes that another core has written.
 void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes);
 
-// Copies from layout to layout through a scratch buffer that stays in the first cache levels: at
-// most kScratch bytes of it are used, and without a scratch nothing is copied. Contiguous ends and
-// sources of long blocks need no scratch unless all is in memory.
+// Copies from layout to layout through a scratch buffer that stays in the first cache levels; at
+// most kScratch bytes of `scratch` are used. A contiguous end, or a source of long blocks, needs no
+// scratch, but uses it if both ends have CacheLevel::memory. Other copies move nothing without it.
 inline constexpr std::size_t kScratch = 64U << 10U;
 std::uint64_t copy_range(const Elements& to, const Elements& from, StreamRange range,
                          std::span<std::byte> scratch);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of short blocks whose cache lines share few sets of the first cache.
 //
-// Has the loops for such rows, and the test that finds them. `kPack` as in move_blocks.hpp.
-// Threads: any.
+// This file has the loops for such rows, and the test that finds them. `kPack` as in
+// move_blocks.hpp. Threads: any.
 #pragma once
 
 #include <emmintrin.h>
@@ -20,14 +20,15 @@ namespace mh::layout::detail {
 
 // Blocks at a stride of many cache lines that is a power of two, or a multiple of a large power of
 // two, share few sets of the first cache, as in arrays of 64^3. Intel's processors fetch lines for
-// coming stores, and evict them unused if they are more than a set holds: 8 to 13 ns a store
-// instead of 0.4. On Intel's processors the loops therefore let 16 stores through at a time. AMD's
-// processors have no such problem, and fences would only cost time.
+// coming stores, and evict them unused if they are more than a set holds: a store takes 8 to 13 ns
+// instead of 0.4. On Intel's processors the loops therefore complete 16 stores at a time, by a
+// fence. AMD's processors have no such problem, and fences would only cost time.
 enum class SetConflicts : std::uint8_t { none, some, severe };
 constexpr std::uint64_t kBlocksStoredAtOnce = 16;
 extern const bool kSetConflictsAreSlow;
 
-// True for a short row: its blocks do not conflict with each other, but rows conflict with rows.
+// True for rows so short that the blocks of a row do not conflict with each other. A block may
+// still conflict with the blocks of other rows.
 inline bool are_short(const BlockRows& rows) { return rows.length < kBlocksStoredAtOnce; }
 
 inline SetConflicts set_conflicts_of(const BlockRows& rows) {
@@ -68,14 +69,17 @@ void move_rows_slowly(Address at, const BlockRows& rows, std::byte* stream, SetC
 
 // Lines that share a set evict each other from the L1 cache, also lines that were prefetched. The
 // loop therefore prefetches a whole short row into the L2 cache first, and then moves a few lines
-// at a time into the L1 cache. For 62 blocks of 8 bytes in a cache, packing takes 115 to 150 ns
+// at a time into the L1 cache. The loop prefetches kConflictAsked blocks ahead, and loads
+// kConflictLoaded blocks at a time. For 62 blocks of 8 bytes in a cache, packing takes 115 to 150
+// ns
 // instead of 165 to 185, and unpacking 225 to 260 instead of 280 to 310. From memory, packing takes
 // 290 instead of 430.
 template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>
 constexpr std::uint64_t kConflictLoaded = kPack ? 7 : 4;
-// Shorter rows fit into their sets, or nearly so.
+// The shortest row, in blocks, that needs this loop. Shorter rows fit into their sets, or nearly
+// so.
 constexpr std::uint64_t kLeastConflicting = 32;
 
 inline void ask_second_cache(Address at) { _mm_prefetch(pointer_to(at), _MM_HINT_T1); }
@@ -145,7 +149,8 @@ constexpr std::uint64_t kMostWords = 8;
 constexpr std::uint64_t kWordsAsked = 24;  // the distance of a prefetch, in blocks
 constexpr std::uint64_t kBlocksLoadedAtOnce = 24;
 
-// For rows with severe set conflicts: all blocks lie relative to the lines as the first does.
+// True if every block lies across two cache lines, and can be moved by words. For rows with severe
+// set conflicts, whose strides are whole lines: every block lies as the first block does.
 inline bool lie_across_lines(Address at, const BlockRows& rows) {
   const auto strides = static_cast<Address>(rows.row_stride) | static_cast<Address>(rows.stride);
   return at % kCacheLine + rows.block > kCacheLine && rows.block <= kMostWords * kWord &&

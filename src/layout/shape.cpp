@@ -11,9 +11,10 @@
 namespace mh::layout {
 namespace {
 
-// Shapes of at most this many blocks join the list around them as blocks.
+// In a sequence, a shape of at most this many blocks is replaced by its blocks, which join the list
+// of blocks around it.
 constexpr std::uint64_t kFewBlocks = 16;
-// Lists of more blocks than this no longer absorb shapes in that way.
+// A sequence replaces such shapes only if they have at most this many blocks together.
 constexpr std::uint64_t kLongList = 1U << 22U;
 
 std::uint64_t product_of_blocks(std::uint64_t count, std::uint64_t blocks) {
@@ -32,8 +33,8 @@ bool spread_bounds(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   return layout::spread_bounds(node.low, node.high, count, stride);
 }
 
-// True if the stride equals the length of a block: the repetition is a longer block. A grid's own
-// block is never extended in that way, because its strides would have merged with it.
+// True if the grid is a block alone and the stride equals its length: the repetition is a longer
+// block. The block of a grid with strides cannot be extended by a further, outer stride.
 bool lengthens_block(const Grid& grid, std::int64_t stride) {
   return grid.dims == 0 && stride > 0 && static_cast<std::uint64_t>(stride) == grid.block;
 }
@@ -53,7 +54,8 @@ Result<ShapePtr> make_repeat(std::uint64_t count, std::int64_t stride, const Sha
   return ShapePtr(std::move(made));
 }
 
-// Adds the repetition to the node itself. Returns false if the repetition needs a node above.
+// Adds the repetition to the node itself. Returns false if the repetition needs a node of its own
+// above this node.
 bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   switch (node.kind) {
     case ShapeKind::grid:
@@ -194,8 +196,8 @@ std::size_t first_group(std::span<const std::int64_t> at, std::int64_t gap) {
   return i;
 }
 
-// Folds equal shapes at strides, or at strides of strides, into a repeated shape; empty if shapes
-// or offsets are irregular.
+// Folds equal shapes at strides, or at strides of strides, into a repeated shape. Returns nothing
+// if shapes or offsets are irregular.
 std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> pieces) {
   for (const SequencePart& piece : pieces) {
     if (!are_equal_parts(piece, pieces[0])) return {};
@@ -219,8 +221,8 @@ std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> piece
   return Result<ShapePtr>(node);
 }
 
-// Adds a piece to size and bounds of a sequence; `origin` is the offset of the sequence's first
-// byte.
+// Adds a piece to the size and bounds of a sequence; `origin` is the offset of the sequence's first
+// byte. False: an offset or the size does not fit.
 bool include_part(ShapeNode& node, const SequencePart& piece, std::int64_t origin) {
   const Int128 offset = Int128{piece.offset} - origin;
   const Int128 low = offset + (piece.node ? piece.node->low : 0);

@@ -8,8 +8,9 @@
 //   repeat   a further stride above a shape
 //   mix      a sequence of different shapes
 //
-// A kernel call moves a whole leaf. Equal datatypes may get different trees, but common datatypes
-// get the same tree: adjacent blocks merge, and regular offsets become strides.
+// A call of a copy loop (kernels.hpp) moves a whole leaf. Equal datatypes may get different trees,
+// but common datatypes get the same tree: adjacent blocks merge, and regular offsets become
+// strides.
 //
 // A shape is immutable, and shared by pointer between the shapes that contain it. Limits: kMaxDepth
 // levels above the leaves; every offset and size fits 63 bits. Larger shapes are refused.
@@ -101,7 +102,7 @@ struct ShapeNode {
   ShapeKind kind = ShapeKind::grid;
   unsigned depth = 0;        // levels above the leaves
   std::uint64_t size = 0;    // bytes of the stream, never 0
-  std::uint64_t blocks = 1;  // contiguous blocks as the kernels see them; saturates at 2^63
+  std::uint64_t blocks = 1;  // contiguous blocks as the copy loops see them; saturates at 2^63
   std::int64_t low = 0;      // the bytes lie in [low, high), relative to the stream's first byte
   std::int64_t high = 0;
 
@@ -123,8 +124,8 @@ struct PlacedShape {
   ShapePtr node;
 };
 
-// A part of a sequence: a shape, or (without a node) `bytes` contiguous bytes, because lists of
-// blocks may be long.
+// A part of a sequence: a shape, or without a node `bytes` contiguous bytes, which saves a node for
+// each block of a long list.
 struct SequencePart {
   std::int64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -135,7 +136,7 @@ Result<ShapePtr> block_of(std::uint64_t bytes);
 // Repeats the shape `count` times, `stride` bytes apart. A null node gives null, and so does count
 // 0.
 Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const ShapePtr& node);
-// Puts the shapes one after the other.
+// Joins the shapes into one shape, in the order of the packed stream.
 Result<PlacedShape> join_shapes(std::vector<SequencePart> pieces);
 
 // True if the trees are equal, which implies equal bytes in equal order.

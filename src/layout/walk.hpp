@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Walks a range of the packed stream, and passes its blocks to a sink leaf by leaf.
 //
-// The start costs a division for each stride and a binary search for each list; from there on the
-// walk steps. Nothing is allocated and nothing is recursive. The *sink* uses the blocks. The sink
-// gets whole rectangles and lists if possible, so that its loops are the innermost ones. Threads:
-// any. A sink has
+// The start costs a division for each stride and a binary search for each list; after that the walk
+// only steps. The walk allocates nothing and is not recursive. The *sink* is the caller's object
+// that uses the blocks, such as PackSink (kernels.hpp). The sink gets whole rectangles and lists if
+// possible, so that its loops are the innermost loops. Threads: any. A sink has
 //
 //   void block(Address, bytes)                       contiguous bytes
 //   void rows(Address, const BlockRows&)             two strides of whole blocks
