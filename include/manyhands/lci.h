@@ -14,8 +14,9 @@ extern "C" {
 
 #define MH_LCI_EXPORT __attribute__((visibility("default")))
 
-/* Answers. Above MH_LCI_RETRY: nothing has happened, and the same call may succeed later. Negative:
- * an error, and the same call would fail again. */
+/* Answers of the functions that return int. A value of MH_LCI_RETRY or more means that nothing has
+ * happened and that the same call may succeed later. A negative value means an error: the same call
+ * would fail again. */
 enum {
   MH_LCI_DONE = 0,
   MH_LCI_POSTED = 1,
@@ -71,8 +72,8 @@ MH_LCI_EXPORT void mh_lci_synchronizer_destroy(mh_lci_synchronizer* done);
 MH_LCI_EXPORT int mh_lci_synchronizer_test(const mh_lci_synchronizer* done); /* 1: complete */
 /* Parks the light task, or lets the thread sleep. A server must make progress. */
 MH_LCI_EXPORT void mh_lci_synchronizer_wait(mh_lci_synchronizer* done);
-/* The completion, in one call after it. mh_lci_message_free() releases the result; NULL: no memory.
- */
+/* Returns the completion of the operation. Call it once, after the operation is complete.
+ * mh_lci_message_free() releases the result; NULL: no memory. */
 MH_LCI_EXPORT mh_lci_message* mh_lci_synchronizer_result(mh_lci_synchronizer* done);
 
 /* The MPI-like layer. Collective: open, barrier, broadcast, all_to_all, all_reduce. Blocking calls
@@ -104,7 +105,7 @@ MH_LCI_EXPORT int mh_lci_all_to_all(mh_lci_communicator* communicator, const voi
 typedef void mh_lci_combine(void* into, const void* from, size_t size, void* argument);
 MH_LCI_EXPORT int mh_lci_all_reduce(mh_lci_communicator* communicator, void* data, size_t size,
                                     mh_lci_combine* combine, void* argument);
-/* The same for `count` numbers. */
+/* mh_lci_all_reduce_numbers() does the same for `count` numbers of a type. */
 enum mh_lci_type {
   MH_LCI_INT32 = 0,
   MH_LCI_INT64 = 1,
@@ -143,8 +144,8 @@ typedef struct mh_lci_endpoint_config {
 MH_LCI_EXPORT int mh_lci_endpoint_open(mh_lci_device* device, const mh_lci_endpoint_config* config,
                                        mh_lci_endpoint** endpoint);
 MH_LCI_EXPORT void mh_lci_endpoint_close(mh_lci_endpoint* endpoint);
-/* `done` with synchronizers, else `context`; the other one is NULL. With a synchronizer and buffers
- * other than MH_LCI_EXPLICIT_ADDRESS a receive has no buffer. */
+/* With MH_LCI_SYNCHRONIZER pass `done`, else `context`; the other argument is NULL. With a
+ * synchronizer and buffers other than MH_LCI_EXPLICIT_ADDRESS a receive has no buffer. */
 MH_LCI_EXPORT int mh_lci_post_send(mh_lci_endpoint* endpoint, int rank, uint32_t tag,
                                    const void* data, size_t size, void* context,
                                    mh_lci_synchronizer* done);
@@ -152,7 +153,7 @@ MH_LCI_EXPORT int mh_lci_post_receive(mh_lci_endpoint* endpoint, int rank, uint3
                                       void* buffer, size_t size, void* context,
                                       mh_lci_synchronizer* done);
 
-/* Must outlive the devices whose endpoints use it. capacity 0: the default. */
+/* A completion queue must outlive the devices whose endpoints use it. capacity 0: the default. */
 MH_LCI_EXPORT int mh_lci_completion_queue_create(size_t capacity, mh_lci_completion_queue** queue);
 MH_LCI_EXPORT void mh_lci_completion_queue_destroy(mh_lci_completion_queue* queue);
 /* NULL: the queue is empty. mh_lci_message_free() releases a message. */
@@ -172,8 +173,8 @@ typedef struct mh_lci_queue_config {
 MH_LCI_EXPORT int mh_lci_queue_open_with(mh_lci_device* device, const mh_lci_queue_config* config,
                                          mh_lci_queue** queue);
 MH_LCI_EXPORT void mh_lci_queue_close(mh_lci_queue* queue);
-/* After MH_LCI_POSTED the data must stay until no send is under way (mh_lci_queue_sending), for
- * which no message need be dequeued. */
+/* After MH_LCI_POSTED the data must stay unchanged until mh_lci_queue_sending() is 0: no send is
+ * under way. This rank need not dequeue a message for that. */
 MH_LCI_EXPORT int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag, const void* data,
                                       size_t size);
 MH_LCI_EXPORT uint32_t mh_lci_queue_sending(const mh_lci_queue* queue);
