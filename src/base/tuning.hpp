@@ -152,7 +152,7 @@ inline constexpr float kMostGuidedChunkNs = 100e3F;
 inline constexpr float kWorthCallingNs = 200e3F;
 // The owner estimates the rest of a loop at this interval: each estimate costs 25 ns.
 inline constexpr float kReviewNs = 20e3F;
-// Shorter regions are timed only now and then.
+// Regions that are shorter than this are timed in few of their executions.
 inline constexpr double kShortRegionNs = 10e3;
 
 }  // namespace mh::tuning

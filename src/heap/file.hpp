@@ -20,9 +20,8 @@
 //             program writes there around fork(): the stack of a thread. Peers cannot reach it.
 //
 // No function of this file allocates or uses the C++ run time: all run below malloc. Any thread may
-// call
-// holds(), reaches(), touches(), isolated(), reserve() and drop(); for all others the caller holds
-// a lock.
+// call holds(), reaches(), touches(), isolated(), reserve() and drop(); for all others the caller
+// holds a lock.
 #pragma once
 
 #include <sys/types.h>
