@@ -170,7 +170,7 @@ class BoardGroup {
   template <class Wait>
   void await_place(std::uint64_t places, Wait&& wait) {
     if (number_ < seen_ + places) return;
-    // The latest round that all members have reached saves looks at them in the next rounds.
+    // The later the round that all members have reached, the fewer looks the next rounds need.
     for (std::uint64_t ago = 1; ago < places - 1; ago *= 2) {
       if (all_reached(number_ - ago)) return;
     }
