@@ -71,9 +71,8 @@ void move_rows_slowly(Address at, const BlockRows& rows, std::byte* stream, SetC
 // loop therefore prefetches a whole short row into the L2 cache first, and then moves a few lines
 // at a time into the L1 cache. The loop prefetches kConflictAsked blocks ahead, and loads
 // kConflictLoaded blocks at a time. For 62 blocks of 8 bytes in a cache, packing takes 115 to 150
-// ns
-// instead of 165 to 185, and unpacking 225 to 260 instead of 280 to 310. From memory, packing takes
-// 290 instead of 430.
+// ns instead of 165 to 185, and unpacking 225 to 260 instead of 280 to 310. From memory, packing
+// takes 290 instead of 430.
 template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>
