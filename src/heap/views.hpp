@@ -8,8 +8,8 @@
 // stays valid as long as the process lives. No descriptor is kept. fork()ed children and core dumps
 // have no views.
 //
-// A caller may access only ranges of which the peer has just said that its heap reaches them (door.h).
-// Memory that the peer frees reads as zero or as later contents, and never faults.
+// A caller may access only ranges of which the peer has just said that its heap reaches them
+// (door.h). Memory that the peer frees reads as zero or as later contents, and never faults.
 #pragma once
 
 #include <atomic>

@@ -40,9 +40,10 @@ struct PipelineChunk {
 //   B1  A ticket is (use, chunks left), a cell's state is (use, turn). A claim to fill changes the
 //       ticket of fills, a claim to drain the state of a cell, by compare-and-swap; open() starts the
 //       next use of both. Therefore a successful claim is of the use that it names.
-//   B2  Line 0 changes only between the last increment of done_ in a use and the release of the next
-//       tickets. A thread that holds a claimed chunk therefore reads the line 0 of its use. A read
-//       without a claim may see any value (but no cells_used_ of 0); a claim by a stale value fails (B1).
+//   B2  Line 0 changes only between the last increment of done_ in a use and the release of the
+//       next tickets. A thread that holds a claimed chunk therefore reads the line 0 of its use. A
+//       read without a claim may see any value (but no cells_used_ of 0); a claim by a stale value
+//       fails (B1).
 //   B3  In its round r (r = i / cells) a cell is free at turn 3r, full at 3r + 1 and being drained at
 //       3r + 2. The filler of chunk i, the claim to drain and the drainer each take the turn on by
 //       one. So a cell has one user at a time.
