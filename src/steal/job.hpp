@@ -69,9 +69,10 @@ struct Chunk {
 //       one chunk, and at most `chunks` fetch_subs return a positive count.
 //   I2  work_ is written only while the slot is closed: before open(), or after done_ == chunks_.
 //   I3  A thief reads work_ only between a successful claim and its finish(). The owner waits for a
-//       finish() per chunk before it writes again (I2), so the job needs no count of its readers and
-//       no generation. A late thief that decrements the ticket of a closed slot claims nothing. A late
-//       thief that decrements the ticket of the slot's *next* job has properly claimed a chunk of it.
+//       finish() per chunk before it writes again (I2), so the job needs no count of its readers
+//       and no generation. A late thief that decrements the ticket of a closed slot claims nothing.
+//       A late thief that decrements the ticket of the slot's *next* job either claims nothing, or
+//       has properly claimed a chunk of that job.
 class alignas(kCacheLine) Job {
  public:
   // Called by the owner of a closed slot. Publishes `work` as ceil(bytes / chunk_bytes) chunks.
