@@ -157,7 +157,7 @@ class OwnBits : public BitSet<A> {
 
   // Writes all 64 bits of a leaf word.
   void set_word(std::uint32_t leaf, std::uint64_t word) {
-    this->leaves_[leaf].store(word, std::memory_order_release);
+    this->leaves_[leaf].store(word, std::memory_order_release);  // as in set()
     raise_hints(leaf);
   }
 

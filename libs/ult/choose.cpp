@@ -5,7 +5,8 @@
 
 namespace mh::ult::detail {
 
-// This worker. Returns a claimed task, which the caller must run; nullptr: no task is ready.
+// On this worker's thread. Returns a claimed task, which the caller must run; nullptr: no task is
+// ready. Every kFairTurns-th call takes the next set in turn first (worker.hpp).
 TaskRecord* Worker::choose() {
   turns_.add();
   if (turns_.get() % kFairTurns == 0) {

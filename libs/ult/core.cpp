@@ -106,7 +106,7 @@ Status SchedulerCore::launch() {
 void SchedulerCore::stop() {
   stopping.store(true, std::memory_order_seq_cst);
   for (const auto& worker : workers) {
-    // A worker whose thread did not start cannot count itself as done.
+    // A worker whose thread did not start cannot add itself to `done`.
     if (!worker->thread.joinable()) done.fetch_add(1, std::memory_order_seq_cst);
   }
   // Wakes every worker: no worker ends before all have found themselves idle (all_done()).
@@ -130,7 +130,8 @@ void SchedulerCore::ring_a_sleeper(std::uint32_t from) {
 
 DebugWorker Worker::debug() const { return {name, &current, slots_.get()}; }
 
-// Counts this worker's tasks that still wait for a signal. Call after the threads have ended.
+// Counts this worker's tasks that still wait for a signal. Call after the threads of all workers
+// have ended.
 std::uint64_t Worker::count_blocked() const {
   std::uint64_t blocked = 0;
   for (std::uint32_t slot = 0; slot < core.shape.slots; ++slot) {
@@ -140,6 +141,7 @@ std::uint64_t Worker::count_blocked() const {
   return blocked;
 }
 
+// Tells the sanitizers the stack of the calling thread, on which the root runs.
 void Worker::adopt_thread_stack(Fibre& fibre) {
   pthread_attr_t attributes;
   void* low = nullptr;

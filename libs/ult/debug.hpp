@@ -13,8 +13,8 @@ struct TaskRecord;
 
 struct DebugWorker {
   const char* name;
-  TaskRecord* const* current;
-  const std::atomic<TaskRecord*>* slots;
+  TaskRecord* const* current;             // the address of Worker::current
+  const std::atomic<TaskRecord*>* slots;  // the worker's table from slots to records
 };
 
 struct DebugCore {

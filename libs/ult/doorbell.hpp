@@ -5,19 +5,19 @@
 // tasks, or spawns a task on it. Some worker *should* wake when there is a task to steal and no
 // worker seeks work.
 //
-//   the worker w, without work             signaller of a task of w       spawner, any worker
-//   --------------------------             ------------------------       -------------------
-//   seekers += 1                           set bit in w.signals (RMW)     set bit in own set
-//   (store) look for work for a while              read w.bell                    light fence
-//   seekers -= 1                           if not awake:                  if sleepers > 0
-//   sleepers += 1; bell = asleep             bell = awake (RMW)              and seekers = 0:
-//   heavy fence                              if it was not awake:          ring one that is asleep
-//   look at everything once more             futex wake
+//   the worker w, without work        signaller of a task of w      spawner, any worker
+//   --------------------------        ------------------------      -------------------
+//   seekers += 1                      set bit in w.signals (RMW)    set bit in own set (store)
+//   look for work for a while         read w.bell                   light fence
+//   seekers -= 1                      if not awake:                 if sleepers > 0
+//   sleepers += 1; bell = asleep        bell = awake (RMW)             and seekers = 0:
+//   heavy fence                         if it was not awake:            ring a sleeping worker
+//   look at everything once more          futex wake
 //   sleep while bell is asleep
 //   bell = awake
 //
 // Signaller and worker: each side writes its own word, then reads the word of the other side. All
-// four accesses are sequentially consistent, so at least one side sees the other.
+// four accesses are sequentially consistent, so at least one side sees the other side's write.
 //
 // Spawner and worker: the same handshake, with fences. The spawner's light fence costs nothing,
 // because the worker's heavy fence makes every running thread pass a full fence (membarrier). A
@@ -50,8 +50,8 @@ struct alignas(kCacheLine) Watch {
   Count seekers{0};   // workers that look for work
 
   // Call after publishing a task that another worker may steal. If true, the caller must wake a
-  // sleeping worker (ring()). relaxed: the compiler's fence here pairs with the membarrier in
-  // Doorbell::rest().
+  // sleeping worker (ring_sleeper()). relaxed: light_fence(), a fence of the compiler, pairs with
+  // the membarrier of heavy_fence() in Doorbell::rest().
   [[nodiscard]] bool wants_thief() const {
     A::light_fence();
     return sleepers.load(std::memory_order_relaxed) != 0 &&
@@ -78,7 +78,8 @@ class Doorbell {
     return word_.load(std::memory_order_relaxed) == value(Sleep::asleep) && rouse(watch);
   }
 
-  // This worker. Sleeps unless `work()` returns true. May return early. limit_ns 0: no limit.
+  // On this worker's thread. Sleeps unless `work()` returns true, at most `limit_ns` nanoseconds
+  // (0: no limit). May return early.
   template <class Work>
   void rest(Watch<A>& watch, Sleep how, std::int64_t limit_ns, Work work) {
     if (how == Sleep::asleep) watch.sleepers.fetch_add(1, std::memory_order_seq_cst);

@@ -4,7 +4,7 @@
 // A task without a group ends with one exchange of TaskRecord::joiner. The exchange gives the task
 // its joiner, and tells a later joiner that the task has ended. A child of a group decrements
 // Group::left; the last child wakes the parent. If the waiting task is off its stack, the worker of
-// the ended task runs it at once. Otherwise the waiting task gets a signal.
+// the ended task runs the waiting task at once. Otherwise the waiting task gets a signal.
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -28,8 +28,8 @@ void Worker::run_body(TaskRecord* record) {
   if (record->locals != nullptr) drop_locals(record);
 }
 
-// This worker, still on the task's stack. Returns the claimed waiter of the task, to run next, or
-// nullptr. The caller must not touch the record afterwards.
+// On this worker's thread, still on the task's stack. Returns the claimed waiter of the task, which
+// the caller runs next, or nullptr. The caller must not touch the record afterwards.
 TaskRecord* Worker::finish(TaskRecord* record) {
   counts.finished.add();
   record->state.end();
@@ -67,8 +67,8 @@ bool Worker::may_run(const TaskRecord* record) const {
   return core.stealing || record->location.load(std::memory_order_relaxed).worker == id;
 }
 
-// Wakes a task that waited for the end of another one. Returns the task if this worker has claimed
-// it and must run it next; otherwise signals the task and returns nullptr.
+// Wakes a task that waited for the end of another task or of a group. Returns the waiter if this
+// worker has claimed it and must run it next; otherwise signals the waiter and returns nullptr.
 TaskRecord* Worker::wake(TaskRecord* waiter) {
   if (may_run(waiter) && waiter->state.resume()) return waiter;
   detail::signal(waiter);
@@ -116,7 +116,7 @@ Worker* Worker::run_inline(TaskRecord* record) {
   return worker;
 }
 
-// This worker, in a task. Returns when the task of `record` has ended.
+// On this worker's thread, in a task. Returns when the task of `record` has ended.
 void Worker::join(TaskRecord* record) {
   if (record->joiner.ended()) return;
   if (may_run(record) && record->state.claim_ready()) {
@@ -139,8 +139,8 @@ void Worker::join(TaskRecord* record) {
 }
 
 // Runs this worker's newest task on the current stack, if it is a child of the group and has not
-// begun. True: the caller should try again. False: the newest task is no such child, or there is no
-// room on the stack.
+// begun. True: the caller should try again. False: no task is fresh, the newest fresh task is no
+// such child, or there is no room on the stack.
 bool Worker::take_child(Group& group) {
   const std::uint32_t slot = fresh_.find_last();
   if (slot == kNoSlot) return false;

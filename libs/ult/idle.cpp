@@ -15,9 +15,9 @@
 
 namespace mh::ult::detail {
 namespace {
-constexpr std::chrono::microseconds kStopPoll{50};
-constexpr int kQuietLooks = 64;  // polls; one to two microseconds together
-constexpr int kLooksPerSteal = 8;
+constexpr std::chrono::microseconds kStopPoll{50};  // between the looks of all_done()
+constexpr int kQuietLooks = 64;                     // polls; one to two microseconds together
+constexpr int kLooksPerSteal = 8;                   // quiet looks for each attempt to steal
 }  // namespace
 
 // Runs on the worker's thread, on that thread's own stack. Returns a claimed task, or nullptr when
@@ -40,7 +40,7 @@ TaskRecord* Worker::find() {
 
 // Polls the waits of parked tasks until this worker has a task to run. Returns nullptr if no task
 // is parked any more, or if another worker polls; this worker has slept for a moment (doze) then.
-// If the polling worker begins a long task, another worker takes over after its doze.
+// If the polling worker begins a long task, another worker polls in its place after a doze.
 TaskRecord* Worker::look_at_parked() {
   const mh_parked_waits& waits = *parked_waits();
   TaskRecord* record = nullptr;
@@ -73,6 +73,8 @@ TaskRecord* Worker::look_quietly() {
   return nullptr;
 }
 
+// Looks for a task for Config::spin, or once if workers outnumber cores. nullptr: none was found.
+// With stealing, the worker is counted as a seeker meanwhile.
 TaskRecord* Worker::seek() {
   if (TaskRecord* record = look_quietly()) return record;
   Watch<Machine>& watch = core.watch;
@@ -97,6 +99,7 @@ TaskRecord* Worker::seek() {
   return record;
 }
 
+// Sleeps or dozes until there may be a task for this worker, or the scheduler stops (doorbell.hpp).
 void Worker::nap() {
   counts.slept.add();
   if (!core.stealing) {
@@ -121,7 +124,8 @@ void Worker::rest(Sleep how, std::int64_t limit_ns, Work work) {
   core.resting.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Only this worker's own signals end a doze early.
+// Sleeps twice as long as in the last doze, at most kLongestDoze. Only signals to this worker's own
+// tasks end a doze early.
 void Worker::doze() {
   doze_ns_ = std::clamp(2 * doze_ns_, kShortestDoze, kLongestDoze);
   rest(Sleep::dozing, doze_ns_, [this] { return has_work(); });
@@ -148,6 +152,7 @@ bool Worker::has_prey() const {
   return others_wait();
 }
 
+// Whether another worker has a signalled task.
 bool Worker::others_wait() const {
   for (const auto& victim : core.workers) {
     if (victim.get() != this && victim->has_signalled()) return true;
@@ -155,8 +160,8 @@ bool Worker::others_wait() const {
   return false;
 }
 
-// Called while the scheduler stops. True: all workers are here at the same time and none has found
-// a task. False: this worker has found a task.
+// Called while the scheduler stops. True: all workers are in this function at the same time, and
+// none has found a task. False: this worker has found a task.
 bool Worker::all_done() {
   core.done.fetch_add(1, std::memory_order_seq_cst);
   while (core.done.load(std::memory_order_seq_cst) < core.workers.size()) {
@@ -171,6 +176,8 @@ bool Worker::all_done() {
 
 // --- stealing ---------------------------------------------------------------------------------
 
+// Returns a claimed task of another worker; nullptr: none can be stolen. The victims come in turn,
+// from a random worker on.
 TaskRecord* Worker::steal() {
   TaskRecord* record = work_loot();
   const auto count = static_cast<std::uint32_t>(core.workers.size());
@@ -186,6 +193,7 @@ TaskRecord* Worker::steal() {
   return record;
 }
 
+// Claims the next task of `loot_` that is still ready; nullptr: none is.
 TaskRecord* Worker::work_loot() {
   while (loot_.bits != 0) {
     const std::uint32_t slot = loot_.first_slot + lowest(loot_.bits);

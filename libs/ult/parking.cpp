@@ -9,8 +9,8 @@
 namespace mh::ult::detail {
 namespace {
 
-// The functions of libmanyhands.so. release and acquire: the functions may use what that library
-// wrote before it passed them.
+// The functions of libmanyhands.so. __mh_light_tasks() stores with release, parked_waits() loads
+// with acquire: the functions may use what that library wrote before the call.
 std::atomic<const mh_parked_waits*> waits{nullptr};
 
 void* current() { return self(); }

@@ -10,7 +10,8 @@
 
 namespace mh::ult::detail {
 
-// The functions for workers. Not null if a task has parked.
+// Returns the functions of libmanyhands.so that workers call; nullptr: that library is not there.
+// Never nullptr once a task has parked.
 const mh_parked_waits* parked_waits();
 
 }  // namespace mh::ult::detail

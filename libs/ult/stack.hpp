@@ -32,6 +32,7 @@ struct Stack {
   [[nodiscard]] std::size_t bytes() { return static_cast<std::size_t>(top() - low); }
 };
 
+// All stacks of a scheduler.
 class StackDepot {
  public:
   // `bytes`: the usable size of each stack, before rounding up to pages.
@@ -40,7 +41,8 @@ class StackDepot {
   StackDepot(const StackDepot&) = delete;
   StackDepot& operator=(const StackDepot&) = delete;
 
-  // Any thread. Returns a list of kBatch stacks; nullptr: the system has no memory left.
+  // Any thread. take() returns a list of kBatch stacks; nullptr: the system has no memory left.
+  // put() takes such a list back.
   Stack* take();
   void put(Stack* list);
 
@@ -68,10 +70,12 @@ class StackDepot {
   std::atomic<std::uint64_t> unguarded_{0};
 };
 
+// The free stacks of one worker, for that worker's thread only.
 class StackPool {
  public:
   explicit StackPool(StackDepot& depot) : depot_(depot) {}
 
+  // nullptr: the system has no memory left.
   Stack* take() {
     if (first_ == nullptr) refill();
     Stack* stack = first_;
@@ -81,6 +85,7 @@ class StackPool {
     }
     return stack;
   }
+  // If the pool then has more than 4 * kBatch stacks, kBatch of them go back to the depot.
   void put(Stack* stack) {
     stack->next = first_;
     first_ = stack;

@@ -57,9 +57,8 @@ class TaskState {
   }
 
   // For a worker that took the task's bit out of `signals`, which means a signal or a first run, or
-  // that takes the task over from a resting worker.
-  // True: the caller runs the task. False: the task runs already and now has the signal, or the
-  // slot has no task.
+  // that takes the task over from a resting worker (Worker::take_over()). True: the caller runs the
+  // task. False: the task runs already and now has the signal, or the slot has no task.
   bool claim_signalled() {
     for (;;) {
       const Phase now = word_.load(std::memory_order_relaxed);

@@ -81,8 +81,8 @@ Worker* Worker::leave(After after, TaskRecord* next) {
   return worker;
 }
 
-// This worker, on the new stack. `from` is the context that was left. `first`: the new context has
-// just begun.
+// On this worker's thread and the new stack. `from` is the context that was left. `first`: the new
+// context has just begun.
 inline void Worker::arrive(void* from, bool first) {
   Fibre& here =
       current == nullptr ? root_fibre_ : current->stack.load(std::memory_order_relaxed)->fibre;
@@ -109,7 +109,7 @@ inline void Worker::arrive(void* from, bool first) {
   }
 }
 
-// This worker. Publishes a task that ran and is ready: sets the task's bit at its home.
+// On this worker's thread. Publishes a task that ran and is ready: sets the task's bit at its home.
 void Worker::show(TaskRecord* record) {
   const Location at = record->location.load(std::memory_order_relaxed);
   if (at.worker != id) return core.workers[at.worker]->signal(at.slot, this);
@@ -117,8 +117,8 @@ void Worker::show(TaskRecord* record) {
   announce();
 }
 
-// This worker, a thief. Makes this worker the home of the task, if this worker has a free slot. The
-// task is off its stack, and no worker can claim the task.
+// On this worker's thread, which is a thief. Makes this worker the home of the task, if this worker
+// has a free slot. The task is off its stack, and no other worker can claim the task.
 //
 // A signaller that read the old location reads the location again after it has set the bit
 // (send_signal()). A signaller that does not see the new location has set its condition before the

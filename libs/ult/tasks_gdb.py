@@ -27,14 +27,15 @@ ABOVE = 0x40  # offset of the restored stack pointer, in bytes
 
 
 class Task(NamedTuple):
-    worker: str
-    number: int
+    worker: str  # the name of the worker's thread
+    number: int  # of the worker in its scheduler
     slot: int
-    state: int
-    name: str
+    state: int  # an index into STATES
+    name: str  # empty: the program gave none
     context: int  # address of the saved context; 0: not begun, or running
 
 
+# Returns the values at an address of the program, unpacked by a format of `struct`.
 def words(address: int, form: str) -> tuple[Any, ...]:
     size = struct.calcsize(form)
     return struct.unpack(form, gdb.selected_inferior().read_memory(address, size).tobytes())
@@ -53,6 +54,7 @@ def symbol(name: str) -> int:
         raise gdb.GdbError("this program has no libmanyhands-ult") from error
 
 
+# Returns the tasks of all schedulers, from the plain structures of debug.hpp.
 def tasks() -> list[Task]:
     version, *layout = words(symbol("mh_ult_debug_layout"), "<6I")
     if version != 1:

@@ -72,8 +72,8 @@ struct alignas(8) Location {
 };
 static_assert(std::atomic<Location>::is_always_lock_free);
 
-// A joiner's name in TaskRecord::joiner is the address of a TaskRecord, or of a Sleeper with this
-// bit set.
+// TaskRecord::joiner names a joiner by the address of its TaskRecord, or by the address of a
+// Sleeper with this bit set.
 inline constexpr std::uintptr_t kSleeperBit = 1;
 
 // An ordinary thread that joins a task sleeps on this word.
@@ -108,8 +108,8 @@ struct alignas(kCacheLine) TaskRecord {
 };
 static_assert(sizeof(TaskRecord) == 256);
 
-// The next state of a context that a worker leaves. The arriving context carries out the change,
-// because only then is the left stack unused.
+// The next state of a context that a worker has left. The arriving context carries out the change,
+// because the stack that was left is unused only then.
 enum class After : std::uint8_t { left_root, yielded, blocked, ended };
 
 // A counter that one worker writes and any thread reads.
@@ -192,15 +192,15 @@ class SchedulerCore {
     return std::min(cores, cores_of_share.load(std::memory_order_relaxed));
   }
   [[nodiscard]] bool shares_cores() const { return own_cores() < cores; }
-  // More workers than cores: idle workers do not spin.
+  // True: there are more workers than cores, so idle workers do not spin.
   [[nodiscard]] bool oversubscribed() const { return count > own_cores(); }
   [[nodiscard]] std::uint32_t awake() const {
     return count - resting.load(std::memory_order_relaxed);
   }
-  // Other processes use the same cores, and as many workers are awake as this process has cores. A
-  // further worker would take a core from another process.
+  // True: other processes use the same cores, and as many workers are awake as this process has
+  // cores. A further worker would take a core from another process.
   [[nodiscard]] bool has_its_share() const { return shares_cores() && awake() >= own_cores(); }
-  // Some worker that is awake has no core of its own.
+  // True: some worker that is awake has no core of its own.
   [[nodiscard]] bool crowds() const {
     return shares_cores() ? awake() > own_cores() : oversubscribed();
   }
@@ -230,8 +230,8 @@ class SchedulerCore {
   std::atomic<std::uint32_t> parked{0};
   // The number of workers that sleep or doze. relaxed: a hint.
   std::atomic<std::uint32_t> resting{0};
-  // stop() sets `stopping`; each worker that then finds no task adds itself to `done`. seq_cst,
-  // because these words are rarely used.
+  // stop() sets `stopping`; each worker that then finds no task adds itself to `done` (all_done()).
+  // seq_cst: the words are rarely used, so the strongest order costs nothing.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint32_t> done{0};
 };

@@ -53,8 +53,8 @@ void Worker::live() {
 
 // --- slots and records ------------------------------------------------------------------------
 
-// This worker. Takes the first free slot from `after` on, else any free slot. A child's slot thus
-// follows its parent's. kNoSlot: no slot is free.
+// On this worker's thread. Takes the first free slot from `after` on, else any free slot. A child's
+// slot thus follows its parent's. kNoSlot: no slot is free.
 std::uint32_t Worker::take_slot(std::uint32_t after) {
   if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]]
     return kNoSlot;
@@ -64,8 +64,8 @@ std::uint32_t Worker::take_slot(std::uint32_t after) {
   return slot;
 }
 
-// This worker, when free_own_ is empty. Moves one word of free slots from free_shared_ to
-// free_own_. False: free_shared_ is empty, too.
+// On this worker's thread, when free_own_ is empty. Moves one word of free slots from free_shared_
+// to free_own_. False: free_shared_ is empty, too.
 [[gnu::noinline]] bool Worker::find_free_slots(std::uint32_t after) {
   for (;;) {
     const std::uint32_t found = free_shared_.find(after);
@@ -100,7 +100,8 @@ TaskRecord* Worker::prepare(std::uint32_t slot) {
   return record;
 }
 
-// This worker, in a task. Takes a slot and prepares its record; nullptr: no slot is free.
+// On this worker's thread, in a task. Takes a slot and prepares its record; nullptr: no slot is
+// free.
 TaskRecord* Worker::draft() {
   const Location parent = current->location.load(std::memory_order_relaxed);
   const std::uint32_t slot = take_slot(parent.worker == id ? parent.slot + 1 : 0);
@@ -113,7 +114,7 @@ TaskRecord* Worker::draft() {
 }
 
 // Any thread. Takes a slot of this worker and prepares its record; nullptr: no slot is free. The
-// slots in free_own_, at most an eighth of all slots, do not count as free here.
+// slots in free_own_, at most an eighth of all slots, do not count as free for this call.
 TaskRecord* Worker::draft_shared() {
   for (;;) {
     const std::uint32_t slot = free_shared_.first_from(0);
@@ -150,7 +151,7 @@ void Worker::publish_shared(TaskRecord* record, std::uint32_t slot, const Worker
 }
 
 // Call after publishing a task that a thief may take. Wakes a sleeping worker, unless a worker
-// seeks work already or this process uses its share of the cores.
+// already seeks work or this process already uses its share of the cores.
 void Worker::announce() {
   if (core.watch.wants_thief() && !core.has_its_share()) [[unlikely]]
     core.ring_a_sleeper(id);
@@ -162,8 +163,9 @@ void Worker::signal(std::uint32_t slot, const Worker* caller) {
   announce();
 }
 
-// This worker. Signals a task of its own without an atomic operation on the shared set. The task
-// may have migrated before nudge() changed its state, so this function reads the location again.
+// On this worker's thread. Signals one of its own tasks without an atomic operation on the shared
+// set. The task may have migrated before nudge() changed its state, so this function reads the
+// location again.
 void Worker::signal_own(TaskRecord* record, Location location) {
   if (!record->state.nudge()) return;
   const Location now = record->location.load(std::memory_order_seq_cst);
@@ -179,12 +181,13 @@ void Worker::signal_own(TaskRecord* record, Location location) {
   }
 }
 
-// Takes a signalled task over, if its home would need a core that another process of this host uses
-// (share_cores()). To wake the home would cost more than most tasks do between waits.
+// On this worker's thread. Takes a signalled task over, if its sleeping home would need a core that
+// another process of this host uses (share_cores()). To wake the home would cost more than most
+// tasks do between waits.
 bool Worker::take_over(TaskRecord* record, Location at) {
   if (&core != record->core || !core.stealing || !core.has_its_share()) return false;
   if (core.workers[at.worker]->bell.is_awake()) return false;
-  // False: the task runs and now has the signal, or has ended.
+  // If claim_signalled() fails, the task runs and now has the signal, or the task has ended.
   if (!record->state.claim_signalled()) return true;
   migrate(record);
   record->state.make_ready();

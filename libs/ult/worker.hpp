@@ -9,8 +9,8 @@
 // A task that leaves its stack chooses the next task itself and jumps straight to that task. Only a
 // worker without tasks returns to the stack of its thread (the *root*).
 //
-// In comments about a function's callers, "this worker" means the worker's own thread, on the root
-// or in a task.
+// In comments, "on this worker's thread" means: on the root of that thread, or in a task that the
+// thread runs.
 #pragma once
 
 #include "ult/types.hpp"
@@ -31,7 +31,7 @@ class alignas(kCacheLine) Worker {
   // The main function of the worker's thread.
   void live();
 
-  // --- this worker, in a task ---
+  // --- on this worker's thread, in a task ---
   // Returns a record for a new task, with a slot of this worker; nullptr: no slot is free.
   TaskRecord* draft();
   void publish(TaskRecord* record, std::uint32_t slot);
@@ -46,10 +46,10 @@ class alignas(kCacheLine) Worker {
   // Sets the slot's bit in this worker's signals, and wakes the worker if it sleeps or dozes.
   // `caller`: the worker that calls; nullptr from any other thread.
   void signal(std::uint32_t slot, const Worker* caller);
-  // This worker only. Signals a task whose home `at` rests: takes the task over instead of waking
-  // the home. False: the task has no signal yet.
+  // On this worker's thread only. Signals a task whose home `at` rests: takes the task over instead
+  // of waking the home. False: the task has no signal yet.
   bool take_over(TaskRecord* record, Location at);
-  // This worker only. Signals one of its own tasks through the task's state.
+  // On this worker's thread only. Signals one of its own tasks through the task's state.
   void signal_own(TaskRecord* record, Location location);
   // Frees the slot of a record. `here`: the calling worker, or nullptr.
   static void release(TaskRecord* record, Worker* here);
@@ -61,7 +61,7 @@ class alignas(kCacheLine) Worker {
   SchedulerCore& core;
   const std::uint32_t id;
   char name[16] = {};
-  TaskRecord* current = nullptr;  // this worker only: the running task; nullptr: the root runs
+  TaskRecord* current = nullptr;  // this worker's thread only; nullptr: the root runs
   std::thread thread;
   Doorbell<Machine> bell;
   WorkerCounts counts;
@@ -136,9 +136,10 @@ class alignas(kCacheLine) Worker {
 
   // Fixed at start.
   RecordMemory records_;
-  std::unique_ptr<std::atomic<TaskRecord*>[]> slots_;  // release and acquire: see work_loot()
+  // The table from slots to records. release in migrate() and record_at(), acquire in readers.
+  std::unique_ptr<std::atomic<TaskRecord*>[]> slots_;
 
-  // Only this worker uses the fields up to fruitless_.
+  // Only this worker's thread uses the fields up to fruitless_.
   alignas(kCacheLine) void* root_ = nullptr;  // context of the root; valid while a task runs
   Exceptions root_exceptions_;
   Fibre root_fibre_;
@@ -149,13 +150,14 @@ class alignas(kCacheLine) Worker {
   StackPool stacks_;
   Loot loot_;
   std::vector<Seen> seen_;
-  std::uint32_t free_count_ = 0;
+  std::uint32_t free_count_ = 0;  // bits in free_own_
+  // The slots at which the next searches of signals_, fresh_ and started_ begin.
   std::uint32_t signal_cursor_ = 0;
   std::uint32_t fresh_cursor_ = 0;
   std::uint32_t started_cursor_ = 0;
-  std::uint32_t random_;
-  std::int64_t doze_ns_ = 0;
-  bool fruitless_ = false;  // the worker woke and has found no task since
+  std::uint32_t random_;      // state of the choice of victims
+  std::int64_t doze_ns_ = 0;  // of the last doze; a successful steal sets it to 0
+  bool fruitless_ = false;    // the worker woke and has found no task since
   // A task that this worker has signalled itself and runs next. Like a bit in fresh_, the pointer
   // may be stale. This worker writes the pointer; thieves read it.
   std::atomic<TaskRecord*> next_{nullptr};

@@ -13,18 +13,20 @@
 
 namespace mh::ult {
 
-// The result of a function that runs as a task. A Future is movable. The destructor joins the task.
+// The result of a function that runs as a task. A Future is movable, and one task or thread uses it
+// at a time. The destructor joins the task and drops an exception of the function.
 template <class T>
 class Future {
  public:
-  // Returns when the task has ended: the function's value, or the reason why the task never ran.
-  // Throws the exception of the function. Call get() once.
+  // Waits until the task has ended, as Task::join() does. Returns the function's value, or the
+  // reason why the task never ran (`full`: no stack could be mapped). Throws the exception of the
+  // function. Call get() once.
   Result<T> get() {
     if (const Status status = task_.join(); !status) return status;
     return std::move(**value_);
   }
   [[nodiscard]] TaskRef ref() const { return task_.ref(); }
-  [[nodiscard]] bool valid() const { return task_.joinable(); }
+  [[nodiscard]] bool valid() const { return task_.joinable(); }  // false after get()
 
  private:
   template <class Spawn, class F>
@@ -35,7 +37,8 @@ class Future {
   Task task_;
 };
 
-// `spawn` starts a task for a callable and returns Result<Task>.
+// Runs `function` as a task. `spawn` starts a task for the callable that it gets, and returns
+// Result<Task>. Fails as `spawn` does. Throws std::bad_alloc if there is no memory for the value.
 template <class Spawn, class F>
 auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_t<F>>> {
   using T = std::invoke_result_t<F>;
@@ -49,14 +52,14 @@ auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_
   return future;
 }
 
-// Task only. Runs `function` as a new task; see spawn().
+// Task only. Runs `function` as a new task. Failures are those of spawn() in task.hpp.
 template <class F>
 auto async(F&& function) {
   return make_future([](auto&& body) { return spawn(std::forward<decltype(body)>(body)); },
                      std::forward<F>(function));
 }
 // Any thread. Runs `function` as a new task on a worker of the scheduler. kNoWorker: the scheduler
-// takes its workers in turn.
+// takes its workers in turn. Failures are those of Scheduler::spawn_on().
 template <class F>
 auto async_on(Scheduler& scheduler, unsigned worker, F&& function) {
   return make_future(

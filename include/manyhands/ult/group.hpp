@@ -13,23 +13,23 @@ namespace mh::ult {
 namespace detail {
 
 // Each child that the parent does not run itself decrements `left`, which starts at 0. wait() adds
-// the number of such children. So `left` comes back to 0 once. If the last child's decrement brings
-// `left` to 0, that child wakes the parent.
+// the number of such children. So `left` comes back to 0 once: by the addition in wait(), or by the
+// decrement of the last child, which then wakes the parent.
 struct Group {
   std::atomic<std::int64_t> left{0};
   std::int64_t spawned = 0;             // parent only
   std::int64_t run_by_parent = 0;       // parent only, in wait()
   TaskRecord* parent = nullptr;         // written before the first child is published
   std::atomic<bool> has_thrown{false};  // the first child that sets it may write `thrown`
-  std::exception_ptr thrown;            // published by the decrement of `left`
-  std::atomic<bool> refused{false};     // a child had no stack
+  std::exception_ptr thrown;            // the writer's decrement of `left` publishes it
+  std::atomic<bool> refused{false};     // a child never ran: no stack could be mapped
 };
 MH_ULT_API void wait(Group& group) noexcept;
 
 }  // namespace detail
 
 // The children of one task, their parent. Only the parent uses the group. The destructor waits for
-// the children that have not ended.
+// the children that have not ended, and drops their exceptions.
 class Group {
  public:
   Group() = default;
@@ -37,8 +37,9 @@ class Group {
   Group& operator=(const Group&) = delete;
   ~Group() { detail::wait(core_); }
 
-  // Task only. Starts a child. If no slot is free, the caller runs the function itself at once, so
-  // a group makes progress without slots.
+  // Task only. Starts a child on the caller's worker. `name`: see spawn(). If the worker has no
+  // free task slot, the caller runs the function itself at once, so a group makes progress without
+  // slots.
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
     const detail::Draft draft = detail::draft();
@@ -51,8 +52,9 @@ class Group {
     }
   }
 
-  // Returns when all children have ended, and throws the first exception of a child. The group can
-  // then be used again. `full`: some child never ran, because no stack could be mapped.
+  // Suspends the parent until all children have ended, then throws the first exception of a child.
+  // The group can be used again afterwards. `full`: some child never ran, because no stack could be
+  // mapped.
   Status wait() {
     detail::wait(core_);
     const bool refused = core_.refused.exchange(false, std::memory_order_relaxed);

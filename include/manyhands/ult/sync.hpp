@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Synchronization of tasks: locks, barrier, semaphore, event. A Mutex, Barrier, Semaphore or Event
-// queues its waiting tasks and signals them in that order.
+// keeps its waiting tasks and threads in a queue, and wakes them in the order in which they came.
 //
-// Tasks and ordinary threads may use the same object; a waiting thread sleeps. A task may hold a
-// Mutex while it blocks, yields or moves to another worker. A task must not hold a SpinLock while
-// it does so.
+// Tasks and ordinary threads may use the same object at the same time. A waiting task is suspended;
+// a waiting thread sleeps. A task may hold a Mutex while it blocks, yields or moves to another
+// worker. A task must not hold a SpinLock while it does so.
 #pragma once
 
 #include <atomic>
@@ -48,14 +48,16 @@ class WaitQueue {
 };
 
 MH_ULT_API void sleep(Waiting& waiting) noexcept;  // returns after wake(&waiting)
-MH_ULT_API void wake(Waiting* waiting) noexcept;   // `waiting` may be gone afterwards
+MH_ULT_API void wake(Waiting* waiting) noexcept;   // the waiter may destroy `waiting` at once
 MH_ULT_API void wake_all(Waiting* list) noexcept;
+// Pauses between two polls of a SpinLock. `turn` counts the polls of one lock(), from 0.
 MH_ULT_API void back_off(unsigned turn) noexcept;
 
 }  // namespace detail
 
-// A lock for a few instructions that are rarely contended. The holder must not block, yield or
-// join. A waiter spins for a short time, then calls sched_yield() between its polls.
+// A lock that is held for a few instructions and is rarely contended. The holder must not block,
+// yield or join. A waiter spins for about a microsecond, then calls sched_yield() between its
+// polls.
 class SpinLock {
  public:
   void lock() noexcept {
@@ -71,8 +73,8 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
-// A queue lock. Locking a free Mutex takes one compare-and-swap. Otherwise the task waits in a
-// queue, and unlock() hands the lock to the first waiter.
+// A fair lock, not recursive. Locking a free Mutex takes one compare-and-swap. Otherwise the caller
+// waits in a queue, and unlock() hands the lock to the first waiter.
 class Mutex {
  public:
   void lock() noexcept {
@@ -102,11 +104,12 @@ class Mutex {
   detail::WaitQueue queue_;
 };
 
-// Blocks tasks until `count` of them have called wait(). The barrier can then be used again.
+// Blocks its callers until `count` tasks and threads have called wait(). The barrier can then be
+// used again. `count`: at least 1.
 class Barrier {
  public:
   explicit Barrier(std::uint32_t count) : count_(count) {}
-  // Returns true to the last task that arrives, and false to the others.
+  // Returns true to the last task or thread that arrives, and false to all others.
   MH_ULT_API bool wait() noexcept;
 
  private:
@@ -116,6 +119,9 @@ class Barrier {
   detail::WaitQueue queue_;
 };
 
+// A counting semaphore. acquire() takes 1 from the count, and waits while the count is 0.
+// try_acquire() returns false instead of waiting. release() adds to the count, and so ends that
+// many waits.
 class Semaphore {
  public:
   explicit Semaphore(std::uint32_t count) : count_(count) {}
@@ -135,7 +141,8 @@ class Event {
   [[nodiscard]] bool is_set() const noexcept { return set_.load(std::memory_order_acquire); }
   MH_ULT_API void set() noexcept;
   MH_ULT_API void wait() noexcept;
-  // The caller ensures that no task or thread waits for the event meanwhile.
+  // The caller ensures that no task or thread uses the event meanwhile. relaxed: no other memory is
+  // published.
   void reset() noexcept { set_.store(false, std::memory_order_relaxed); }
 
  private:

@@ -2,7 +2,9 @@
 // Tasks: spawn, join, yield, wait and signal, and variables of a task.
 //
 // Any thread may call a function, unless its comment says "task only". A function that can fail
-// returns mh::Status or mh::Result. join() rethrows an exception that left the task's function.
+// returns mh::Status or mh::Result. join() rethrows an exception that left the task's function. A
+// function that starts a task throws std::bad_alloc if a callable beyond kStorage bytes gets no
+// memory.
 #pragma once
 
 #include <cstddef>
@@ -27,8 +29,9 @@ struct Group;
 // Runs the callable in `storage` if `run` is true, then destroys the callable.
 using Body = void (*)(void* storage, bool run);
 
-// A task before its publication. `record` is nullptr if no slot of the worker is free. `parent` is
-// the calling task, or nullptr if there is none.
+// A task before its publication. `record` is nullptr if no slot of the worker is free. `storage`
+// has kStorage bytes for the callable. `parent` is the calling task, or nullptr if the caller is no
+// task.
 struct Draft {
   TaskRecord* record;
   void* storage;
@@ -36,6 +39,8 @@ struct Draft {
 };
 inline constexpr std::size_t kStorage = 128;  // bytes; larger callables are stored on the heap
 
+// The three steps of a spawn. draft() takes a slot of the caller's worker, and draft_on() a slot of
+// the given worker. publish() makes the task ready. discard() gives the slot back instead.
 MH_ULT_API Draft draft() noexcept;
 MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // a worker of the caller's scheduler
 MH_ULT_API bool has_worker(unsigned worker) noexcept;
@@ -92,14 +97,16 @@ TaskRecord* launch(Draft draft, F&& function, const char* name, Group* group) {
 }  // namespace detail
 
 // A reference to a task, for signals. A TaskRef may be copied and does not keep the task alive. A
-// signal to an ended task is harmless: at most, another task's wait() returns without a signal.
+// signal to an ended task is harmless: at most, another task's wait() returns without a signal. A
+// TaskRef must not be used after the end of the task's scheduler.
 class TaskRef {
  public:
   TaskRef() = default;
   explicit TaskRef(detail::TaskRecord* record) : record_(record) {}
   explicit operator bool() const { return record_ != nullptr; }
   // Makes the task run once more: the task leaves its wait(), or does not block in its next wait().
-  // A task keeps at most one signal. A call never blocks, and usually costs one atomic OR.
+  // A task keeps at most one signal. A call never blocks, and usually costs one atomic OR. Any
+  // thread may call this; the TaskRef must not be empty.
   void signal() const noexcept { detail::signal(record_); }
   bool operator==(const TaskRef&) const = default;
 
@@ -107,7 +114,8 @@ class TaskRef {
   detail::TaskRecord* record_ = nullptr;
 };
 
-// The right to join a task once. The destructor joins the task if it is still joinable.
+// The right to join a task once. One task or thread uses a Task at a time. The destructor and the
+// assignment join a task that is still joinable, and drop an exception of its function.
 class Task {
  public:
   Task() = default;
@@ -122,12 +130,14 @@ class Task {
   }
   ~Task() { leave(); }
 
+  // False after join(), detach() or a move.
   [[nodiscard]] bool joinable() const { return record_ != nullptr; }
   [[nodiscard]] TaskRef ref() const { return TaskRef(record_); }
 
   // Returns when the task has ended. A calling task is suspended; an ordinary thread sleeps. Throws
   // the exception of the task's function. `full`: the task never ran, because no stack could be
-  // mapped. A task that has not begun may run inside this call, on the calling task's stack.
+  // mapped. `misuse`: not joinable. A task that has not begun may run inside this call, on the
+  // calling task's stack.
   Status join() {
     if (record_ == nullptr) return {Code::misuse};
     const detail::Outcome outcome = detail::join(std::exchange(record_, nullptr));
@@ -153,15 +163,16 @@ class Task {
 template <class F>
 Result<Task> spawn(F&& function, const char* name = nullptr);
 // Task only. Starts a task on the given worker of the caller's scheduler; otherwise like spawn().
-// With stealing on, another worker may run the task. `misuse`: also an unknown worker.
+// With Config::steal, another worker may run the task. `misuse`: also an unknown worker.
 template <class F>
 Result<Task> spawn_on(unsigned worker, F&& function, const char* name = nullptr);
 
 // Returns the calling task, or an empty TaskRef on an ordinary thread.
 inline TaskRef self() { return TaskRef(detail::self()); }
 
-// Lets other ready tasks of the worker run. If the caller is a stolen task, the thief becomes its
-// home.
+// Lets other ready tasks of the worker run. The thief of a stolen task that yields becomes the
+// task's home, if the thief has a free task slot. On an ordinary thread, yield() calls
+// sched_yield().
 MH_ULT_API void yield() noexcept;
 // Task only. Suspends the task until a signal. Returns at once if the task got a signal since it
 // last began to run. wait() may also return without a signal. So always call wait() in a loop. The
@@ -170,7 +181,8 @@ MH_ULT_API void yield() noexcept;
 MH_ULT_API void wait() noexcept;
 inline void signal(TaskRef task) noexcept { task.signal(); }
 
-// this_worker() returns the worker that runs the calling task now; kNoWorker on an ordinary thread.
+// this_worker() returns the number of the worker that runs the calling task, from 0; kNoWorker on
+// an ordinary thread. The number may change with each call that can block, yield or join.
 inline constexpr unsigned kNoWorker = ~0U;
 MH_ULT_API unsigned this_worker() noexcept;
 
@@ -193,6 +205,7 @@ Result<Task> spawn_on(unsigned worker, F&& function, const char* name) {
 }
 
 namespace detail {
+// Returns a new key, or -1 if all keys of the process are taken. `destroy` ends a task's value.
 MH_ULT_API int make_local_key(void (*destroy)(void*)) noexcept;
 // Returns the address of the calling task's value for `key`; nullptr: no task, or no memory.
 MH_ULT_API void** local(int key) noexcept;
@@ -205,8 +218,10 @@ template <class T>
 class Local {
  public:
   Local() : key_(detail::make_local_key([](void* value) { delete static_cast<T*>(value); })) {}
+  // False: the process has no key left.
   [[nodiscard]] bool valid() const { return key_ >= 0; }
-  // nullptr: the caller is not a task, there is no key, or no memory.
+  // Returns the calling task's value. nullptr: the caller is not a task, or there is no key or no
+  // memory.
   T* get() {
     void** place = key_ < 0 ? nullptr : detail::local(key_);
     if (place == nullptr) return nullptr;
