@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The steps of an arrived packet: its endpoint, its receive, its memory, its completion. A step
-// that lacks memory or room in a queue returns false and runs again later. Packet::receive and
-// Packet::place keep the results of finished steps.
+// that lacks memory or room in a queue returns false, and progress() runs it again later.
+// Packet::receive and Packet::place keep the results of finished steps.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>

@@ -15,7 +15,7 @@
 namespace mh::lci {
 namespace {
 
-constexpr unsigned kFruitlessPolls = 64;  // some microseconds
+constexpr unsigned kFruitlessPolls = 64;  // before sched_yield(); some microseconds
 
 Status status_of(const Answer& answer) { return {answer.is_error() ? answer.code() : Code::ok}; }
 
@@ -126,7 +126,7 @@ Status Communicator::barrier() noexcept {
   return {};
 }
 
-// Binomial tree over ranks counted from the root.
+// A binomial tree; the numbers of its ranks are relative to the root.
 Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
   if (root < 0 || root >= size()) return {Code::misuse};
   const std::uint32_t tag = turn_++;
@@ -145,7 +145,8 @@ Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
   return {};
 }
 
-// A binomial tree to rank 0, neighbours first, which keeps the order of ranks; then a broadcast.
+// Reduces on a binomial tree to rank 0, then broadcasts the result. Neighbours combine first, which
+// keeps the order of ranks.
 Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine,
                                       void* argument) noexcept {
   const std::uint32_t tag = turn_++;

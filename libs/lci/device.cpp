@@ -11,7 +11,7 @@
 namespace mh::lci::detail {
 namespace {
 
-constexpr std::size_t kFewestCredits = 8;
+constexpr std::size_t kFewestCredits = 8;  // for one peer, however many peers there are
 // The most credits for one peer: twice the tasks of a rank that send to one peer at a time. Half of
 // the credits may be on their way back, and a task without a credit is parked and woken.
 constexpr std::size_t kMostCredits = 2048;
@@ -22,7 +22,7 @@ constexpr std::size_t kFirstKeys = 2048;
 // The events take 5 KB of stack. With 32 events a step, the server of a thousand tasks handles 8 %
 // fewer messages a second.
 constexpr std::size_t kEventsPerStep = 128;
-constexpr unsigned kMostLanes = 64;
+constexpr unsigned kMostLanes = 64;  // of a packet pool
 
 unsigned lanes() { return std::clamp(std::thread::hardware_concurrency() * 2, 2U, kMostLanes); }
 
@@ -166,8 +166,8 @@ std::size_t DeviceState::progress() {
       progressing.exchange(true, std::memory_order_acquire)) {
     return 0;
   }
-  // First the steps that waited for memory, which may have been released since: a peer waits for an
-  // RTR, and the RTR goes before the puts that the events below start.
+  // Deferred steps run first, because the memory that they lacked may have been released since. A
+  // peer that waits for an RTR then gets it before the puts that the events below start.
   retry_deferred();
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);
@@ -175,7 +175,8 @@ std::size_t DeviceState::progress() {
   for (const bool near : {false, true}) {
     if (unposted[near].load(std::memory_order_relaxed) != 0) post_receives(near);
   }
-  // Then the steps of this call: credits are returned after their packets have been posted.
+  // The steps that this call has deferred run last: credits are returned after their packets have
+  // been posted.
   retry_deferred();
   progressing.store(false, std::memory_order_release);
   return count;

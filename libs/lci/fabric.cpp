@@ -37,7 +37,7 @@ struct Close {
 template <class T>
 using Owned = std::unique_ptr<T, Close>;
 
-constexpr int kVersion = FI_VERSION(1, 11);
+constexpr int kVersion = FI_VERSION(1, 11);  // the interface of libfabric that this file uses
 
 Code code_of(std::int64_t status) {
   switch (-status) {
@@ -61,7 +61,7 @@ Code code_of(std::int64_t status) {
   }
 }
 
-// The object that `make` opens; nullptr: `make` has failed.
+// Returns the object that `make` opens; nullptr: `make` has failed.
 template <class T, class Make>
 Owned<T> opened(Make make) {
   T* object = nullptr;
@@ -96,7 +96,7 @@ bool is_direct_tcp(const fi_info& info) {
   return std::find(kDirectTcp.begin(), kDirectTcp.end(), name) != kDirectTcp.end();
 }
 
-// The name of TCP without a layer above it; empty: this libfabric has none.
+// Returns the name of TCP without a layer above it; empty: this libfabric has none.
 std::string direct_tcp() {
   for (const char* name : kDirectTcp) {
     const Owned<fi_info> info = find_provider(name);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The death of a peer: everything that waits for the peer ends with Code::gone.
 //
-// Messages that arrived before the death can still be received. The transport reports its puts to
-// the peer as failed; this file ends all other operations.
+// Messages that arrived before the death can still be received. The transport reports puts to the
+// dead peer as failed; this file ends all other operations.
 #include <mutex>
 
 #include "lci/state.hpp"
@@ -10,6 +10,7 @@
 namespace mh::lci::detail {
 namespace {
 
+// Delivers a death to an endpoint. False: its queue is full; progress() tries again.
 bool tell(DeviceState& /*device*/, Deferred& step) {
   const auto& notice = static_cast<Notice&>(step);
   const Event event{
@@ -17,6 +18,7 @@ bool tell(DeviceState& /*device*/, Deferred& step) {
   return notice.endpoint->deliver(*notice.endpoint, event, nullptr);
 }
 
+// Ends a posted receive of an endpoint with a queue or a handler. False: as for tell().
 bool fail_pooled(DeviceState& device, Deferred& step) {
   auto& receive = static_cast<PooledReceive&>(step);
   const Event event{.endpoint = receive.endpoint,

@@ -17,6 +17,7 @@
 namespace mh::lci::detail {
 namespace {
 
+// The payload of a Wire::grant packet: where the peer may put one message.
 struct Offer {
   std::uint64_t address;
   std::uint64_t key;
@@ -26,6 +27,8 @@ std::size_t whole_lines(std::size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
+// Sends the grant of this rank's buffer to its peer. False: no credit, or the network is full;
+// progress() tries again.
 bool tell(DeviceState& device, Deferred& step) {
   const auto& grant = static_cast<Grant&>(step);
   const int rank = grant.event.rank;
@@ -40,6 +43,7 @@ bool tell(DeviceState& device, Deferred& step) {
   return false;
 }
 
+// Delivers the message in a granted buffer. False: the queue is full; progress() tries again.
 bool deliver(DeviceState& /*device*/, Deferred& step) {
   const Event event = static_cast<Grant&>(step).event;  // a copy: delivery may renew the grant
   return event.endpoint->deliver(*event.endpoint, event, nullptr);

@@ -16,16 +16,18 @@
 
 namespace mh::lci::detail {
 
-// The text is equal at ranks that one kernel runs, in the same or in different containers.
+// Returns a text that is equal at ranks that one kernel runs, in the same or in different
+// containers.
 std::string this_kernel();
-// The text is equal at ranks that can open each other's inboxes.
+// Returns a text that is equal at ranks that may be able to open each other's inboxes: those with
+// one kernel, one PID namespace and one network namespace.
 std::string this_node();
 
 // The memory of an inbox: a ring for each rank that sends to the owner.
 class Inbox {
  public:
   Inbox() = default;
-  // Makes empty rings. All their memory is allocated, so no later write can lack memory.
+  // Makes empty rings. The call allocates all their memory, so no later write can lack memory.
   static Result<Inbox> make(std::size_t rings, std::size_t ring_bytes);
   // Opens an inbox of the same shape; `where` is the result of the owner's where().
   static Result<Inbox> open(const std::string& where, std::size_t rings, std::size_t ring_bytes);

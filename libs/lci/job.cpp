@@ -85,8 +85,9 @@ bool complete_rank(JobConfig& config) {
   return config.rank != kNoNumber && config.size != kNoNumber;
 }
 
-// The root where neither the program nor MH_LCI_ROOT names a root. Ranks of one host are children
-// of one process, whose id names the root. Empty: the ranks cannot meet; a message has said why.
+// Returns the root for a job in which neither the program nor MH_LCI_ROOT names one. Ranks of one
+// host are children of one process, whose id names the root. Empty: the ranks cannot meet; a
+// message has said why.
 std::string default_root(const JobConfig& config, bool is_by_launcher) {
   const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
   std::string offered =
@@ -257,6 +258,8 @@ Fd connect_to(const HostAndPort& place) {
 
 // --- both sides of joining -------------------------------------------------------------------
 
+// Rank 0. Accepts a connection of each other rank. Returns the sockets by rank; `gone`: a rank is
+// missing at the deadline.
 Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
                                    Clock::time_point deadline) {
   std::vector<Fd> sockets(static_cast<std::size_t>(config.size));
@@ -290,7 +293,7 @@ Fd listen_for(const std::string& root) {
   return listen_at(is_path(root) || is_launcher(root) ? "0" : place_of(root).port);
 }
 
-// Tells the other ranks where rank 0 listens, unless the root says so itself.
+// Tells the other ranks where rank 0 listens, unless the root itself is that address.
 bool announce(const JobConfig& config, int listener, Clock::time_point deadline) {
   if (is_path(config.root)) return write_place(config.root, address_of(listener));
   const auto launcher = detail::launcher_named(config.root);
@@ -298,6 +301,7 @@ bool announce(const JobConfig& config, int listener, Clock::time_point deadline)
   return !detail::share_text(launcher, 0, address_of(listener), deadline).empty();
 }
 
+// Rank 0. Listens at the root, and returns a socket to each other rank.
 Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point deadline) {
   if (config.size == 1) return std::vector<Fd>(1);
   const Fd listener = listen_for(config.root);
@@ -321,6 +325,7 @@ Fd connect_to_root(const std::string& root) {
   return address.empty() ? Fd() : connect_to(place_of(address));
 }
 
+// All ranks but rank 0. Connects to rank 0, and returns that one socket.
 Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point deadline) {
   std::string root = config.root;
   if (is_launcher(root)) {

@@ -35,7 +35,8 @@ std::string this_machine();
 
 class JobState {
  public:
-  // `sockets`: at rank 0 a socket to each rank, empty for rank 0; elsewhere one socket, to rank 0.
+  // `sockets`: at rank 0 a socket to each rank, by rank, invalid for rank 0 itself; at all other
+  // ranks one socket, to rank 0.
   JobState(int rank, int size, std::vector<Fd> sockets);
   ~JobState();
   JobState(const JobState&) = delete;
@@ -43,7 +44,7 @@ class JobState {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  // relaxed: nothing else is published by a death.
+  // relaxed: a death publishes no other data.
   [[nodiscard]] bool alive(int rank) const {
     return alive_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
   }
@@ -55,7 +56,8 @@ class JobState {
  private:
   void watch();
   bool read_frame(int from, int socket);
-  // With mutex_ held:
+  // The caller holds mutex_. take() handles a frame, bury() a death. finish_gathering() and
+  // send_to_all() are for rank 0.
   void take(const Frame& frame, std::string payload);
   void bury(int rank);
   void finish_gathering();
@@ -73,7 +75,7 @@ class JobState {
   std::vector<std::string> parts_;  // rank 0: the parts of the current allgather
   std::vector<bool> present_;       // rank 0: by rank, whether the part has arrived
   std::vector<std::string> whole_;
-  bool ready_ = false;  // `whole_` is the result of the current allgather
+  bool ready_ = false;  // whole_ is the result of the current allgather
   std::thread watcher_;
 };
 

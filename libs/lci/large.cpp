@@ -3,9 +3,9 @@
 //
 // Sender and receiver each have a record, which goes idle -> waiting -> (sender: putting ->) idle.
 // The awaited message, the death of the peer or a failed call moves the record out of `waiting`.
-// The thread that moves the record owns it. The receiver keeps the packet of the RTS, and with the
-// packet the sender's credit, until the message has been consumed. Credits therefore bound the
-// memory of large messages, too.
+// The thread that moves the record owns its next step. The receiver keeps the packet of the RTS,
+// and with the packet the sender's credit, until the message has been consumed. Credits therefore
+// bound the memory of large messages, too.
 #include <algorithm>
 #include <cstring>
 

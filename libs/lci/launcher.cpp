@@ -14,7 +14,7 @@ const char* value_of(const char* name) {
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
-// The number of the first variable that is set; 0: none is.
+// Returns the number in the first variable that is set; 0: none is set.
 int number_of(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const char* text = value_of(name)) return std::atoi(text);

@@ -18,7 +18,7 @@ namespace mh::lci::detail {
 enum class Launcher { none, pmi1, pmi2, pmix };
 using Deadline = std::chrono::steady_clock::time_point;
 
-// `name` is "pmi1", "pmi2" or "pmix"; none: any other text.
+// Returns the interface named "pmi1", "pmi2" or "pmix"; Launcher::none for any other text.
 Launcher launcher_named(std::string_view name);
 
 // The name of the interface that the environment offers to this process; empty: there is none.
@@ -33,13 +33,13 @@ Spread spread_of(int size);
 // is asked for PMI-1.
 std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline);
 
-// `version` is 1 or 2.
+// share_text() by PMI. `version`: 1 or 2.
 std::string share_by_pmi(int version, int rank, const std::string& text, Deadline deadline);
 
-// PMIx. One thread of the process at a time.
-// False: built without PMIx, or the library is not on this machine.
+// The calls for PMIx, by one thread of the process at a time. has_pmix() returns false if this
+// build has no PMIx, or the machine lacks its library.
 bool has_pmix();
-// The number of ranks of the job; -1: unknown.
+// Returns the number of ranks of the job; -1: unknown.
 int size_by_pmix();
 std::string share_by_pmix(const std::string& text, Deadline deadline);
 // Ends the use of PMIx by the calls above. No rank may end its use before all ranks have shared.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A transport between ranks of one process, for tests. It delivers in order and at once. On request
-// it shows rare events of a network: refused sends, no posted packet, the death of a peer.
+// it plays rare events of a network: refused sends, no posted packet, the death of a peer.
 #pragma once
 
 #include <atomic>
@@ -26,7 +26,7 @@ class LoopbackNetwork {
   // Faults. Any thread.
   void refuse(int rank, int times) { port(rank).refuse.store(times); }  // the next sends of `rank`
   void kill(int rank);
-  // The greatest length so far of the queue of messages without a posted packet.
+  // Returns the greatest number of messages that have waited at `rank` for a posted packet.
   std::size_t most_unposted(int rank);
 
  private:

@@ -170,7 +170,7 @@ class MatchingTable {
       return line;
     }
     void give(BucketLine* line) { free_.give(line); }
-    // A guess while other threads take or give lines.
+    // The number of chained lines; a guess while other threads take or give lines.
     [[nodiscard]] std::size_t in_use() const {
       const std::size_t free = free_.count();
       return std::max(made_.load(std::memory_order_relaxed), free) - free;
@@ -287,7 +287,8 @@ class MatchingTable {
   // --- growth -------------------------------------------------------------------------------
 
   // Replaces the bucket array `old` by an array twice as large. Does nothing if few lines are
-  // chained, at most_buckets_, while another thread grows or scans the table, or without memory.
+  // chained, if the table would exceed most_buckets_, while another thread grows or scans the
+  // table, or without memory.
   void grow(Buckets old) {
     const std::size_t count = 2 * old.count();
     if (count > most_buckets_ || spare_.in_use() < old.count() / kChainedOf) return;
@@ -324,6 +325,7 @@ class MatchingTable {
     while (free != nullptr) spare_.give(std::exchange(free, free->next));
   }
 
+  // Puts an entry into its new bucket. Chains a line of the list `free` if the bucket is full.
   static void place(const KeyEntry& entry, Buckets next, BucketLine*& free) {
     if (entry.word == 0) return;
     for (BucketLine* line = &next.of(entry.key);; line = line->next) {
@@ -354,6 +356,8 @@ class MatchingTable {
     return place;
   }
 
+  // The entry at `place` has the node's key. Removes and returns the first node of the other side,
+  // or appends `node` to the nodes of its own side and returns nullptr.
   MatchNode* meet(BucketLine& bucket, const EntryPosition& place, MatchNode* node, Side side) {
     KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
@@ -373,6 +377,7 @@ class MatchingTable {
     return first;
   }
 
+  // Removes `node` from the entry at `place`. False: the node is not there.
   bool unlink(BucketLine& bucket, const EntryPosition& place, MatchNode* node) {
     KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
@@ -402,6 +407,7 @@ class MatchingTable {
     spare_.give(place.line);
   }
 
+  // Removes the nodes that take_all() wants from a bucket, and links them by next_match.
   template <class Wanted>
   MatchNode* take_from(BucketLine& bucket, Side side, Wanted wanted) {
     const std::lock_guard guard(bucket.lock);

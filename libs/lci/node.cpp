@@ -17,8 +17,8 @@
 namespace mh::lci::detail {
 namespace {
 
-// While polls of the node's rings return events, the network is polled after so many of these polls
-// only: with most providers a poll of the network is a system call.
+// While polls of the node's rings return events, only every kPollsBetween-th poll also polls the
+// network: with most providers a poll of the network is a system call.
 constexpr unsigned kPollsBetween = 8;
 
 constexpr std::size_t kNobody = ~std::size_t{0};
@@ -231,7 +231,8 @@ class NodeTransport final : public Transport {
   }
 
   // Reports a neighbour's death once, after a poll without events. The neighbour may have sent
-  // messages after that poll read its ring, so a second poll without events comes first.
+  // messages after that poll read its ring. Its death is therefore reported only after a second
+  // poll without events.
   bool report_death(NetEvent& event) {
     for (Source& source : sources_) {
       if (source.life == Source::Life::dead || job_.alive(source.rank)) continue;

@@ -20,7 +20,7 @@
 
 namespace mh::lci::detail {
 
-// The ranks of this node, with this rank, and their inboxes.
+// The ranks of this node, this rank among them, and their inboxes.
 struct Neighbours {
   struct One {
     int rank;

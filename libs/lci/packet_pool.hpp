@@ -42,7 +42,8 @@ class PacketPool {
     }
   }
 
-  // The packet that this thread gave back last, or a packet of another lane; nullptr: try again.
+  // Returns the packet that this thread gave back last, or a packet of another lane; nullptr: the
+  // caller tries again later.
   T* take() {
     Lane& own = lanes_[this_lane() & lane_mask_];
     {

@@ -76,11 +76,11 @@ class Pmi {
     return value_of(ask({"cmd=get", space_, "key=" + key}), "value");
   }
 
-  // The launcher takes a process for failed that ends after open() without close().
+  // The launcher considers a process as failed if the process ends after open() without close().
   void close() { ask({"cmd=finalize"}); }
 
  private:
-  // The answer to a command; empty: none.
+  // Returns the answer to a command; empty: none came.
   std::string ask(std::initializer_list<std::string> words) {
     std::string text;
     for (const std::string& word : words) text += word + (is_framed_ ? ';' : ' ');
@@ -105,7 +105,7 @@ class Pmi {
     return line;
   }
 
-  // `size` bytes; empty: fewer came before the deadline or the end of the connection.
+  // Returns `size` bytes; empty: fewer came before the deadline or the end of the connection.
   std::string read(std::size_t size) {
     std::string bytes(size, '\0');
     for (std::size_t done = 0; done < size;) {
@@ -128,8 +128,8 @@ class Pmi {
   std::string space_;       // PMI-1: the word that names the key-value space
 };
 
-// The socket of PMI_FD; -1: there is none. A child of a rank can inherit the variable without the
-// socket.
+// Returns the socket of PMI_FD; -1: there is none. A child of a rank can inherit the variable
+// without the socket.
 int socket_of_launcher() {
   const char* text = std::getenv("PMI_FD");
   const int fd = text == nullptr ? -1 : std::atoi(text);

@@ -44,8 +44,9 @@ const Pmix& pmix() {
   return functions;
 }
 
-// The connection to the launcher. A rank that closes its connection while others are in a fence
-// makes the fence fail, so the connection stays open until the end of Job::join() (PmixUse).
+// The connection to the launcher. A rank that closes its connection while other ranks are in a
+// fence makes the fence fail. The connection therefore stays open until the end of Job::join()
+// (PmixUse).
 struct Session {
   bool is_open = false;
   pmix_proc_t me{};

@@ -5,8 +5,8 @@
 // for its consumer, and `position + size` for the producer of the next round. A producer claims a
 // position by a compare-and-swap, fills the cell and increments the turn. A consumer claims a
 // position in the same way and sets the turn for the next round. Neither call waits: push() fails
-// on a full ring, and pop() on an empty ring. A producer that has claimed the first position and
-// not yet filled the cell also makes pop() fail. (The turn-per-cell scheme is D. Vyukov's bounded
+// on a full ring, and pop() on an empty ring. pop() also fails while a producer has claimed the
+// first position and not yet filled its cell. (The turn-per-cell scheme is D. Vyukov's bounded
 // queue.)
 //
 // Thread-safety: push() and pop() from any thread.

@@ -5,9 +5,9 @@
 //   EndpointState  a protocol: functions chosen when the endpoint opens    endpoint.cpp
 //   Packet         a packet, in flight, posted, or with a message in it    arrival.cpp
 //   LargeMessage   the record of a large message under way, at either end  large.cpp
-//   Grant          a buffer for a peer, and the peer's buffer for us       grants.cpp
+//   Grant          this rank's buffer for a peer, and the reverse          grants.cpp
 //   Peer           credits in both directions, and whether the peer lives  device.cpp, gone.cpp
-//   Deferred       a step that failed for the moment: progress() repeats the step
+//   Deferred       a step that could not be done yet: progress() repeats the step
 //
 // Flow control. Each rank has `credits` credits for each peer, and the peer has posted a packet for
 // each credit. A message costs one credit. The peer returns the credit after it has consumed the
@@ -51,7 +51,8 @@ struct UserReceive : MatchNode {
   void* context;
   Synchronizer* done;  // contains this receive; nullptr: a PooledReceive
 };
-// A receive of an endpoint with a queue or a handler. Its failure may wait for room in the queue.
+// A receive of an endpoint with a queue or a handler. Its failure may have to wait for room in the
+// queue (Deferred).
 struct PooledReceive : UserReceive, Deferred {
   EndpointState* endpoint;
   std::int32_t rank;
@@ -70,7 +71,7 @@ struct alignas(kCacheLine) Packet : NetContext, MatchNode, Deferred {
   std::size_t size;  // of the message, also of a large one
   EndpointState* endpoint;
   UserReceive* receive;  // the matched receive; nullptr: none yet, or the endpoint posts none
-  std::byte* place;      // the memory of the message; nullptr: not chosen yet
+  std::byte* place;      // where the message's bytes go; nullptr: not chosen yet
 
   [[nodiscard]] std::byte* payload() { return reinterpret_cast<std::byte*>(this + 1); }
 };
@@ -100,17 +101,19 @@ struct alignas(kCacheLine) LargeMessage : NetContext, Deferred {
 
 // The granted buffers of one endpoint and one peer, in both directions.
 struct alignas(kCacheLine) Grant : Deferred {
-  // Our buffer for the peer: announced, filled, delivered, released, announced again.
+  // This rank's buffer for the peer: granted, filled by a put, delivered, released, granted again.
   Region region;
   Event event;  // of the message in the buffer; endpoint, data and rank are always set
-  // The peer's buffer for us.
+  // The peer's buffer for this rank. `usable` is true from the arrival of the grant until a send
+  // takes the buffer. release: handle_grant(), after address and key; acquire: send_granted().
   std::atomic<bool> usable{false};
   std::uint64_t address;
   std::uint64_t key;
 };
 
 struct alignas(kCacheLine) Peer : Deferred {
-  // Senders. relaxed: counts; the network orders the packets that they count.
+  // For threads that send to the peer. relaxed: counts; the network orders the packets that they
+  // count.
   std::atomic<std::int32_t> credits{0};
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
   std::size_t inject_limit = 0;        // bytes; fixed when the device is opened
@@ -124,7 +127,7 @@ struct alignas(kCacheLine) Peer : Deferred {
   ult::SpinLock waiting_lock;  // guards `waiting`
   ult::detail::WaitQueue waiting;
 
-  // Consumers.
+  // For threads that consume the peer's messages.
   alignas(kCacheLine) std::atomic<std::uint32_t> owed{0};  // credits to be returned to the peer
   std::atomic<bool> telling{false};                        // the Peer is on the deferred list
 };
@@ -148,7 +151,7 @@ struct EndpointState {
   const std::uint8_t id;
   const bool posts;  // the endpoint posts and matches receives
 
-  // The protocol. False: try again.
+  // The protocol. place() chooses Packet::place, deliver() completes. False: try again later.
   bool (*const place)(EndpointState& endpoint, Packet& packet);
   bool (*const deliver)(EndpointState& endpoint, const Event& event, Synchronizer* done);
 
@@ -187,7 +190,7 @@ struct EndpointState {
   static bool handle(EndpointState& endpoint, const Event& event, Synchronizer* done);
 };
 
-// The counters of the threads of one lane. relaxed: read for reports only.
+// The counters of the threads of one lane. relaxed: they are only read for reports.
 struct alignas(kCacheLine) LaneCounts {
   std::atomic<std::uint64_t> eager_sent{0}, eager_received{0}, large_sent{0}, large_received{0};
   std::atomic<std::uint64_t> unexpected{0}, deferred{0};
@@ -236,7 +239,8 @@ struct DeviceState {
   void recycle(Packet& packet, int rank);  // frees the packet and adds to `unposted` of `rank`
   void give_credits(Peer& peer, std::int32_t count);
   void await_credit(int rank);  // returns when a credit may be free, or the peer is dead
-  // arrival.cpp: a message that is matched, or needs no receive. False: try again.
+  // arrival.cpp: places and delivers a message that is matched, or needs no receive. False: try
+  // again.
   bool settle(Packet& packet);
   void settle_or_defer(Packet& packet);
   // large.cpp

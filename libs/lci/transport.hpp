@@ -3,7 +3,7 @@
 // Implementations: memory shared by the ranks of a node (node.hpp), libfabric (fabric.hpp), and
 // ranks of one process (loopback.hpp), for tests.
 //
-// Calls that send answer `ok`, `full` (the caller tries again later), `gone` (the peer is dead) or
+// Calls that send return `ok`, `full` (the caller tries again later), `gone` (the peer is dead) or
 // `system`. The transport keeps the context only after `ok`, and returns the context in an event.
 //
 // Thread-safety: all calls from any thread; post() and poll() by one thread at a time.
@@ -25,21 +25,22 @@ struct NetContext {
   Use use;            // the last operation, set by the transport
 };
 
+// Registered memory.
 struct Region {
-  void* handle = nullptr;  // nullptr: remove() is not needed
-  std::uint64_t address = 0;
-  std::uint64_t key = 0;
-  void* descriptor = nullptr;
+  void* handle = nullptr;      // nullptr: remove() is not needed
+  std::uint64_t address = 0;   // for the peer's put into the region
+  std::uint64_t key = 0;       // for the peer's put into the region
+  void* descriptor = nullptr;  // for this rank's put from the region
 };
 
 struct Put {
   const std::byte* data;
-  std::size_t size;
-  void* descriptor;  // of the local region
-  std::uint64_t address;
-  std::uint64_t key;
-  Header immediate;
-  std::size_t moved;  // bytes, for the transport; 0 at the start
+  std::size_t size;       // bytes
+  void* descriptor;       // of the local region
+  std::uint64_t address;  // of the peer's region
+  std::uint64_t key;      // of the peer's region
+  Header immediate;       // for the peer's event `put_arrived`
+  std::size_t moved;      // bytes, for the transport; 0 at the start
 };
 
 struct NetEvent {
@@ -81,8 +82,10 @@ class Transport {
 
   // Copies the data before the call returns; no event follows.
   virtual Code inject(int rank, Header header, std::span<const std::byte> data) = 0;
+  // Sends from the payload of a packet; the event `sent` returns the packet.
   virtual Code send(int rank, Header header, std::span<const std::byte> payload,
                     NetContext& context) = 0;
+  // Posts a packet for one message of any near rank, or of any far rank.
   virtual Code post(std::span<std::byte> payload, NetContext& context, bool near) = 0;
 
   // Registers memory for puts to or from a rank; `writable`: `rank` puts into the memory. A region

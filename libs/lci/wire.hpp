@@ -25,11 +25,11 @@ enum class Wire : std::uint8_t {
   rts,      // ready to send; payload: ReadyToSend
   rtr,      // ready to receive; payload: ReadyToReceive
   credit,   // tag: the number of returned credits
-  put,      // immediate of a put; tag: the receiver's record
+  put,      // immediate of a put after an RTR; tag: the receiver's record
   hello,    // opens the connection, without a message
-  grant,    // the address and key of a buffer for one message
+  grant,    // payload: the address and key of a buffer for one message
   granted,  // immediate of a put into a granted buffer; rank: granted_place()
-  chunk,    // between ranks of a node: an address, and a part of a put to that address
+  chunk,    // between ranks of a node; payload: an address, and a part of a put to that address
 };
 
 inline constexpr int kMaxRanks = 1 << 20;

@@ -2,8 +2,8 @@
 // The answer of every communication call, and the counters of a device.
 //
 // A call never blocks. If a resource is exhausted for the moment, the call changes nothing and
-// answers *retry* with the reason. The caller makes progress, does other work or yields before the
-// next try. In this way back-pressure reaches the producer.
+// answers *retry* with the reason. The caller makes progress, does other work or yields before it
+// makes the call again. In this way back-pressure reaches the producer.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +16,13 @@ enum class Retry : std::uint8_t {
   none,
   credit,   // the peer has no free receive packet for this rank
   packet,   // this rank has no free packet
-  record,   // the limit of large messages under way, or of posted receives, is reached
+  record,   // too many large messages are under way, or too many receives are posted
   table,    // the matching table is full
-  network,  // the transport is full
+  network,  // the transport takes no further operation now
 };
 inline constexpr int kRetryReasons = 6;
 
-// A short phrase for messages: "no packet".
+// Returns a short phrase for messages, such as "no packet"; a constant string.
 [[gnu::visibility("default")]] const char* describe(Retry reason);
 
 class [[nodiscard]] Answer {
@@ -54,12 +54,12 @@ class [[nodiscard]] Answer {
   Code code_;
 };
 
-// The counters of a device, since it was opened.
+// The counters of a device since it was opened.
 struct Counters {
-  std::uint64_t eager_sent;      // messages sent in one packet
-  std::uint64_t eager_received;  // messages received in one packet
-  std::uint64_t large_sent;      // large messages sent, after the end of their put
-  std::uint64_t large_received;
+  std::uint64_t eager_sent;              // messages sent in one packet
+  std::uint64_t eager_received;          // messages received in one packet
+  std::uint64_t large_sent;              // large messages sent, after the end of their put
+  std::uint64_t large_received;          // large messages received, after the arrival of their put
   std::uint64_t unexpected;              // messages that arrived before their receive
   std::uint64_t deferred;                // steps of the device that progress() had to repeat
   std::uint64_t retries[kRetryReasons];  // answers `retry`, by reason

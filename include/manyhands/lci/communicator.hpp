@@ -3,8 +3,9 @@
 // collectives. Calls block the calling task, not its worker.
 //
 // With a Server, or a task in serve(), a waiting task is parked until one signal wakes the task.
-// Without, each waiting task makes progress itself between other tasks, and costs more. serve()
-// must not end while tasks wait. An ordinary thread that waits always makes progress itself.
+// Without a server, each waiting task makes progress itself and yields to other tasks, so each
+// message costs more. serve() must not end while tasks wait. An ordinary thread that waits always
+// makes progress itself.
 #pragma once
 
 #include <atomic>
@@ -19,10 +20,13 @@
 
 namespace mh::lci {
 
-// Makes progress until `stop` is set, and yields between the steps; for a light task or a thread.
+// Makes progress in the calling light task or thread until `stop` is set, and yields between the
+// steps. Several tasks and threads may serve one device.
 MH_LCI_API void serve(Device& device, const std::atomic<bool>& stop) noexcept;
 
-// A thread that calls serve() until the destructor; must be destroyed before its device.
+// A thread that calls serve() until the destructor, which waits for the thread. The device must
+// outlive the Server and must not be moved meanwhile. The constructor throws std::system_error if
+// the system has no thread.
 class Server {
  public:
   explicit Server(Device& device) : thread_([this, &device] { serve(device, stop_); }) {}
@@ -38,7 +42,8 @@ class Server {
   std::thread thread_;
 };
 
-// Repeats a call until its answer is not *retry*. Makes progress and yields between the calls.
+// Repeats `call()`, which returns an Answer, until the answer is not *retry*. Makes progress and
+// yields between the calls.
 template <class Call>
 Answer insist(Device& device, Call call) {
   for (;;) {
@@ -49,12 +54,14 @@ Answer insist(Device& device, Call call) {
   }
 }
 
-// Messages and collectives among all ranks of a device. Errors of all calls: `gone`, `misuse`, and
-// `mismatch` for a message that is longer than its receiver's buffer. Outputs are complete on
-// success only.
+// Messages and collectives among all ranks of a device. Errors of all calls: `gone` (the peer is
+// dead), `misuse`, `system`, and `mismatch` for a message that is longer than its receiver's
+// buffer. Outputs are complete on success only.
 class Communicator {
  public:
-  // Collective, in the same order at all ranks. The device must outlive the result.
+  // Collective, in the same order at all ranks, and at a time when no other thread opens an
+  // endpoint of the device. Fails as Device::open_endpoint(). The device must outlive the
+  // communicator and must not be moved meanwhile.
   MH_LCI_API static Result<Communicator> open(Device& device);
 
   [[nodiscard]] int rank() const { return device_->rank(); }
@@ -62,26 +69,32 @@ class Communicator {
   [[nodiscard]] Device& device() const { return *device_; }
 
   // --- any number of tasks and threads at a time ---
-  // Returns when the caller may change the data.
+  // Returns when the caller may change the data. The receiver need not have received the message
+  // then.
   MH_LCI_API Status send(int rank, std::uint32_t tag, std::span<const std::byte> data) noexcept;
-  // Returns the bytes of the message.
+  // Returns the size of the message in bytes.
   MH_LCI_API Result<std::size_t> receive(int rank, std::uint32_t tag,
                                          std::span<std::byte> buffer) noexcept;
-  // Start an operation; wait() completes it. Both return at once unless a resource is exhausted.
+  // start_send() and start_receive() start an operation, which wait() completes. Both return at
+  // once unless a resource is exhausted. The data, the buffer and `done` must stay until wait()
+  // returns. After an error the operation does not exist, and wait() must not be called.
   MH_LCI_API Status start_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                Synchronizer& done) noexcept;
   MH_LCI_API Status start_receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                                   Synchronizer& done) noexcept;
+  // Returns the size in bytes of a received message; meaningless for a send.
   MH_LCI_API Result<std::size_t> wait(Synchronizer& done) noexcept;
 
-  // --- collective, one at a time, in the same order at all ranks ---
+  // --- collective, one at a time, in the same order at all ranks; `full`: no memory ---
   MH_LCI_API Status barrier() noexcept;
   MH_LCI_API Status broadcast(int root, std::span<std::byte> data) noexcept;
-  // Sends `block` bytes from each rank to each rank; both spans have size() blocks.
+  // Sends `block` bytes from each rank to each rank. Block i of `send` goes to rank i, and block i
+  // of `receive` comes from rank i. Both spans have size() blocks, else `misuse`.
   MH_LCI_API Status all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                std::size_t block) noexcept;
   // Combines the `data` of all ranks, element by element, in a fixed order of ranks. All ranks get
-  // the result. `operation(a, b)` returns the combined element and must be associative.
+  // the result. `operation(a, b)` returns the combined element and must be associative. The calling
+  // task or thread runs the operation.
   template <class T, class Operation>
   Status all_reduce(std::span<T> data, Operation operation) {
     static_assert(std::is_trivially_copyable_v<T> && std::is_empty_v<Operation>);
@@ -94,7 +107,8 @@ class Communicator {
           for (std::size_t i = 0; i < bytes / sizeof(T); ++i) a[i] = Operation{}(a[i], b[i]);
         });
   }
-  // The same for data of any kind: combines all `bytes` of `from` into `into`.
+  // all_reduce() for data of any kind: `combine` combines all `bytes` of `from` into `into`, and
+  // gets `argument`.
   using Combine = void (*)(std::byte* into, const std::byte* from, std::size_t bytes,
                            void* argument);
   MH_LCI_API Status all_reduce_bytes(std::span<std::byte> data, Combine combine,

@@ -37,7 +37,7 @@ struct Event {
   std::byte* data = nullptr;
   std::size_t size = 0;
   void* context = nullptr;
-  Packet* packet = nullptr;  // released with the message
+  Packet* packet = nullptr;  // the packet that release() gives back; nullptr: none
   std::uint32_t tag = 0;
   std::int32_t rank = -1;
   Kind kind = Kind::received;
@@ -49,8 +49,9 @@ MH_LCI_API void release(const Event& event) noexcept;
 
 }  // namespace detail
 
-// A completion. Movable. The destructor returns the packet or frees the memory of the message.
-// Packets are few: destroy a message as soon as its data are not needed, and before its device.
+// A completion. Movable; one thread uses a Message at a time. The destructor returns the packet,
+// frees the memory of the message, or grants the buffer again. Packets are few: destroy a message
+// as soon as its data are not needed, and before its device.
 class Message {
  public:
   Message() = default;
@@ -63,20 +64,22 @@ class Message {
   ~Message() { detail::release(event_); }
 
   [[nodiscard]] Kind kind() const { return event_.kind; }
-  // gone: the peer died before completion. mismatch: the message is longer than the receiver's
-  // buffer, which has the part that fits.
+  // `gone`: the peer died before the completion. `mismatch`: the message is longer than the
+  // receiver's buffer, which has the part that fits. `system`: the network has failed.
   [[nodiscard]] Status status() const { return {event_.code}; }
-  [[nodiscard]] int rank() const { return event_.rank; }  // the other side
+  [[nodiscard]] int rank() const { return event_.rank; }  // the peer
   [[nodiscard]] std::uint32_t tag() const { return event_.tag; }
-  // Bytes of the whole message, also where the buffer has a part of it only.
+  // Bytes of the whole message, also after `mismatch`, when the buffer has only the part that fits.
   [[nodiscard]] std::size_t size() const { return event_.size; }
   // The context of the completed send or receive; nullptr for a message without a posted receive.
   [[nodiscard]] void* context() const { return event_.context; }
   [[nodiscard]] std::byte* data() const { return event_.data; }
+  // The data of a received message. Not after `mismatch`: the span would exceed the buffer.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {event_.data, event_.size}; }
 
   // Dynamic allocation only: passes the memory to the caller, who returns it to the allocator's
-  // release(). nullptr: the message lies in a granted buffer, which the caller cannot keep.
+  // release(). nullptr: the message does not lie in memory of the allocator. A granted buffer, for
+  // example, cannot be kept.
   std::byte* take() {
     if (!event_.allocated) return nullptr;
     event_.allocated = false;
@@ -87,11 +90,13 @@ class Message {
   detail::Event event_;
 };
 
-// A queue of completions of any number of endpoints and devices. Any thread pops. The queue must
-// outlive the devices whose endpoints use the queue, or be owned by them (EndpointConfig::keep).
+// A queue of completions of any number of endpoints and devices. Any number of threads may call
+// pop() at a time. The queue must outlive the devices whose endpoints use the queue, or be owned by
+// them (EndpointConfig::keep).
 class CompletionQueue {
  public:
-  // `capacity` in completions. A full queue delays further completions; none is lost.
+  // `capacity`: in completions, rounded up to a power of two. A full queue delays further
+  // completions; none is lost. Throws std::bad_alloc.
   MH_LCI_API explicit CompletionQueue(std::size_t capacity = 4096);
   MH_LCI_API ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;
@@ -107,8 +112,9 @@ class CompletionQueue {
   std::unique_ptr<Places> places_;
 };
 
-// The completion of one operation, for one task or thread that waits. A synchronizer must not move
-// between the call that names it and the completion. A later call may use the same synchronizer.
+// The completion of one operation, for one task or thread that waits. A synchronizer must stay
+// alive from the call that names it until the completion. After the completion, another call may
+// use the same synchronizer.
 class Synchronizer {
  public:
   Synchronizer() = default;
@@ -123,12 +129,12 @@ class Synchronizer {
   // Parks the light task until one signal wakes the task; an ordinary thread sleeps. A Server, or
   // another task in serve(), has to make progress (communicator.hpp).
   MH_LCI_API void wait() noexcept;
-  // Completes the synchronizer without an operation: for a send that was done at once.
+  // Completes the synchronizer without an operation. For the caller of a send that answered *done*.
   void finish() noexcept {
     result();
     state_.store(kDone, std::memory_order_release);
   }
-  // The completion; one call, after test() or wait().
+  // Returns the completion. Call once, after test() has returned true or wait() has returned.
   Message result() noexcept { return Message(std::exchange(event_, {})); }
 
  private:
@@ -143,18 +149,20 @@ class Synchronizer {
   }
 
   std::atomic<std::uintptr_t> state_{kPending};
-  detail::Event event_{};  // written before kDone
-  // The memory of a posted receive while the matching table has it.
+  detail::Event event_{};  // written before kDone, which publishes it
+  // The memory of the posted receive (UserReceive) while the matching table refers to it.
   alignas(8) std::byte receive_[40];
 };
 
-// The thread that makes progress calls a handler. A handler must not block, wait or make progress;
-// a handler may send. The message ends with the call.
+// A thread in progress() calls the handler, and so may a thread that sends or posts a receive.
+// Several threads may call the handler at a time. A handler must not block, wait or make progress;
+// a handler may send. The message ends with the call, unless the handler has moved it.
 using Handler = void (*)(Message& message, void* argument);
 
 // Memory for messages whose size the receiver does not know. If allocate() returns nullptr, the
-// device calls it again later and delays the sender meanwhile. Several threads that make progress
-// or receive may call at a time.
+// device calls allocate() again later and delays the sender meanwhile. Several threads may call
+// both functions at a time: threads that make progress, post receives or destroy messages. A
+// program gives both functions or neither.
 struct Allocator {
   void* (*allocate)(std::size_t size, void* argument) = nullptr;  // nullptr: malloc
   void (*release)(void* memory, void* argument) = nullptr;        // nullptr: free

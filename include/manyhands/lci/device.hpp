@@ -9,12 +9,14 @@
 // Endpoints with explicit buffers or synchronizers need a *posted* receive for each message. Other
 // endpoints deliver messages in the order of arrival (first-packet policy). Posted receives match
 // by rank and tag, without wildcards. Receives of the same rank and tag match in the order of
-// posting, with messages in the order of arrival. Transports may overtake.
+// posting, with messages in the order of arrival. Messages may arrive in another order than they
+// were sent.
 //
 // Messages up to Device::eager_limit() go in one packet. Larger messages go by rendezvous: a put
 // from the sender's buffer into the receiver's. The credits of a rank limit its messages that a
 // peer has not consumed. Programs may rely on half of the credits, as on the buffers of an
-// MPI_Send: two ranks that both send more than that before they receive may wait for ever.
+// MPI_Send. Two ranks that both send more messages than half of the credits before they receive may
+// wait for ever.
 #pragma once
 
 #include <cstddef>
@@ -40,17 +42,19 @@ enum class Completion : std::uint8_t { synchronizer, queue, handler };
 struct EndpointConfig {
   Buffers buffers = Buffers::explicit_address;
   Completion completion = Completion::synchronizer;
-  CompletionQueue* queue = nullptr;  // of Completion::queue
-  Handler handler = nullptr;         // of Completion::handler
+  CompletionQueue* queue = nullptr;  // for Completion::queue; stays the caller's, unless in `keep`
+  Handler handler = nullptr;         // for Completion::handler
   void* argument = nullptr;          // of the handler
-  Allocator allocator{};             // of Buffers::dynamic
-  // Buffers::dynamic without synchronizers: the size of a buffer that this rank grants each peer. A
-  // message that is longer than a packet and fits goes there by one put, without rendezvous. The
-  // next such message answers *retry* (no credit) until the release of the message in the buffer.
-  // The grants of all ranks together are less than 1 MB.
+  Allocator allocator{};             // for Buffers::dynamic
+  // Buffers::dynamic without synchronizers: the size in bytes of a buffer that this rank grants
+  // each peer. A message that is longer than a packet and fits goes into that buffer by one put,
+  // without rendezvous. The next such message answers *retry* (no credit) until the receiver has
+  // released the message in the buffer. grant_bytes times Device::size() is less than 1 MB, else
+  // `misuse`.
   std::size_t grant_bytes = 0;
-  // With a queue: the context of a send is a std::atomic<std::uint32_t>*, or null. A completed send
-  // increments the counter (release) in place of a completion. Failed sends still have completions.
+  // With a queue: the context of a send is a std::atomic<std::uint32_t>*, or nullptr. A completed
+  // send increments that counter (release) in place of a completion. Failed sends still have
+  // completions.
   bool counts_sends = false;
   // An object that the device owns; the pointers above may point into the object.
   std::shared_ptr<void> keep{};
@@ -60,11 +64,13 @@ struct DeviceConfig {
   // "tcp", "shm", or any libfabric provider with FI_MSG and FI_RMA. Empty: MH_LCI_PROVIDER, else
   // shm where all ranks are on one machine, else tcp.
   std::string provider;
-  std::size_t packet_bytes = 8000;      // payload of a packet, a multiple of 64
-  std::size_t receive_packets = 4096;   // divided among all peers; at most 2048 for each peer
-  std::size_t send_packets = 1024;      // free, or in a send under way
-  std::size_t large_messages = 256;     // under way at a time, in each direction
-  std::size_t expected_keys = 1 << 16;  // posted receives and early messages; more are slower
+  std::size_t packet_bytes = 8000;     // payload of a packet; a multiple of 64, at least 128
+  std::size_t receive_packets = 4096;  // divided among all peers; 8 to 2048 for each peer
+  std::size_t send_packets = 1024;     // for sends, which hold a packet while under way
+  std::size_t large_messages = 256;    // under way at a time, in each direction
+  // Posted receives and early messages at a time. With more the matching table is slower. Endpoints
+  // with a queue or a handler post at most so many receives; a further one answers *retry*.
+  std::size_t expected_keys = 1 << 16;
   // Ranks of one host communicate through shared memory, without the provider. MH_LCI_NODE=off
   // overrides this member.
   bool node = true;
@@ -72,10 +78,13 @@ struct DeviceConfig {
 
 class Endpoint;
 
+// Any thread may call the functions at any time, unless a comment says otherwise.
 class Device {
  public:
-  // Collective. `unsupported`: no libfabric, or no such provider; `mismatch`: the ranks do not
-  // agree on `config`; `full`: no memory.
+  // Collective. The job must outlive the device and must not be moved meanwhile. `misuse`: a value
+  // of `config` is out of range. `unsupported`: no libfabric, or no such provider. `mismatch`: the
+  // ranks do not agree on `config`. `full`: no memory. `gone`: a rank has died. `system`: the
+  // network has failed.
   MH_LCI_API static Result<Device> open(Job& job, const DeviceConfig& config = {});
   MH_LCI_API Device(Device&&) noexcept;
   Device& operator=(Device&&) = delete;
@@ -83,15 +92,18 @@ class Device {
   // thread may use the device meanwhile.
   MH_LCI_API ~Device();
 
-  // `full`: the device has 256 endpoints, or no memory; `misuse`: an invalid config.
+  // Called by one thread at a time. All ranks open the same endpoints in the same order, but the
+  // call does not wait for other ranks. `full`: the device has 256 endpoints, or no memory;
+  // `misuse`: an invalid config.
   MH_LCI_API Result<Endpoint> open_endpoint(const EndpointConfig& config = {});
 
-  // Makes one step of progress and delivers completions; any thread. Returns the number of network
-  // events; 0 also while another thread makes progress.
+  // Makes one step of progress, delivers completions and calls handlers. Returns the number of
+  // network events; 0 also while another thread makes progress.
   MH_LCI_API std::size_t progress() noexcept;
 
   [[nodiscard]] MH_LCI_API int rank() const noexcept;
   [[nodiscard]] MH_LCI_API int size() const noexcept;
+  // False: the device knows that the rank has died, or `rank` is out of range.
   [[nodiscard]] MH_LCI_API bool alive(int rank) const noexcept;
   [[nodiscard]] MH_LCI_API std::size_t eager_limit() const noexcept;    // bytes
   [[nodiscard]] MH_LCI_API std::size_t credits() const noexcept;        // messages, for each peer
@@ -105,8 +117,8 @@ class Device {
   std::unique_ptr<detail::DeviceState> state_;
 };
 
-// A reference to an endpoint, valid as long as its device. Copyable. All calls from any thread,
-// handler or task; none blocks.
+// A reference to an endpoint, valid as long as its device. Copyable. Any thread, handler or task
+// may make the calls; none blocks.
 //
 // Errors of all calls: `misuse` (rank, size, or a call that does not fit the endpoint), `gone` (the
 // peer is dead), `system`.
@@ -115,20 +127,22 @@ class Endpoint {
   Endpoint() = default;
   explicit Endpoint(detail::EndpointState* state) : state_(state) {}
 
-  // done: the buffer is free again. posted: the buffer is free at the completion, in the queue or
-  // the handler with `context`, or at the synchronizer `done`.
+  // *done*: the buffer is free again. *posted*: the buffer is free at the completion, which comes
+  // to the queue or the handler with `context`, or to the synchronizer `done`. Endpoints with
+  // synchronizers use the second form, all others the first.
   MH_LCI_API Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                          void* context = nullptr) noexcept;
   MH_LCI_API Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                          Synchronizer& done) noexcept;
 
-  // Posted receives. With a synchronizer the answer may be done; `done` then has the result. With a
-  // queue or a handler the answer is never done.
+  // Posts a receive. `buffer` must stay until the completion. With a synchronizer the answer may be
+  // *done*; the synchronizer then has the result. With a queue or a handler the answer is never
+  // *done*.
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                             void* context) noexcept;
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                             Synchronizer& done) noexcept;
-  // For piggy-back and dynamic buffers with a synchronizer.
+  // Posts a receive without a buffer, for piggy-back and dynamic buffers with a synchronizer.
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, Synchronizer& done) noexcept;
 
  private:

@@ -5,8 +5,9 @@
 // order between messages.
 //
 // Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large
-// message that is not dequeued holds its packet. Therefore two values bound the memory of a rank:
-// for each peer the credits times the largest message, and `memory_limit`.
+// message holds a packet of the receiver until the message is dequeued and destroyed. The memory of
+// a rank is therefore bounded by `memory_limit`, and by the credits of all peers times the size of
+// the largest message.
 #pragma once
 
 #include <atomic>
@@ -22,16 +23,19 @@
 namespace mh::lci {
 
 struct QueueConfig {
-  // Bytes of messages that have arrived or are under way to this rank; a single message may be
-  // larger.
+  // The most bytes of messages that have arrived or are under way to this rank. A single message
+  // may be larger, if it is the only one.
   std::size_t memory_limit = SIZE_MAX;
   std::size_t grant_bytes = 0;  // as in EndpointConfig; not counted in the limit
-  Allocator allocator{};        // of the messages; the limit holds for it as well
+  Allocator allocator{};        // of the messages; memory_limit bounds its memory as well
 };
 
+// A queue of messages between all ranks of a device. Movable. Any number of threads may enqueue and
+// dequeue at a time.
 class Queue {
  public:
-  // Collective, as Device::open_endpoint().
+  // All ranks open their queues in the same order, like endpoints, and one thread at a time. Fails
+  // as Device::open_endpoint(). The queue must not be used after the end of its device.
   static Result<Queue> open(Device& device, const QueueConfig& config) {
     Queue queue;
     queue.core_ = std::make_shared<Core>(config);
@@ -53,15 +57,17 @@ class Queue {
     return open(device, QueueConfig{.memory_limit = memory_limit, .grant_bytes = grant_bytes});
   }
 
-  // done: the buffer is free at return. posted: the buffer is free later, once progress has
-  // incremented `*sent`; read it with acquire. No receive_dequeue() is needed for that.
+  // *done*: the data may be changed at return. *posted*: the data may be changed once progress has
+  // incremented `*sent`, which the caller reads with acquire. No receive_dequeue() is needed for
+  // that. `sent` may be nullptr. Errors are those of Endpoint::send().
   Answer send_enqueue(int rank, std::uint32_t tag, std::span<const std::byte> data,
                       std::atomic<std::uint32_t>* sent) noexcept {
     return endpoint_.send(rank, tag, data, sent);
   }
 
-  // The next message, or nothing. Kind::gone: a rank has died. Kind::sent, always with a failed
-  // status: a large message has not arrived, and `*sent` counts it as well.
+  // Returns the next message, or nothing. Does not make progress. Kind::gone: a rank has died.
+  // Kind::sent, always with a failed status: a large message of this rank has not arrived, and
+  // `*sent` counts that message as well.
   std::optional<Message> receive_dequeue() noexcept {
     auto message = core_->arrived.pop();
     if (message && message->kind() == Kind::sent) {
@@ -71,8 +77,8 @@ class Queue {
     return message;
   }
 
-  // Bytes of messages that have arrived or are under way to this rank, now and at most so far; both
-  // with all granted buffers.
+  // memory(): bytes of the messages that have arrived or are under way to this rank. most_memory():
+  // the greatest such number since open(). Both include all granted buffers.
   [[nodiscard]] std::size_t memory() const {
     return granted_ + core_->used.load(std::memory_order_relaxed);
   }
@@ -83,12 +89,14 @@ class Queue {
  private:
   Queue() = default;
 
-  // Owned by the endpoint. relaxed: counts; malloc orders the memory.
+  // The queue of arrived messages and the count of their bytes; the endpoint owns it, too. relaxed:
+  // the atomics are counts, and malloc orders the memory.
   struct Core {
     explicit Core(const QueueConfig& config)
         : limit(config.memory_limit), users(config.allocator) {}
 
-    static constexpr std::size_t kFront = alignof(std::max_align_t);  // bytes that keep the size
+    // Bytes in front of a message, which keep its size.
+    static constexpr std::size_t kFront = alignof(std::max_align_t);
 
     static void* allocate(std::size_t size, void* self) noexcept {
       auto& core = *static_cast<Core*>(self);
