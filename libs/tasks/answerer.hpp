@@ -32,11 +32,12 @@ class Answerer {
   Answerer(Network& network, Memory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
-  // Completes the sends that have ended, and answers the requests that have arrived.
+  // Completes the sends that have ended, and answers the requests that have arrived and that no
+  // other rank of the node has claimed.
   Status turn();
   // True: no send is under way.
   [[nodiscard]] bool at_rest() const { return sending_.empty(); }
-  // The number of deques in which answers have been looked for.
+  // The number of looks into deques so far, for the simulator's model of the time.
   [[nodiscard]] std::uint64_t looked() const { return looked_; }
 
  private:

@@ -10,11 +10,11 @@
 //              tasks that fit below D times the average, and passes the rest on. The root assigns
 //              the rest. On the way down each node assigns the tasks that it gets.
 //
-// A difference from the paper: there a node knows the average load of a child's subtree, and
+// A difference from the paper: the paper's node knows the average load of a child's subtree, and
 // assigns tasks of any length on the way up while that average is below the limit. So the longest
 // task of all may go to a rank that lacks little, or to a subtree whose ranks each lack a little.
-// Here a report has a histogram of the loads below it, of constant size. On the way up a node
-// assigns a task only where it fits.
+// In this file a report has a histogram, of constant size, of the loads of the ranks below it. On
+// the way up a node assigns a task only where a rank has room for it.
 //
 // Only ranks with too much load donate. A task that is too long for every gap goes to a rank that
 // has tasks of its own; a second pass moves those tasks on (Balance::passes).
@@ -42,7 +42,7 @@ class Bin {
   static constexpr unsigned kShift = 23 - 8;  // 8 bits of the mantissa stay
 
   Bin() = default;
-  // `seconds` in [2^-96, 2^32); shorter durations count as 2^-96.
+  // `seconds`: 0 or more, and finite as a float. Durations below 2^-96 count as 2^-96.
   explicit Bin(double seconds) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(seconds)) >> kShift;
     key_ = static_cast<std::uint16_t>(std::clamp(bits, kLeast, kLeast + 0xFFFF) - kLeast);
@@ -63,7 +63,7 @@ class Bin {
 
  private:
   static constexpr std::uint32_t kLeast = (127 - 96) << 8U;
-  std::uint16_t key_ = 0;  // sent as it is
+  std::uint16_t key_ = 0;  // messages carry the object as bytes
 };
 
 template <class Task>
@@ -94,7 +94,8 @@ class LoadCounts {
   [[nodiscard]] double least(double average) const {
     return (static_cast<double>(first_) + 0.5) / kLevelsOfAverage * average;
   }
-  // Adds `seconds` to the load of the emptiest rank. A part of a level counts with the next call.
+  // Adds `seconds` to the load of the emptiest rank. The remainder below a whole level is kept for
+  // the next call.
   void raise_least(double seconds, double average) {
     rest_ += seconds / average * kLevelsOfAverage;
     const double levels = std::floor(rest_);
@@ -132,17 +133,17 @@ struct Balance {
   double donate_above = 1.003;  // C, times the average
   double central_above = 1;     // the same for the central balancer, which knows every rank
   double assign_below = 1.003;  // D, times the average
-  bool cap_at_longest = true;   // limits refer to the longest task if that is more
-  std::uint32_t branching = 3;
-  int passes = 4;
+  bool cap_at_longest = true;   // limits refer to the longest task if it exceeds the average load
+  std::uint32_t branching = 3;  // children of a node of the tree
+  int passes = 4;               // at most
 };
 
 namespace detail {
 inline constexpr auto kLonger = [](const auto& a, const auto& b) { return b.bin < a.bin; };
 }  // namespace detail
 
-// Moves the shortest tasks of `own` into the rank's report until the rank's load is at most `limit`
-// seconds.
+// Moves the shortest tasks of `own`, a rank's tasks, into the rank's report until the rank's load
+// is at most `limit` seconds. Returns the report.
 template <class Task>
 Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
   Report<Task> report;
@@ -190,7 +191,7 @@ class TreeNode {
     return report;
   }
 
-  // Assigns all tasks from above. Returns the tasks of each child, those that up() assigned too.
+  // Assigns all tasks from above. Returns the tasks of each child, also those that up() assigned.
   std::vector<std::vector<Timed<Task>>> down(std::vector<Timed<Task>> from_above) {
     pool_ = std::move(from_above);
     std::ranges::stable_sort(pool_, detail::kLonger);
@@ -225,7 +226,8 @@ class TreeNode {
     given_[child].push_back(timed);
   }
 
-  // pool_ is sorted, the longest first.
+  // Gives each task of pool_, which is sorted with the longest first, to the child with the
+  // emptiest rank. Tasks that would raise that rank's load above `limit` seconds stay in pool_.
   void assign(double limit) {
     std::vector<ChildByLoad> heap;
     for (std::size_t i = 0; i < children_.size(); ++i) heap.push_back({least(i), i});

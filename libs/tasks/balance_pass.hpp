@@ -50,7 +50,8 @@ class BalancePlan {
     if (target_ <= 0 || loads.longest <= above_ * target_) return false;
     return pass_++ < passes_;
   }
-  // The tasks before next() are the best so far. The rank keeps a copy of the list.
+  // True: the distribution of the tasks at the last next() is better than all earlier
+  // distributions. The rank then keeps a copy of its list.
   [[nodiscard]] bool is_best() const { return is_best_; }
 
   // Limits of a rank's load in seconds, for the pass.
@@ -63,13 +64,14 @@ class BalancePlan {
   }
 
  private:
-  // Each further pass takes more short tasks from all ranks, to fill gaps beside long ones.
+  // Each further pass lowers the limit by this part, so all ranks give more short tasks, which fill
+  // the gaps beside long tasks.
   static constexpr double kDeeper = 0.1;
 
   bool central_;
   bool cap_ = true;
   bool is_best_ = true;
-  int pass_ = 0;  // the passes so far, the one under way among them
+  int pass_ = 0;  // passes that have begun
   int passes_ = 0;
   double above_ = 1;
   double below_ = 1;
@@ -128,13 +130,13 @@ class BalancePass {
   }
 
  private:
-  // The level of the nodes of which this rank has made all so far.
+  // The highest level whose node on this rank is complete; 0: none.
   [[nodiscard]] std::uint32_t level() const { return static_cast<std::uint32_t>(nodes_.size()); }
   [[nodiscard]] std::uint32_t parent() const {
     return tree_->host(level() + 1, index_ / tree_->branching());
   }
-  // Completes the nodes that this rank hosts until a child's report is missing, then waits for that
-  // report; or sends this rank's report to a parent on another rank.
+  // Completes the nodes that this rank hosts, from the lowest level up. Ends when a child's report
+  // is missing, or sends this rank's report to a parent on another rank.
   template <class Wire>
   Status go_up(Wire& wire) {
     while (level() < tree_->root_level()) {

@@ -19,7 +19,7 @@ namespace mh::tasks {
 struct TaskHeader {
   std::uint32_t function = 0;
   std::uint16_t seed = 0;  // 1: added outside of process(), so restore() adds it again
-  std::uint16_t bin = 0;   // of the last run (Bin::key); 0: none
+  std::uint16_t bin = 0;   // the duration of the last run (Bin::key); 0: unknown
 };
 static_assert(sizeof(TaskHeader) == sizeof(std::uint64_t));  // so the argument is aligned
 
@@ -28,7 +28,7 @@ inline std::size_t task_stride(std::size_t task_bytes) {
   return sizeof(TaskHeader) + (task_bytes + kUnit - 1) / kUnit * kUnit;
 }
 
-// The address that a task is copied from, or to.
+// The address from which, or to which, a task is copied.
 struct TaskBytes {
   std::byte* bytes = nullptr;
 };
@@ -56,7 +56,7 @@ class ByteSlots {
 };
 using ByteDeque = Deque<Shared, ByteSlots>;
 
-// The bytes of `count` contiguous tasks of a deque, from task number `at` on.
+// Returns the bytes of `count` contiguous tasks of a deque, from task number `at` on.
 template <class AnyDeque>
 std::span<std::byte> bytes_of(AnyDeque& deque, std::uint64_t at, std::uint32_t count) {
   auto& slots = deque.slots();
@@ -67,11 +67,13 @@ class Arena {
  public:
   explicit Arena(std::size_t stride) : stride_(stride) {}
 
-  // Memory for one more task, which is kept only if commit() follows. Valid until the next spare().
+  // Returns memory for one more task, which the arena keeps only if commit() follows. Valid until
+  // the next spare() or add().
   TaskBytes spare() {
     if (bytes_.size() < (count_ + std::size_t{1}) * stride_) grow();
     return {bytes_.data() + count_ * stride_};
   }
+  // Keeps the task in spare(). Returns its number.
   std::uint32_t commit() { return count_++; }
   std::uint32_t add(const std::byte* task) {
     std::memcpy(spare().bytes, task, stride_);

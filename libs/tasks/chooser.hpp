@@ -2,12 +2,13 @@
 // Balancer::automatic: chooses `retain`, `plb_tree` or `plb_central` for the next iteration.
 //
 // The cost of an iteration is the time outside of tasks: the time of process() beyond the average
-// time in tasks, and the time of restore(). The first two iterations retain. A balancer is tried
-// once if durations persist: if even loads would, by the last change of durations, have become less
-// uneven than the best iterations are. `plb_central` is tried if `plb_tree` was better than
-// `retain`, and only in jobs of up to kMostCentral ranks, because its time grows with the ranks.
-// The cheapest balancer goes on. Another balancer is tried again once its extra cost is a small
-// part of the time since its last trial. If the loads are even enough, tasks stay where they ran.
+// time in tasks, and the time of restore(). The first two iterations use `retain`. A balancer is
+// tried once if durations persist: if the growth of a rank's tasks from one iteration to the next
+// is below the cost of the cheapest balancer's iterations. `plb_central` is tried if `plb_tree` was
+// better than `retain`, and only in jobs of up to kMostCentral ranks, because its time grows with
+// the ranks. The cheapest balancer is used otherwise. A dearer balancer is tried again once its
+// extra cost is a small part of the time since its last trial. If the loads are even enough, the
+// next iteration uses `retain`.
 //
 // All ranks pass the same numbers, so all choose the same balancer. Times are in seconds.
 #pragma once
@@ -26,10 +27,10 @@ struct IterationTimes {
   double average_task_s = 0;  // of the ranks, in tasks
   double process_s = 0;       // of the slowest rank
   double restore_s = 0;       // before the iteration
-  double average_load_s = 0;  // of the tasks that restore() adds again
-  double longest_load_s = 0;
-  // The most by which a rank's tasks have become longer since the iteration before, all together;
-  // negative: not known.
+  double average_load_s = 0;  // of the ranks, in tasks that restore() adds again
+  double longest_load_s = 0;  // of the fullest rank, in such tasks
+  // The growth of the sum of a rank's task durations since the iteration before, of the rank where
+  // it is greatest; negative: not known.
   double growth_s = -1;
   std::uint32_t ranks = 1;
 };
@@ -93,10 +94,10 @@ class Chooser {
 
   static constexpr std::array kCandidates{Balancer::retain, Balancer::plb_tree,
                                           Balancer::plb_central};
-  static constexpr double kEven = 0.01;
-  static constexpr double kForgets = 0.95;
-  static constexpr double kForTrials = 0.003;           // of the time
-  static constexpr std::uint32_t kTryAgain = 16;        // iterations
+  static constexpr double kEven = 0.01;           // excess of the longest load over the average
+  static constexpr double kForgets = 0.95;        // the part of growth_s_ that an iteration keeps
+  static constexpr double kForTrials = 0.003;     // extra cost, as a part of the time
+  static constexpr std::uint32_t kTryAgain = 16;  // iterations between trials, at least
   static constexpr std::uint32_t kMostCentral = 1'024;  // ranks
   std::array<Cost, kCandidates.size()> costs_;
   double growth_s_ = 0;

@@ -55,7 +55,7 @@ Result<detail::CollectionCore*> open(std::unique_ptr<Network> network, const Con
   const NodeShape shape = shape_of(*network, config);
   const auto memory = network->share(NodeMemory::bytes(shape));
   if (!memory) return memory.status();
-  std::byte* lasting = nullptr;  // what survives the loss of a rank
+  std::byte* lasting = nullptr;  // the memory of a Survivor, with Config::survive_loss
   if (config.survive_loss) {
     const auto shared = network->share(Survivor::bytes(shape));
     if (!shared) return shared.status();

@@ -16,7 +16,8 @@
 namespace mh::tasks::detail {
 namespace {
 
-constexpr double kLookNs = 5'000;  // between polls for requests: they take at most 1 % of the time
+// Between polls for requests, so that the polls take at most 1 % of the time.
+constexpr double kLookNs = 5'000;
 
 Places places_of(const Network& network, const Config& config) {
   const auto nodes = network.nodes();
@@ -63,7 +64,7 @@ CollectionCore::CollectionCore(std::unique_ptr<Network> network, const Config& c
   balance_rules_.branching = config.balance_branching;
   context_.local_ = config.local;
   context_.rank_ = shape.rank;
-  deque_.keep(1);  // until durations are known
+  deque_.keep(1);  // until Process::ran() knows a duration
   deque_.hold();
 }
 
@@ -71,6 +72,7 @@ CollectionCore::~CollectionCore() {
   while (!endpoint_.at_rest()) sched_yield();
 }
 
+// A barrier of all ranks; a rank that waits rests meanwhile (rest()).
 Status CollectionCore::meet() {
   const auto barrier = network_->barrier();
   if (!barrier) return failure_ = barrier.status();
@@ -165,6 +167,7 @@ void CollectionCore::begin() {
   deque_.release();
 }
 
+// Runs tasks and steals until all tasks of all ranks have ended, or the network fails.
 Status CollectionCore::work() {
   while (endpoint_.status().ok() && failure_.ok()) {
     if (!feed()) {
@@ -228,6 +231,7 @@ void CollectionCore::run(TaskBytes task) {
   count(taken);
 }
 
+// A step of a rank that has no task to run: takes a message, or rests.
 void CollectionCore::idle() {
   TaskMessage message;
   if (endpoint_.receive(message)) {

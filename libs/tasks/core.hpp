@@ -3,9 +3,9 @@
 // deque, the state machine of process.hpp, its transport and the balancers.
 //
 // Outside of process() the deque is held, and no rank can steal from it. Ranks that are still, or
-// already, in process() therefore do not take tasks that are added meanwhile. process() releases
-// the deque after a barrier of all ranks. With several nodes, another barrier at the end ensures
-// that no request is under way.
+// already, in process() therefore cannot take tasks that this rank adds before its own process().
+// process() releases the deque after a barrier of all ranks. With several nodes, another barrier at
+// the end ensures that no request is under way.
 //
 // While a task waits in an MPI call, other tasks may run on its stack (in_wait.cpp): only tasks of
 // the rank's own deque, and one at a time.
@@ -59,7 +59,7 @@ class CollectionCore {
     Any function;
   };
   enum class State : std::uint8_t { seeding, processing, processed };
-  // The code that the collection's thread runs.
+  // The kind of task that the collection's thread runs.
   enum class Inside : std::uint8_t { nothing, task, task_in_wait };
 
   Status meet();
@@ -113,18 +113,20 @@ class CollectionCore {
   NodeEndpoint endpoint_;
   std::unique_ptr<Survivor> survivor_;  // nullptr: the collection survives no loss
   Arena arena_;
-  ArenaTasks executed_;  // in arena_: the seeds that ran here or, with `steal`, were added here
-  Arena in_wait_;        // copies of the tasks that ran in waits of the current task
+  // The tasks in arena_ for restore(): the seeds that ran on this rank or, with `steal`, were added
+  // on it. A seed is a task that was added outside of process().
+  ArenaTasks executed_;
+  Arena in_wait_;                // copies of the tasks that ran in waits of the current task
   ArenaTasks in_wait_executed_;  // of these, the tasks to record for restore()
   Arena backlog_;                // restored tasks that wait for room in the deque
   std::uint32_t fed_ = 0;        // tasks of the backlog that are in the deque
   Balancer used_;
-  bool measured_ = false;  // durations are known
+  bool measured_ = false;  // durations of an earlier iteration are known
   Chooser chooser_;
   Statistics statistics_;
   double last_restore_s_ = 0;
-  double growth_s_ = 0;    // of the tasks that ran here, since their last runs
-  bool has_bins_ = false;  // the restored tasks know their last durations
+  double growth_s_ = 0;    // of the tasks that ran on this rank, since their last runs
+  bool has_bins_ = false;  // the headers of the restored tasks have their last durations
 
   double ns_per_tick_;
   std::uint64_t start_ticks_ = 0;   // when process() began
@@ -139,7 +141,7 @@ class CollectionCore {
   Machine* machine_ = nullptr;  // valid during process()
   bool serves_ = false;         // in process(): this thread answers other nodes
   Inside inside_ = Inside::nothing;
-  // True on this thread between place() and placed() of any collection.
+  // True between place() and placed() of any collection of this thread.
   static inline constinit thread_local bool placing_ = false;
 };
 

@@ -25,7 +25,7 @@
 // Differences from the paper's listing: getTask() takes the slot head - 1, not head.
 // acquireFromShared() takes max(1, half of the shared tasks), where the listing has min, and
 // unlocks if there is nothing to take. The paper's worker shares tasks when none is left to steal.
-// This worker shares when few are left, because it looks only between its tasks.
+// This worker shares when few are left to steal, because it looks only between its tasks.
 //
 // Threads: one worker. Any thread may call reserve() and complete(). The words may lie in memory
 // that processes share.
@@ -50,7 +50,7 @@ struct DequeWords {
   // Written by the holder of the lock.
   alignas(kCacheLine) typename A::template Atomic<std::uint32_t> lock{0};
   Word stail{0};
-  Word steals{0};  // the number of reservations
+  Word steals{0};  // the number of reservations that got tasks
   // Written by thieves after their copies.
   alignas(kCacheLine) Word itail{0};
 };
@@ -79,8 +79,8 @@ class Deque {
   // worker runs another long one.
   void keep(std::uint64_t most) { keep_ = std::max<std::uint64_t>(most, 1); }
 
-  // Thieves cannot take the tasks that are added while the deque is held. The deque is empty when
-  // it becomes held.
+  // From hold() to release(), thieves cannot take the tasks that are added. The deque is empty when
+  // hold() is called.
   void hold() { held_ = true; }
   void release() {
     held_ = false;
@@ -134,8 +134,8 @@ class Deque {
   [[nodiscard]] std::uint64_t size() const {
     return words_.head - words_.stail.load(std::memory_order_relaxed);
   }
-  // The number of reservations. After get() has returned false, the worker sees all reservations
-  // from before that call.
+  // The number of reservations that got tasks. After get() has returned false, the worker sees all
+  // reservations from before that call.
   [[nodiscard]] std::uint64_t steals() const {
     return words_.steals.load(std::memory_order_relaxed);
   }

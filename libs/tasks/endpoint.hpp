@@ -123,7 +123,7 @@ void TaskEndpoint<Memory>::steal_far(std::uint32_t victim, std::uint32_t most) {
   far_asked_ = true;
   const StealRequest request{memory_.shape().rank, victim, most, ++requests_};
   post(victim, Tag::request, detail::as_sent(request));
-  // A rank that has not read the last request needs no second one.
+  // A rank that has not received an earlier request yet gets no further one.
   const std::uint32_t other = stand_in(victim);
   if (other != victim && !has_unread(other)) post(other, Tag::request, detail::as_sent(request));
 }
@@ -134,7 +134,7 @@ std::uint32_t TaskEndpoint<Memory>::stand_in(std::uint32_t victim) const {
   const auto next = std::upper_bound(nodes.begin(), nodes.end(), victim);
   const std::uint32_t first = *(next - 1);
   const std::uint32_t end = next == nodes.end() ? memory_.shape().ranks : *next;
-  // Each request goes to a different rank.
+  // Successive requests go to the other ranks of the node in turn.
   const std::uint32_t count = end - first;
   return count < 2 ? victim : first + (victim - first + 1 + requests_ % (count - 1)) % count;
 }
@@ -148,7 +148,8 @@ void TaskEndpoint<Memory>::post(std::uint32_t to, Tag tag, std::span<const std::
   outgoing.to = to;
   outgoing.tag = tag;
   const auto sent = std::span(outgoing.bytes).first(bytes.size());
-  // A rank may read a request long after another rank has answered. So requests are sent `matched`.
+  // A rank may receive a request long after another rank has answered it. Requests are therefore
+  // sent `matched`: at_rest() waits until both ranks have received them.
   const auto ticket = network_.send(to, tag, sent, tag == Tag::request);
   if (ticket) {
     outgoing.ticket = *ticket;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The link between a collection and the wait loop of libmanyhands.so (base/idle_work.h). If that
-// library is not in the process, the link does nothing.
+// The link between a collection and the wait loop of libmanyhands.so (base/idle_work.h). If
+// libmanyhands.so is not in the process, the link does nothing.
 //
 // Threads: the collection's thread. The destructor withdraws the offer, also when a task ends the
 // program.
@@ -40,7 +40,7 @@ class IdleWork {
   void offer(mh_offer tasks);
   void end_wait();
 
-  const mh_idle_work* link_;  // nullptr: no library helps in this process
+  const mh_idle_work* link_;  // nullptr: libmanyhands.so is not there or does not help
   mh_offer before_{};         // the offer that this one has replaced
   bool offers_ = false;
   bool helps_ = false;

@@ -4,8 +4,8 @@
 // Each rank holds a robust mutex in the node's shared memory from its first to its last moment in
 // the collection. When a rank dies, the kernel releases the mutex and marks it. The mark is exact:
 // a rank that is stopped or late never has it. A living rank that finds the mark gets the mutex, is
-// the *heir* and saves the dead rank's tasks. If the heir dies, the kernel marks both mutexes, and
-// the next heir begins anew.
+// the *heir* and saves the dead rank's tasks. If the heir dies, too, the kernel marks both mutexes,
+// and the next heir begins anew.
 //
 // A rank that the heir has reported is *lost*. The ranks meet by counting phases; a meeting waits
 // for each rank that is neither there nor lost.
@@ -30,7 +30,7 @@ namespace mh::tasks {
 
 enum class Loss : std::uint8_t {
   none,
-  saved,    // the living have all of its tasks
+  saved,    // the heir has saved all tasks of the dead rank
   outside,  // the rank died outside of process(), and its tasks may be incomplete
 };
 
@@ -51,6 +51,7 @@ class Lifelines {
     for (const std::uint32_t rank : held_) pthread_mutex_unlock(&lines_[rank].life);
   }
 
+  // Takes this rank's own mutex. `unsupported`: the system has no robust mutexes.
   Status hold() {
     pthread_mutexattr_t robust;
     pthread_mutexattr_init(&robust);

@@ -33,8 +33,9 @@ concept Transport = requires(T end, std::uint32_t to, TaskMessage message) {
   end.send(to, message);
 };
 // A transport of messages and tasks. send_tasks() copies the reserved tasks from the sender's deque
-// into the receiver's, delivers `work` there, and completes the reservation. With a transport of
-// messages alone, other code answers requests, also with `work` or `nothing`.
+// into the receiver's, delivers `work` there, and completes the reservation. If the transport
+// carries messages only, other code than Process::serve() answers requests, also with `work` or
+// `nothing`.
 template <class T>
 concept TaskTransport = Transport<T> && requires(T end, std::uint32_t to, Reservation tasks) {
   end.send_tasks(to, tasks);

@@ -4,9 +4,9 @@
 //
 //   answered, one word for each rank of the job | words and slots of each rank of the node
 //
-// A thief sends a numbered request to two ranks of a node. Each can answer, from any deque of the
-// node; claim() ensures that only one does. The word of a thief holds the highest claimed number,
-// so a rank that reads its copy later knows that the request is old.
+// A thief sends a numbered request to two ranks of a node. Each of the two can answer, from any
+// deque of the node; claim() ensures that only one rank does. The word of a thief holds the highest
+// claimed number. A rank that receives the same request later sees that it has been answered.
 //
 // Threads: any thread may call claim(). The rules of deque.hpp apply to the deques.
 #pragma once
@@ -27,10 +27,10 @@ namespace mh::tasks {
 struct NodeShape {
   std::uint32_t rank = 0;
   std::uint32_t ranks = 1;
-  std::uint32_t first = 0;  // the first rank of this node
-  std::uint32_t count = 1;  // the number of ranks on this node
-  std::uint64_t capacity = 1;
-  std::size_t stride = sizeof(TaskHeader);
+  std::uint32_t first = 0;                  // the first rank of this node
+  std::uint32_t count = 1;                  // the number of ranks on this node
+  std::uint64_t capacity = 1;               // slots of each deque, a power of two
+  std::size_t stride = sizeof(TaskHeader);  // bytes of a slot
 };
 
 class NodeMemory {
@@ -65,7 +65,8 @@ class NodeMemory {
   [[nodiscard]] ByteDeque& deque(std::uint32_t rank) { return deques_[rank - shape_.first]; }
   [[nodiscard]] ByteDeque& own() { return deque(shape_.rank); }
 
-  // True for one caller for each number, and never for a number below a claimed one.
+  // True: the caller answers request `number` of `thief`. Only one caller gets true for a number,
+  // and no caller for a number below a claimed one.
   bool claim(std::uint32_t thief, std::uint32_t number) {
     // relaxed: the word only says which rank answers. The deque orders the tasks of the answer.
     Answered& answered = answered_[thief];

@@ -12,12 +12,12 @@
 //   }
 //
 // Another thread may call serve() at any time, also while a task runs, because serve() uses only
-// the deque and the transport. Retention (StealRet) is the driver's: the driver records the tasks
-// that it has run, to begin with them again.
+// the deque and the transport. The driver is responsible for retention (StealRet): it records the
+// tasks that it has run, to begin the next iteration with them.
 //
 // A pause follows each failed attempt. The pause doubles, from Patience::shortest_ns to a small
-// part of the duration of the rank's tasks. Without pauses, the many thieves at the end of an
-// iteration would keep the victims' nodes from serving thieves that could succeed.
+// part of the duration of the rank's tasks. Without pauses, the requests of many thieves at the end
+// of an iteration would delay the answers to thieves that could succeed.
 #pragma once
 
 #include <algorithm>
@@ -126,7 +126,8 @@ class Process {
   }
   NextStep request() {
     const std::uint32_t room = tasks_.room();
-    if (room == 0) return rest(rules_->patience.shortest_ns);  // a thief still copies its tasks
+    // No room although the rank has no task: thieves still copy its tasks out of the slots.
+    if (room == 0) return rest(rules_->patience.shortest_ns);
     ++attempts_;
     requested_ = true;
     transport_.send(victims_.next(rules_->places),
@@ -139,16 +140,18 @@ class Process {
 
   // The work that a worker keeps from thieves: some hundred times the cost of the deque's lock.
   static constexpr std::uint64_t kKeepNs = 20'000;
-  static constexpr std::uint64_t kMeanOver = 8;  // tasks
-  static constexpr std::uint64_t kPausesOfTask = 32;
+  static constexpr std::uint64_t kMeanOver = 8;       // tasks, of mean_ns_
+  static constexpr std::uint64_t kPausesOfTask = 32;  // the longest pause: a 32nd of a mean task
 
   Tasks tasks_;
   T transport_;
   const Rules* rules_;
   Termination termination_;
   Victims victims_;
-  std::uint64_t mean_ns_ = 0;  // the mean duration of the rank's last tasks
-  std::uint64_t all_ns_ = 0;   // of all its tasks; with retention the last tasks are short
+  std::uint64_t mean_ns_ = 0;  // the mean duration of the last tasks that the rank has run
+  // The sum of the durations of all tasks that the rank has run, and their number. longest_pause()
+  // uses their mean, because with retention the last tasks are short.
+  std::uint64_t all_ns_ = 0;
   std::uint64_t all_ = 0;
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;

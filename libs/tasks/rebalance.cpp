@@ -53,7 +53,7 @@ class NetworkWire {
     writer.put_list(arena_, list);
     return send(network_, to, writer.wire());
   }
-  // Receives messages until the rank has its tasks.
+  // Receives messages and passes them to `pass`, until the rank has its tasks.
   Status run(BalancePass& pass) {
     while (!pass.ended()) {
       const BalancePass::Expected expected = pass.expects();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The balancers of balance.hpp among the ranks of a job. Lists of tasks, with the tasks, go up a
-// tree and down again.
+// The balancers of balance.hpp among the ranks of a job. Reports with the tasks that ranks give
+// away go up a tree, and lists of tasks go down again.
 //
-// The rank keeps the best distribution of all passes (balance_pass.hpp).
+// In the end each rank has its tasks of the best distribution of all passes (balance_pass.hpp).
 //
 // Threads: the rank's own thread. Collective.
 #pragma once
@@ -15,7 +15,8 @@
 namespace mh::tasks {
 
 // `own`, in `arena`: the tasks that this rank ran, and after the call the tasks that it is to run.
-// Returns the number of tasks that the rank gave away.
+// Returns the number of tasks that the rank gave away in all passes. Failures are those of the
+// network.
 Result<std::uint64_t> rebalance(Network& network, Scheme scheme, const Balance& rules, Arena& arena,
                                 ArenaTasks& own);
 

@@ -12,7 +12,7 @@ namespace mh::tasks::detail {
 Status CollectionCore::restore() {
   if (state_ != State::processed) return {Code::misuse};
   if (!failure_.ok()) return failure_;
-  // The tasks of a backlog would not be in shared memory.
+  // A survivor finds tasks only in shared memory, and a backlog is not there.
   if (survivor_ != nullptr && executed_.size() > deque_.slots().capacity()) return {Code::full};
   const std::uint64_t start = ticks();
   if (config_.balancer == Balancer::automatic) {

@@ -2,8 +2,9 @@
 // The rules of a collection between two iterations: whether ranks may steal, and the order in which
 // a rank gets its tasks back. The library and the simulator use the same rules.
 //
-// Retention (HPDC 2012, section 6): a rank begins with the tasks that it ran. Here the longest task
-// comes first, so the tasks at the end of an iteration are short. Threads: the caller's.
+// Retention (HPDC 2012, section 6): a rank begins with the tasks that it ran in the last iteration.
+// The longest task comes first, unlike in the paper, so the tasks at the end of an iteration are
+// short. Threads: the caller's.
 #pragma once
 
 #include <algorithm>

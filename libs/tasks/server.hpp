@@ -21,9 +21,10 @@ class AnswerServer {
   AnswerServer& operator=(const AnswerServer&) = delete;
   ~AnswerServer() { static_cast<void>(end()); }
 
-  static constexpr std::chrono::microseconds kBetween{20};  // plus the timer's slack
+  static constexpr std::chrono::microseconds kBetween{20};  // between polls, plus the timer's slack
 
-  // Waits until the answers under way have been sent, and ends the thread. Returns its failure.
+  // Waits until the answers under way have been sent, and ends the thread. Returns the first
+  // failure of the network.
   Status end() {
     // relaxed: join() orders the thread's writes.
     ending_.store(true, std::memory_order_relaxed);

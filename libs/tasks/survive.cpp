@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // process() of a collection with Config::survive_loss.
 //
-// An idle rank makes a call of the network now and then, because MPI may need calls of this rank to
-// serve the tasks of others. The result is ignored: the network may have failed with the lost rank.
+// An idle rank calls the network now and then, because an MPI library may need calls of this rank
+// to serve MPI calls in the tasks of other ranks. The result is ignored: the network may have
+// failed with the lost rank.
 #include "base/clock.hpp"
 #include "tasks/core.hpp"
 
 namespace mh::tasks::detail {
 namespace {
 
-constexpr double kLookForLossesNs = 1'000'000;  // a look costs an access to a line of each rank
+constexpr double kLookForLossesNs = 1'000'000;  // a look reads a cache line of each rank
 
 }  // namespace
 
@@ -74,7 +75,7 @@ void CollectionCore::idle_surviving() {
   last_ticks_ = ticks();
 }
 
-// Records a task that ended on a dead rank. With `steal` the tasks are recorded at the end.
+// Records a task that ended on a dead rank. With `steal`, finish_surviving() records such tasks.
 void CollectionCore::adopt(const std::byte* task) {
   TaskHeader header;
   std::memcpy(&header, task, sizeof(header));

@@ -11,7 +11,7 @@
 //
 // Loss: the heir of a dead rank (lifelines.hpp) takes over the records of the tasks that ended on
 // the dead rank, makes the rank's running task ready, and reports the loss. Each step can be
-// repeated. So if the heir dies in between, the next heir repeats all steps.
+// repeated. If the heir dies in between, the next heir therefore repeats all steps.
 //
 // Threads: the collection's thread.
 #pragma once
@@ -43,9 +43,9 @@ class Survivor {
   // Called when a task has been added to the own part.
   void added();
 
-  // Meetings of the ranks that are not lost: arrive(), then calls of one of the two until the
-  // result is not `waits`. At the start a dead rank that has not arrived breaks the meeting. Its
-  // part may lack tasks.
+  // Meetings of the ranks that are not lost: arrive(), then calls of at_start() or at_end() until
+  // the result is not `waits`. At the start a dead rank that has not arrived breaks the meeting,
+  // because its part may lack tasks.
   void arrive() { lines_.arrive(); }
   Meeting at_start();
   Meeting at_end();
@@ -54,16 +54,17 @@ class Survivor {
   void begin(bool steal);
   // Claims a task and copies it to `task`. False: no task is ready.
   bool take(TaskBytes task);
-  // Called when the claimed task has ended.
+  // Called when the function of the claimed task has returned.
   void end();
+  // True: all tasks of all parts have ended.
   bool all_ended();
-  // Saves the tasks of ranks that have died.
+  // Saves the tasks of ranks that have died since the last call.
   void look_for_losses();
   // After the end: calls `take(task)` for each task of a lost rank's part that ended on this rank,
-  // in its own name or a dead rank's.
+  // or on a dead rank whose tasks this rank has adopted.
   template <class Take>
   void each_left(Take take);
-  // After the end. Empties the own part.
+  // After the end: empties the own part.
   void clear();
 
   [[nodiscard]] std::uint32_t lost() const { return lines_.lost(); }

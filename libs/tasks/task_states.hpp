@@ -11,8 +11,9 @@
 //   ended(r) -> ended(h)                adopt(): r has died, h records the task for restore()
 //
 // Each change is one atomic store, so a rank may die between any two instructions. A rank adds
-// tasks to its own part alone and publishes the state before the number. A task whose rank died
-// before the number changed does not exist; the task that was adding it runs again.
+// tasks to its own part alone, and publishes the state of a task before the number of added tasks.
+// A task whose rank died before that number changed does not exist; the task that was adding it
+// runs again.
 //
 // Threads: each rank has an object of its own. add() and clear() are for the part of the caller.
 #pragma once
@@ -61,6 +62,7 @@ class TaskStates {
     return parts_[part].added->load(std::memory_order_acquire);
   }
 
+  // True: this rank runs the task.
   bool claim(std::uint32_t part, std::uint64_t slot) {
     // acquire: partner is the release in give_back(): an earlier run may have left results.
     return change(part, slot, kReady, running(own_), std::memory_order_acquire);
@@ -73,11 +75,13 @@ class TaskStates {
     return (parts_[part].states[slot].load(std::memory_order_acquire) & kKind) == kEnded;
   }
 
+  // True: the task ended on this rank, or this rank has adopted it.
   [[nodiscard]] bool ended_here(std::uint32_t part, std::uint64_t slot) const {
     return parts_[part].states[slot].load(std::memory_order_relaxed) == ended(own_);
   }
 
-  // The heir of a dead rank: its running task, if there is one, becomes ready again.
+  // Called by the heir of a dead rank: the dead rank's running task, if there is one, becomes ready
+  // again.
   void give_back(std::uint32_t dead) {
     for (std::uint32_t part = 0; part < parts_.size(); ++part) {
       for (std::uint64_t slot = 0; slot < added(part); ++slot) {
@@ -120,7 +124,8 @@ class TaskStates {
   }
   bool change(std::uint32_t part, std::uint64_t slot, Word from, Word to, std::memory_order order) {
     State& state = parts_[part].states[slot];
-    // A plain load first, because most states differ.
+    // A load comes first, because most states are not `from`, and a failed exchange would take the
+    // cache line.
     if (state.load(std::memory_order_relaxed) != from) return false;
     return state.compare_exchange_strong(from, to, order, std::memory_order_relaxed);
   }

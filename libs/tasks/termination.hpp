@@ -18,8 +18,8 @@
 //     earlier moment, and so on without end, which is impossible.
 //
 // Cost: two messages for each rank and round. A round ends when the last busy rank is idle, so
-// there are few. A rank computes the numbers of its parent and children, and stores nothing about
-// other ranks. Threads: the rank's worker.
+// there are few rounds. A rank computes the numbers of its parent and children, and stores nothing
+// about other ranks. Threads: the rank's worker.
 #pragma once
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The victims of a thief, one after the other (VictimChoice).
 //
-// Ranks of a NUMA node, and of a node, have consecutive numbers. A success starts the order anew.
-// The order is deterministic for a seed. Threads: the thief's.
+// Ranks of a NUMA node, and of a node, have consecutive numbers. After a successful steal the order
+// starts anew. The order is deterministic for a seed. Threads: the thief's.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ class Victims {
   void succeeded() { attempts_ = 0; }
 
  private:
+  // VictimChoice::hierarchical: in each kTurns attempts, those below kNumaTurns choose in the NUMA
+  // node, those below kNodeTurns in the node, and all others among all ranks.
   static constexpr std::uint32_t kNumaTurns = 2;
   static constexpr std::uint32_t kNodeTurns = 4;
   static constexpr std::uint32_t kTurns = 8;

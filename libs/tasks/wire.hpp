@@ -2,8 +2,8 @@
 // Lists of tasks, and the reports of balance.hpp, as bytes. The bytes travel between ranks of one
 // job, so numbers have the machine's format.
 //
-//   report    load, count of ranks, levels of the loads below (none, or all), list
-//   list      count, bins, tasks
+//   report    load, number of ranks, number of levels (0 or all), levels of the loads below, list
+//   list      number of tasks, their bins, the tasks
 #pragma once
 
 #include <cstddef>

@@ -8,8 +8,8 @@
 //
 // Threads: the thread that created the collection makes all calls, and tasks run on that thread. A
 // task may call only add() and add_in_place(), of any collection. With MH_TASKS_IN_WAIT=1 other
-// tasks run on the stack of a task that waits in an MPI call. No task runs in the waits of those
-// tasks (docs/tasks.md).
+// tasks run on the stack of a task that waits in an MPI call. Those other tasks let no task run in
+// their own waits (docs/tasks.md).
 //
 // Failures are values. After `system` (the network has failed) every further process() fails with
 // `system`. With Config::survive_loss, after `gone` (a rank has died outside of process()) every
@@ -48,18 +48,19 @@ MH_TASKS_API Statistics statistics(const CollectionCore& core) noexcept;
 MH_TASKS_API std::uint64_t size(const CollectionCore& core) noexcept;
 }  // namespace detail
 
-// The argument of a task's function. Valid during the call.
+// The argument of a task's function. Valid during the call of that function.
 class Context {
  public:
-  // Config::local of this rank.
+  // The object to which Config::local of this rank points. `T` is the object's type.
   template <class T>
   [[nodiscard]] T& local() const {
     return *static_cast<T*>(local_);
   }
-  // The rank in Network's numbers, which may differ from those of the communicator.
+  // The number of this rank in the collection (Network::rank()), which may differ from its rank in
+  // the communicator.
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
-  // restore() leaves this task out. Call prune() if the task had nothing to do. (With
-  // Balancer::steal the task comes back.)
+  // Tells restore() to leave this task out. A task calls prune() if it had nothing to do. (With
+  // Balancer::steal the task comes back all the same.)
   void prune() { pruned_ = true; }
 
  private:
@@ -69,7 +70,8 @@ class Context {
   bool pruned_ = false;
 };
 
-// A registered function for tasks of this type, with the same number on all ranks.
+// A registered function for tasks of type `Task`, with the same number on all ranks. Copyable. A
+// default-constructed Function makes add() fail with `misuse`.
 template <class Task>
 class Function {
  public:
@@ -81,24 +83,25 @@ class Function {
   std::uint32_t number_ = ~std::uint32_t{0};
 };
 
+// This rank's part of a collection. Movable. The collection owns its network.
 class Collection {
  public:
   // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`:
   // Config::server is set and the network has no threads, or Config::survive_loss is set with
-  // another balancer or several nodes; `system`: the network has failed. create() of mpi.hpp makes
-  // the network.
+  // another balancer or several nodes; `system`: the network has failed. tasks::create() of mpi.hpp
+  // makes the network.
   static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
     const Result<detail::CollectionCore*> core = detail::create(std::move(network), config);
     if (!core) return core.status();
     return Collection(*core);
   }
-  // Collective.
+  // Collective, also for the collection that an assignment replaces. MPI must still be running.
   ~Collection() = default;
   Collection(Collection&&) = default;
   Collection& operator=(Collection&&) = default;
 
   // Registers a function. All ranks register the same functions in the same order. `misuse`: the
-  // type is larger than Config::task_bytes.
+  // type is larger than Config::task_bytes, or `function` is nullptr. `full`: no memory.
   template <class Task>
   Result<Function<Task>> define(void (*function)(Context&, const Task&) noexcept) {
     static_assert(std::is_trivially_copyable_v<Task>, "tasks travel as bytes");
@@ -114,8 +117,8 @@ class Collection {
   }
 
   // Adds a task to this rank's part. `misuse`: the function is not registered. `full`: the part has
-  // Config::max_tasks tasks; run some, or this one, first. `retry`: thieves are still copying tasks
-  // out of the free slots.
+  // Config::max_tasks tasks; run some of them, or this task, first. `retry`: thieves are still
+  // copying tasks out of the slots that would be free.
   template <class Task>
   Status add(Function<Task> function, const Task& task) {
     const Result<void*> at = detail::place(*core_, function.number_);
@@ -125,7 +128,8 @@ class Collection {
     return {};
   }
   // Adds a task without a copy: `initialise(Task*)` writes to the task's slot. The memory of the
-  // slot is not initialised. `initialise` must not add tasks.
+  // slot is not initialised. `initialise` must not add tasks. Fails as add(), before `initialise`
+  // is called.
   template <class Task, class Initialise>
   Status add_in_place(Function<Task> function, Initialise&& initialise) {
     const Result<void*> at = detail::place(*core_, function.number_);
@@ -135,12 +139,13 @@ class Collection {
     return {};
   }
 
-  // Runs all tasks of all ranks, and the tasks that they add. Collective. `misuse`: called in a
-  // task.
+  // Runs all tasks of all ranks, and the tasks that those tasks add. Collective. Returns when all
+  // have ended. `misuse`: called in a task. `full`: no memory.
   Status process() { return detail::process(*core_); }
   // Adds every task again that was added outside of process() before the last process().
   // Collective. `misuse`: called in a task, before the first process(), a second time without a
-  // process() between, or after an add().
+  // process() between, or after an add(). `full`: no memory, or with Config::survive_loss more
+  // tasks than Config::max_tasks.
   Status restore() { return detail::restore(*core_); }
 
   // The number of tasks of this rank that wait to be run.

@@ -18,64 +18,68 @@ namespace mh::tasks {
 
 // The way in which tasks are spread over the ranks.
 enum class Balancer : std::uint8_t {
-  none,         // each rank runs what was added there
+  none,         // each rank runs the tasks that were added on it
   steal,        // ranks without tasks steal; restore() gives the tasks back
   retain,       // as steal, but restore() leaves each task with the rank that ran it
   plb_central,  // restore() moves tasks by their measured durations; one rank decides
-  plb_tree,     // the same on a tree of ranks
-  automatic,    // retain or plb_tree, by the cost of each so far
+  plb_tree,     // as plb_central, but the ranks of a tree decide
+  automatic,    // retain, plb_tree or plb_central, by the costs that the ranks have measured
 };
-// The names that programs use in options: "none", "steal", "retain", "plb-central", "plb-tree",
-// "auto".
+// Returns the name that programs use in options: "none", "steal", "retain", "plb-central",
+// "plb-tree" or "auto". A constant string; any thread.
 [[nodiscard]] MH_TASKS_API const char* name_of(Balancer balancer) noexcept;
-// `misuse`: no balancer has that name.
+// Returns the balancer of that name; `misuse`: there is none. Any thread.
 MH_TASKS_API Result<Balancer> balancer_of(std::string_view name) noexcept;
 
-// The victims of a rank without tasks.
+// The order in which a rank without tasks tries its victims.
 enum class VictimChoice : std::uint8_t {
   random,        // any other rank, uniformly
   hierarchical,  // in turn: two ranks of its NUMA node, two of its node, four of all
-  nearest,       // by distance of rank numbers, both ways, from 1 on
+  nearest,       // by distance of rank numbers: the next, the previous, then two away, and so on
 };
 
-// All ranks pass the same values, except for `local`.
+// All ranks pass the same values, except for `local`. Values out of range make create() fail with
+// `misuse`.
 struct Config {
-  std::size_t task_bytes = 56;      // the size of the largest task
-  std::uint64_t max_tasks = 16384;  // of one rank at a time; rounded up to a power of two
+  std::size_t task_bytes = 56;  // the size of the largest task; 1 to 2^20
+  // The most tasks of one rank at a time, up to 2^30; rounded up to a power of two.
+  std::uint64_t max_tasks = 16384;
   Balancer balancer = Balancer::steal;
   VictimChoice victims = VictimChoice::hierarchical;
-  // Shared by all tasks of this rank (Context::local).
+  // An object for all tasks of this rank (Context::local). It stays the caller's.
   void* local = nullptr;
-  // Starts a thread in each rank that answers other nodes while tasks run, for tasks that are
-  // longer than others can wait. The network needs threads (MPI_THREAD_MULTIPLE).
+  // Starts a thread in each rank that answers steal requests of other nodes while a task runs. For
+  // tasks that are longer than the ranks of other nodes should wait. The network needs threads
+  // (MPI_THREAD_MULTIPLE).
   bool server = false;
   std::size_t steal_bytes = std::size_t{64} * 1024;  // the most bytes of one steal
-  std::uint32_t ranks_per_numa = 0;                  // 0: as many as are on the node
-  std::uint32_t termination_arity = 2;               // of the tree of termination detection
-  std::uint32_t balance_branching = 3;               // of the tree of plb_tree
-  std::uint64_t seed = 1;                            // of the choice of victims
-  // The other ranks finish the tasks of a rank that dies in process(). A task that was running is
-  // run again, so tasks must be idempotent. For one node, with `none`, `steal` or `retain`.
-  // max_tasks is the number of tasks that a rank adds until process() ends (docs/tasks.md).
+  std::uint32_t ranks_per_numa = 0;                  // ranks of a NUMA node; 0: of the whole node
+  std::uint32_t termination_arity = 2;  // of the tree of termination detection; 1 or more
+  std::uint32_t balance_branching = 3;  // of the tree of plb_tree; 2 or more
+  std::uint64_t seed = 1;               // of the choice of victims
+  // The other ranks finish the tasks of a rank that dies in process(). A task that was running on
+  // the dead rank runs again, so tasks must be idempotent. For one node, with `none`, `steal` or
+  // `retain`, and without `server`. max_tasks is then the number of tasks that a rank adds until
+  // process() ends (docs/tasks.md).
   bool survive_loss = false;
 };
 
 // The statistics of this rank, for the last process() and the restore() after it.
 struct Statistics {
-  std::uint64_t tasks = 0;         // tasks that ran here
-  std::uint64_t in_waits = 0;      // of `tasks`: while another task waited in MPI
+  std::uint64_t tasks = 0;         // tasks that ran on this rank
+  std::uint64_t in_waits = 0;      // of `tasks`: ran while another task waited in MPI
   std::uint64_t arrived = 0;       // tasks that this rank has stolen
   std::uint32_t attempts = 0;      // attempts to steal
-  std::uint32_t steals = 0;        // of `attempts`: that got tasks
+  std::uint32_t steals = 0;        // of `attempts`: got tasks
   std::uint32_t far_steals = 0;    // of `steals`: from another node
-  std::uint64_t given = 0;         // steals of other ranks from this rank
+  std::uint64_t given = 0;         // steals by other ranks from this rank
   std::uint32_t rounds = 0;        // rounds of termination detection
   double task_s = 0;               // seconds in tasks
   double process_s = 0;            // seconds in process(), from the arrival of all ranks on
   double restore_s = 0;            // seconds in restore()
-  std::uint64_t moved = 0;         // tasks that restore() gave away
+  std::uint64_t moved = 0;         // tasks that this rank gave away in restore(), in all passes
   Balancer used = Balancer::none;  // the balancer of the last process(); never `automatic`
-  std::uint32_t lost = 0;          // ranks that have died, with Config::survive_loss
+  std::uint32_t lost = 0;          // ranks that have died; with Config::survive_loss only
 };
 
 }  // namespace mh::tasks

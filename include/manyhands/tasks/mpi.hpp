@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Task collections over an MPI communicator. This is a header, because an application's MPI is
-// known only when the application is compiled.
+// Task collections over an MPI communicator. All of it is in this header, because an application's
+// MPI is known only when the application is compiled.
 //
 // MPI_COMM_TYPE_SHARED finds the ranks of a node, which share a window. All messages travel in a
 // communicator of the collection's own. MPI-3 is enough.
 //
 // Threads: the thread that is in a call of the collection calls MPI. With Config::server one more
-// thread does, and MPI must have been started with MPI_THREAD_MULTIPLE.
+// thread calls MPI, and MPI must have been started with MPI_THREAD_MULTIPLE.
 #pragma once
 
 #include <mpi.h>
@@ -26,10 +26,12 @@
 
 namespace mh::tasks {
 
+// A Network over a communicator (network.hpp). The communicators of the network return errors
+// (MPI_ERRORS_RETURN), and each error becomes `system`.
 class MpiNetwork final : public Network {
  public:
-  // Collective over `comm`, which stays the caller's. `misuse`: MPI is not running; `system`: an
-  // MPI call has failed.
+  // Collective over `comm`, of which the network makes a copy of its own. `misuse`: MPI is not
+  // running; `system`: an MPI call has failed.
   static Result<std::unique_ptr<Network>> over(MPI_Comm comm) {
     int begun = 0;
     int ended = 0;
@@ -41,6 +43,7 @@ class MpiNetwork final : public Network {
   }
 
   MpiNetwork() = default;
+  // Collective, unless MPI has ended or abandon() was called: then the destructor frees nothing.
   ~MpiNetwork() override {
     int ended = 0;
     if (MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0 || abandoned_) return;
@@ -62,7 +65,8 @@ class MpiNetwork final : public Network {
   Result<std::byte*> share(std::size_t bytes) override {
     int local_rank = 0;
     if (const Status status = check(MPI_Comm_rank(node_, &local_rank)); !status) return status;
-    // MPI libraries begin a window anywhere in a page, at the same offset on all ranks.
+    // MPI libraries begin a window anywhere in a page, at the same offset on all ranks. The first
+    // rank therefore allocates a cache line more, and all ranks begin at the same line.
     const MPI_Aint own = local_rank == 0 ? static_cast<MPI_Aint>(bytes + kLine) : 0;
     void* memory = nullptr;
     MPI_Win window = MPI_WIN_NULL;
@@ -130,7 +134,8 @@ class MpiNetwork final : public Network {
     return check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   }
 
-  // The ranks of a node get consecutive numbers, nodes in the order of their first ranks.
+  // Makes comm_ and node_. In comm_ the ranks of a node have consecutive numbers, and the nodes
+  // have the order of their first ranks in `comm`.
   Status open(MPI_Comm comm) {
     MPI_Comm base = MPI_COMM_NULL;
     if (const Status status = check(MPI_Comm_dup(comm, &base)); !status) return status;
@@ -159,8 +164,8 @@ class MpiNetwork final : public Network {
     ranks_ = static_cast<std::uint32_t>(ranks);
     return check(MPI_Comm_split(base, 0, static_cast<int>(rank_), &comm_));
   }
-  // Returns the number of this rank, and fills nodes_. `firsts`: by rank, the first rank of its
-  // node.
+  // Returns the number of this rank in comm_, and fills nodes_. `firsts`: for each rank of the
+  // program's communicator, the first rank of its node.
   std::uint32_t place(const std::vector<int>& firsts, int rank) {
     const int own = firsts[static_cast<std::size_t>(rank)];
     std::vector<std::uint32_t> counts(firsts.size());
@@ -204,19 +209,20 @@ class MpiNetwork final : public Network {
     return requests_[static_cast<std::size_t>(ticket)];
   }
 
-  MPI_Comm comm_ = MPI_COMM_NULL;
-  MPI_Comm node_ = MPI_COMM_NULL;
+  MPI_Comm comm_ = MPI_COMM_NULL;  // all ranks, numbered node by node
+  MPI_Comm node_ = MPI_COMM_NULL;  // the ranks of this node
   std::uint32_t rank_ = 0;
   std::uint32_t ranks_ = 1;
   std::vector<std::uint32_t> nodes_;
   std::vector<MPI_Win> windows_;
   bool abandoned_ = false;
-  std::mutex mutex_;                  // guards requests_ and free_, not a request itself
+  std::mutex mutex_;                  // guards requests_ and free_, but not the requests in them
   std::deque<MPI_Request> requests_;  // by ticket; elements keep their addresses
   std::vector<Ticket> free_;
 };
 
-// Collective over `comm`. Returns the failures of MpiNetwork::over and Collection::create.
+// Makes a collection over MPI. Collective over `comm`, which stays the caller's. Failures are those
+// of MpiNetwork::over() and Collection::create().
 inline Result<Collection> create(MPI_Comm comm, const Config& config) {
   auto network = MpiNetwork::over(comm);
   if (!network) return network.status();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The network interface of task collections. manyhands/tasks/mpi.hpp implements it with MPI. The
-// library itself makes no MPI call, because the binary interface of MPI differs between builds.
+// The network interface of task collections. manyhands/tasks/mpi.hpp implements the interface with
+// MPI. The library itself makes no MPI call, because the binary interface of MPI differs between
+// builds.
 //
 // The ranks of a node have consecutive numbers. Messages of one tag between two ranks arrive in the
 // order of their sends. Failures are values; after a failure the network cannot be used.
 //
-// Threads: where threads() says so, two threads may be in calls with different tags and tickets at
-// a time.
+// Threads: one at a time. If threads() is true, two threads may be in calls at the same time, with
+// different tags and tickets.
 #pragma once
 
 #include <cstddef>
@@ -39,14 +40,15 @@ class Network {
   Network() = default;
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
-  virtual ~Network() = default;  // collective; all messages have been received
-  // A rank is lost. From now on the destructor waits for no rank, and may leave memory behind.
+  virtual ~Network() = default;  // collective; all messages have been received by then
+  // Called when a rank is lost. The destructor then waits for no rank, and may leave memory behind.
   virtual void abandon() {}
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
   // The first rank of each node, ascending.
   [[nodiscard]] virtual std::span<const std::uint32_t> nodes() const = 0;
+  // True: two threads may call the network at a time.
   [[nodiscard]] virtual bool threads() const = 0;
 
   // Memory that all ranks of the node share, aligned to a cache line and not initialised. The
@@ -54,19 +56,19 @@ class Network {
   // Collective.
   virtual Result<std::byte*> share(std::size_t bytes) = 0;
 
-  // `data` must stay unchanged until done(). `matched`: done() also says that the receiver has
-  // taken the message.
+  // Begins to send `data`, which must stay unchanged until done() returns true. `matched`: done()
+  // returns true only after the receiver has begun to take the message.
   virtual Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                               bool matched) = 0;
-  // The operation ends when all ranks have called barrier(). Collective.
+  // Begins a barrier. The operation ends when all ranks have called barrier(). Collective.
   virtual Result<Ticket> barrier() = 0;
   // True: the operation has ended, and the ticket is no longer valid.
   virtual Result<bool> done(Ticket ticket) = 0;
 
-  // Returns a message that has arrived from rank `from`, or from any rank with kAnyone. The data of
-  // a large message may still be with its sender.
+  // Returns a message that has arrived from rank `from`, or from any rank with kAnyone; nothing:
+  // none has arrived. Does not wait. The data of a large message may still be with its sender.
   virtual Result<std::optional<Envelope>> probe(std::uint32_t from, Tag tag) = 0;
-  // Receives the message of a probe. `data` has at least `envelope.bytes` bytes.
+  // Receives the message that probe() has returned. `data` has at least `envelope.bytes` bytes.
   virtual Status take(const Envelope& envelope, std::span<std::byte> data) = 0;
 
   // Reductions over all ranks, in place. Collective.

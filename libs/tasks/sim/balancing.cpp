@@ -142,7 +142,7 @@ void reduce(const MachineModel& machine, std::vector<std::uint64_t>& clocks) {
   std::ranges::fill(clocks, last);
 }
 
-// The number of bins is fixed, so a sort takes one step for each task.
+// All ranks donate. The number of bins is fixed, so the model counts one step for each sorted task.
 std::vector<Report<TaskId>> donate_all(const MachineModel& machine, double limit,
                                        std::vector<Items>& own,
                                        std::vector<std::uint64_t>& clocks) {

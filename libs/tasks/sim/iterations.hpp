@@ -29,8 +29,8 @@ class SimulatedIterations {
   [[nodiscard]] const Balanced& balanced() const { return balanced_; }  // by the last restore()
   // The number of tasks that the last iteration had to run.
   [[nodiscard]] std::uint64_t expected() const { return expected_; }
-  // Call before next(). The iteration after that runs each task where it ran, without steals and
-  // without a balancer: the second iteration of figure 6.
+  // Call before next(). The iteration after that next() runs each task on the rank that ran it,
+  // without steals and without a balancer: the second iteration of figure 6 of the paper.
   void only_seeded() { only_seeded_ = true; }
 
  private:

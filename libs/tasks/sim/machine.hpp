@@ -3,9 +3,9 @@
 // rank that runs tasks. The protocol is the library's; these numbers are the times that it takes.
 //
 // A message takes `overhead` of its sender, then its bytes over the bandwidth and the latency, then
-// `overhead` of its receiver. A rank does one thing after the other. A rank answers between its
-// tasks or when it is idle. With `server` (Config::server) a thread of the rank answers at its next
-// poll, on the same core, and the rank's task takes that much longer.
+// `overhead` of its receiver. A rank does one thing after the other. A rank answers steal requests
+// between its tasks or when it is idle. With `server` (Config::server) a thread of the rank answers
+// at its next poll, on the same core, and the rank's task takes that much longer.
 //
 // Not modelled: contention in the network and in memory, the wait for a core that others use, and
 // the time of an idle rank's polling round (below a microsecond).

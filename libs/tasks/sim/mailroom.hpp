@@ -2,7 +2,8 @@
 // The messages of a simulation: those under way, those that have arrived and wait to be received,
 // and the tickets of their senders (Network::Ticket).
 //
-// A message is a number until it is taken. Small messages lie in the entry itself. Threads: one.
+// A message is named by a number until it is taken. The bytes of a small message lie in its entry
+// (Mail) itself. Threads: one.
 #pragma once
 
 #include <array>
@@ -23,10 +24,11 @@ class Mailroom {
 
   explicit Mailroom(std::uint32_t ranks) : boxes_(std::size_t{ranks} * kTags), ended_(1, true) {}
 
-  // Returns the number of a message that is under way. The ticket ends when the message is taken.
+  // Adds a message that is under way, and returns its number. `ticket` ends when the message is
+  // taken.
   std::uint32_t put(std::uint32_t from, Tag tag, std::span<const std::byte> data, Ticket ticket);
   void arrive(std::uint32_t to, std::uint32_t mail);
-  // The first message with the tag that has arrived.
+  // Returns the envelope of the first message with the tag that has arrived at rank `to`.
   [[nodiscard]] std::optional<Network::Envelope> first(std::uint32_t to, Tag tag) const;
   // Takes the message that first() returns.
   void take(std::uint32_t to, Tag tag, std::span<std::byte> data);

@@ -200,7 +200,7 @@ void Simulation::need(Rank& rank, std::uint32_t number) {
   queue_.push({(now_ + phase) / every * every + every - phase, number, 0, What::poll});
 }
 
-// A rank without a task looks for messages when its core is free.
+// Makes a rank without a task look for messages, once its core is free.
 void Simulation::wake(std::uint32_t number) {
   Rank& rank = ranks_[number];
   if (rank.busy) return;
@@ -223,7 +223,7 @@ void Simulation::resume(std::uint32_t number) {
   wake(number);
 }
 
-// Advances a rank that runs no task, as core.cpp does.
+// Advances a rank that runs no task, as the loop of core.cpp does.
 void Simulation::advance(std::uint32_t number) {
   Rank& rank = ranks_[number];
   rank.clock = std::max(rank.clock, now_);

@@ -47,8 +47,8 @@ using SimDeque = Deque<Alone, SimSlots>;
 
 class Simulation;
 
-// The memory of a rank's node. The numbers of answered requests are of the whole job: a thief asks
-// again only after an answer, so no node has claimed a higher number than another.
+// The memory of a rank's node. All nodes share the numbers of answered requests. The numbers are
+// the same as with words for each node, because a thief asks again only after an answer.
 class SimMemory {
  public:
   SimMemory(Simulation& simulation, const NodeShape& shape)
@@ -98,16 +98,17 @@ struct Outcome {
   double ideal_s = 0;                                // work over ranks
   double last_task_s = 0;                            // when the last task ended
   double end_s = 0;                                  // when the last rank left process()
-  double in_tasks_s = 0;                             // of all ranks, as they measured it
+  double in_tasks_s = 0;                             // in tasks, as measured, summed over ranks
   Spread attempts = {}, successes = {}, tasks = {};  // of each rank
   std::uint64_t run = 0;                             // tasks that ran
   std::uint32_t rounds = 0;
   std::uint64_t events = 0;
-  std::vector<float> utilization = {};  // of equal parts of the time, in [0, 1]
+  std::vector<float> utilization = {};  // busy ranks over ranks, for equal parts of the time
   [[nodiscard]] double efficiency() const { return end_s == 0 ? 0 : ideal_s / end_s; }
 };
 
-// The tasks of an iteration. A task whose seconds are negative prunes itself after its run.
+// The tasks of an iteration. A task whose seconds are negative lasts as long as their absolute
+// value, and prunes itself.
 struct Work {
   std::span<const float> seconds;  // by task
   std::span<const TaskId> children =
@@ -124,7 +125,7 @@ class Simulation {
   Outcome run();
   // Call after run(). Returns the seeds that each rank ran, in the order of execution.
   Seeds take_executed();
-  // Seconds in the tasks of that order, as the rank measured them.
+  // Returns the seconds of a task, as measured by the rank that ran it.
   [[nodiscard]] float measured(TaskId task) const { return measured_[task]; }
 
  private:

@@ -80,7 +80,8 @@ float largest(const PairBounds& bounds) {
   return most;
 }
 
-// The number of pairs, one element of each list, whose sum is at least the threshold.
+// Returns the number of pairs, with one element of each list, whose sum is at least the threshold.
+// Both lists are sorted, the largest first.
 std::uint64_t count_above(const std::vector<float>& left, const std::vector<float>& right,
                           float threshold) {
   std::uint64_t count = 0;
@@ -92,7 +93,7 @@ std::uint64_t count_above(const std::vector<float>& left, const std::vector<floa
   return count;
 }
 
-// Nanoseconds of the quartets of two pairs of blocks.
+// Returns the nanoseconds of the quartets of two pairs of blocks.
 double cost_of(const PairBounds& left, const PairBounds& right, float threshold) {
   double ns = 0;
   for (std::size_t a = 0; a < left.size(); ++a) {
@@ -104,7 +105,7 @@ double cost_of(const PairBounds& left, const PairBounds& right, float threshold)
   return ns;
 }
 
-// The threshold's logarithm: the largest that leaves at least `wanted` tasks.
+// Returns the logarithm of the largest threshold that leaves at least `wanted` tasks.
 float find_threshold(const Pairs& pairs, std::uint64_t wanted) {
   struct Level {
     float bound;
@@ -170,8 +171,7 @@ double work_on(const Problem& problem, const MachineModel& machine) {
   return problem.work_s * kPeak / machine.flops;
 }
 
-// --- the tensor contraction
-// -----------------------------------------------------------------------
+// --- the tensor contraction ---------------------------------------------------------------------
 
 using Tiles = std::array<std::vector<std::uint32_t>, 4>;  // sizes, by spatial block
 
@@ -186,7 +186,8 @@ Tiles tiles_of(const std::array<std::uint32_t, 4>& sizes) {
   return tiles;
 }
 
-// The time of a tile of C of rows x columns, by the product of the blocks of its first two indices.
+// Returns the seconds of a tile of C with rows x columns elements. `product`: the product of the
+// spatial blocks of its first two indices.
 double contraction_s(const Tiles& inner, std::size_t product, double rows, double columns,
                      const MachineModel& machine) {
   double seconds = 0;

@@ -61,10 +61,10 @@ std::vector<float> durations_of(const Problem& problem, const MachineModel& mach
 // Schwarz matrix from other ranks. Hartree-Fock only. Memory: 4 bytes for each task.
 std::vector<float> all_durations_of(const Problem& problem, const MachineModel& machine);
 
-// An equal number of tasks for each rank, in the order of their indices.
+// Returns seeds with an equal number of tasks for each rank, in the order of their indices.
 Seeds in_blocks(std::uint32_t tasks, std::uint32_t ranks);
-// Tasks are sorted, the longest first, and dealt out in turn: `many` to every `period`-th rank, one
-// to each other rank (section 7.3 of the paper).
+// Returns seeds for which the tasks, the longest first, are dealt out in turn: `many` to every
+// `period`-th rank, one to each other rank (section 7.3 of the paper).
 Seeds favoured(const std::vector<float>& durations, std::uint32_t ranks, std::uint32_t period,
                std::uint32_t many);
 
