@@ -125,7 +125,7 @@ class RingReceiver : public RingEnd {
     std::span<const std::byte> payload;
   };
 
-  // The next record, valid until done().
+  // Returns the next record, valid until done().
   [[nodiscard]] RingRecord next() {
     std::uint64_t found = word(position_).load(std::memory_order_acquire);
     if (found == kSkip) {

@@ -223,7 +223,7 @@ bool is_by_this_user(int socket) {
   return !known || peer.pid == 0 || peer.uid == ::getuid();
 }
 
-// "HOST:PORT" of a listening socket.
+// Returns "HOST:PORT" of a listening socket.
 std::string address_of(int socket) {
   sockaddr_in here{};
   socklen_t size = sizeof here;

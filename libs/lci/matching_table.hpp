@@ -377,7 +377,7 @@ class MatchingTable {
     return first;
   }
 
-  // Removes `node` from the entry at `place`. False: the node is not there.
+  // Removes `node` from the entry at `place`. False: the entry does not have the node.
   bool unlink(BucketLine& bucket, const EntryPosition& place, MatchNode* node) {
     KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);

@@ -31,7 +31,8 @@ Result<std::unique_ptr<detail::Transport>> open_fabric(Job& /*job*/,
 }
 #endif
 
-// Shared memory to the ranks of this node, a network to all other ranks.
+// Opens the transport of a device: shared memory to the ranks of this node, a network to all other
+// ranks.
 Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const DeviceConfig& config) {
   auto near = detail::find_neighbours(job, config);
   if (!near) return near.status();

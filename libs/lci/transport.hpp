@@ -47,7 +47,7 @@ struct NetEvent {
   enum class What : std::uint8_t {
     arrived,      // context: the posted packet; header, size
     sent,         // context: the packet, free again
-    put_done,     // context: the put, whose data reach the peer's memory now or soon
+    put_done,     // context: the put, whose data are in the peer's memory or soon will be
     put_arrived,  // header: the immediate; the data are in place
     failed,       // context: a send or put that has not arrived; code
     unposted,     // context: a posted packet, free again, without a message

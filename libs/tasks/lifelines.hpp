@@ -8,7 +8,7 @@
 // and the next heir begins anew.
 //
 // A rank that the heir has reported is *lost*. The ranks meet by counting phases; a meeting waits
-// for each rank that is neither there nor lost.
+// for each rank that has neither arrived nor been lost.
 //
 // Threads: the collection's thread, which holds the mutexes.
 #pragma once
@@ -46,7 +46,8 @@ class Lifelines {
   }
   Lifelines(const Lifelines&) = delete;
   Lifelines& operator=(const Lifelines&) = delete;
-  // Releases the mutexes that this rank holds, because the memory may end now.
+  // Releases the mutexes that this rank holds, because the memory may be unmapped after the
+  // destructor.
   ~Lifelines() {
     for (const std::uint32_t rank : held_) pthread_mutex_unlock(&lines_[rank].life);
   }

@@ -42,7 +42,8 @@ Survivor::Meeting Survivor::at_start() {
 Survivor::Meeting Survivor::at_end() {
   bool all = true;
   for (std::uint32_t rank = 0; rank < lines_.ranks(); ++rank) {
-    // The tasks of a rank that has arrived are not looked at: other ranks may have met already.
+    // A rank that has arrived is skipped, even if it has died since: other ranks may have met
+    // already, and have then cleared their parts.
     if (lines_.has_arrived(rank)) continue;
     save_if_dead(rank);
     all = all && lines_.is_lost(rank);
@@ -142,7 +143,7 @@ void Survivor::look_for_losses() {
 
 void Survivor::save_if_dead(std::uint32_t rank) {
   if (!lines_.inherit(rank)) return;
-  if (lines_.is_lost(rank)) return;  // an earlier heir, dead now, has saved all
+  if (lines_.is_lost(rank)) return;  // an earlier heir had saved all tasks
   for (const Part& part : parts_) adopt_from(part.rank, rank);
   states_.give_back(rank);
   lines_.report(rank, Loss::saved);

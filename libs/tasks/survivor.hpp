@@ -6,8 +6,8 @@
 // tasks the oldest ready task of another part. A rank may take tasks of a lost rank's part even
 // where the balancer lets nobody steal.
 //
-// End: all tasks of all parts have ended, and no number of added tasks has changed meanwhile. Only
-// a running task can add tasks, so nothing can change after that.
+// End: all tasks of all parts have ended, and no number of added tasks has changed while the rank
+// looked at the tasks. Only a running task can add tasks, so nothing can change after that.
 //
 // Loss: the heir of a dead rank (lifelines.hpp) takes over the records of the tasks that ended on
 // the dead rank, makes the rank's running task ready, and reports the loss. Each step can be

@@ -56,7 +56,7 @@ class TaskStates {
     // release: partner is the acquire in added(): the task and its state are seen.
     parts_[own_].added->store(slot + 1, std::memory_order_release);
   }
-  // No rank may look into the own part now.
+  // Empties the own part. Called while no other rank looks at it.
   void clear() { parts_[own_].added->store(0, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t added(std::uint32_t part) const {
     return parts_[part].added->load(std::memory_order_acquire);
@@ -95,7 +95,8 @@ class TaskStates {
   [[nodiscard]] std::uint64_t returned() const {
     return returned_->load(std::memory_order_acquire);
   }
-  // True: the task ended on the dead rank, and is in the caller's name now.
+  // True: the task ended on the dead rank, and counts from this call on as ended on the caller's
+  // rank.
   bool adopt(std::uint32_t part, std::uint64_t slot, std::uint32_t dead) {
     return change(part, slot, ended(dead), ended(own_), std::memory_order_acq_rel);
   }

@@ -12,7 +12,7 @@
 //
 //   fresh        written by the worker    tasks that the worker spawned and that have not begun
 //   started      written by the worker    tasks that ran and are ready again (yield)
-//   signals      written by any thread    tasks with a signal, or spawned here by other threads
+//   signals      written by any thread    tasks with a signal, or spawned by other threads
 //   free_own     written by the worker    free slots that only the worker gives out
 //   free_shared  written by any thread    free slots
 //
@@ -171,8 +171,8 @@ struct Seen {
   std::uint64_t ticks = 0;
 };
 
-// The cores of a process that uses its cores together with other processes (share_cores()).
-// relaxed: a hint.
+// The number of cores that this process may keep busy, because other processes use the same cores
+// (share_cores()). relaxed: a hint.
 inline std::atomic<std::uint32_t> cores_of_share{~0U};
 
 class SchedulerCore {

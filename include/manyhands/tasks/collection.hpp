@@ -140,7 +140,7 @@ class Collection {
   }
 
   // Runs all tasks of all ranks, and the tasks that those tasks add. Collective. Returns when all
-  // have ended. `misuse`: called in a task. `full`: no memory.
+  // these tasks have ended. `misuse`: called in a task. `full`: no memory.
   Status process() { return detail::process(*core_); }
   // Adds every task again that was added outside of process() before the last process().
   // Collective. `misuse`: called in a task, before the first process(), a second time without a

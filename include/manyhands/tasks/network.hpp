@@ -31,6 +31,7 @@ class Network {
  public:
   using Ticket = int;  // the name of an operation that has begun
   static constexpr std::uint32_t kAnyone = ~std::uint32_t{0};
+  // A message that has arrived at this rank.
   struct Envelope {
     std::uint32_t from = 0;
     Tag tag = Tag::control;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The events of a simulation in the order of their times: a radix heap. Times are whole numbers. A
-// new time never lies before the last one popped. A push or pop costs a few copies, however many
+// new time never lies before the last time popped. A push or pop costs a few copies, however many
 // events wait. Events of one time are popped in the order of their pushes, so a simulation repeats
 // exactly.
 #pragma once

@@ -5,7 +5,7 @@
 //   the library's code   deque.hpp, process.hpp (with victims.hpp, termination.hpp), endpoint.hpp
 //                        (a request to two ranks, steals within the node), answerer.hpp (the search
 //                        of the node), retention.hpp, balance_pass.hpp
-//   the simulator's own  the loop around them (core.cpp waits in a loop; here events wake a rank),
+//   the simulator's own  the loop around them (events wake a rank, where core.cpp waits in a loop),
 //                        memory and network, the clock (machine.hpp), and the barrier at the end
 //
 // A simulation is deterministic for a seed. Threads: one. Memory: about 700 bytes for each rank, 4
@@ -111,8 +111,9 @@ struct Outcome {
 // value, and prunes itself.
 struct Work {
   std::span<const float> seconds;  // by task
-  std::span<const TaskId> children =
-      {};  // by task, and one more: its children begin there; or none
+  // By task, the first of its children; one more entry ends the children of the last task. Empty:
+  // no task adds tasks.
+  std::span<const TaskId> children = {};
 };
 
 class Simulation {
