@@ -46,10 +46,10 @@ std::uint64_t bytes_buffered() {
   return bytes;
 }
 
-// Copies the message of a posted send. The copy is entered before the sender is released, so that a
-// thread which sees the send as over finds the copy. A message that cannot be copied is lost. This
-// happens only after a receive was truncated or a header overwritten, or in programs to which
-// errors return.
+// Buffers the message of a posted send. The copy is entered in g_buffered before the sender is
+// released, so that a thread which sees the send as over finds the copy. A message without memory
+// for a copy stays posted; a message whose copy fails is lost. Called only after a receive was
+// truncated or an RTS header overwritten, or in programs to which errors return.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.says.bytes;
   BufferedSend buffered{.send = send,
@@ -70,6 +70,8 @@ void buffer_send(const PostedSend& send) {
   release_sender(slot, send.sender);
 }
 
+// True if the RTS header of the send has probably been lost. A synchronous send must not complete
+// before a receive matches it, so its header must also be gone from the library.
 bool is_overdue(const PostedSend& send, std::uint64_t now) {
   if (now < send.says.posted_at + ticks_from_ns(tuning::kLostAfterNs)) return false;
   return send.says.synchronous == 0 || !may_be_unexpected(send);
@@ -88,7 +90,7 @@ void start_to_buffer_overdue_sends() {
 }
 
 void buffer_overdue_sends() {
-  // A tick. Only the thread that runs the steps of the wait loop uses this variable.
+  // A tick. Guarded by the help lock of the wait loop (wait/wait.cpp).
   static std::uint64_t next_look = 0;
   const bool is_needed =
       !switches.errors_are_fatal || g_buffered.looks_for_overdue.load(std::memory_order_relaxed);

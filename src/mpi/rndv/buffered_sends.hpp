@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rendezvous messages that the receiving rank copies to its own memory before a receive matches.
 //
-// Only programs whose errors return, or that overwrite a header (receive.hpp), need such copies. If
-// a message is too long for its receive, the library may cut its RTS header: then this rank never
-// gets the header, and the sender would wait for the FIN for ever. After a truncation, every send
-// posted to this rank is therefore *buffered*: this rank copies the message and releases the
-// sender, as if the library had sent the message eagerly. A receive that gets the header later
-// finds the message in that memory. Rendezvous has ended on the node by then
-// (comms::end_rendezvous), so the memory is bounded by the sends that were posted.
+// Only programs to which MPI errors return, or that overwrite an RTS header (receive.hpp), need
+// such copies. If a receive is shorter than an RTS header, the library cuts the header of a message
+// that matches the receive. This rank then never gets the header, and the sender would wait for the
+// FIN for ever. After a truncation, every send posted to this rank is therefore *buffered*: this
+// rank copies the message to memory of its own and releases the sender, as if the library had sent
+// the message eagerly. A receive that gets the header later takes the message from the copy.
+// Rendezvous has ended on the node by then (comms::end_rendezvous()), so the posted sends bound the
+// memory.
 //
 // The library may have cut an RTS header long before the program completes the receive. Therefore
 // the wait loop also buffers each send that has been posted for kLostAfterNs, if errors return to
@@ -35,8 +36,8 @@ void end_rendezvous_after_truncation();
 void buffer_overdue_sends();
 void start_to_buffer_overdue_sends();
 
-// Copies the buffered message of this send to `buffer`, and frees the copy. Nothing if the message
-// is not buffered.
+// Delivers the buffered message of this send to `buffer`, and frees the copy. Nothing if the
+// message is not buffered.
 std::optional<Delivery> deliver_buffered(const PostedSend& send, const ReceiveBuffer& buffer);
 
 // The send of the oldest buffered message with this envelope.

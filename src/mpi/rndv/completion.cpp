@@ -19,26 +19,29 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Pins the request. Waits while the wait loop has pinned the request to fetch its message.
+// Pins the request. Waits while another thread has pinned the request to fetch its message.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
 }
 
+// Gives the status the envelope and the size of the program's message, where the library's differ.
 void correct(MPI_Status* status, const ReceiveRequest& request) {
   if (request.is_held_message) set_envelope(status, request.envelope);
   if (request.delivery) set_bytes(status, request.delivery->bytes);
 }
 
 // True if a look into the buffer of a started receive is worth its cost. If only the library can
-// read the type, a look costs a message from this rank to itself, so only the rare `patient` looks
-// do so. MPI_Test is no alternative, because the handle may already be free.
+// read the datatype, a look costs a message from this rank to itself, so only the rare `patient`
+// looks do so. MPI_Test cannot replace the look, because another thread may have completed the
+// request in the library, which frees the handle.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }
 
-// True if a header of this node is in the buffer; in this case the request stays pinned.
+// True if the RTS header of a send of this node is in the buffer; then the request stays pinned.
+// Begins to receive a message from another node whose header is in the buffer.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
-  // The program may have freed the buffer of an orphan whose message has come.
+  // The program may have freed the buffer of an orphaned request whose message has come.
   if (!request.buffer || request.blocking || request.orphaned) return false;
   if (!may_look_into(request, patient)) return false;
   if (!request.pin()) return false;
@@ -50,8 +53,8 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   return false;
 }
 
-// True if another of these receives has the buffer of `request`. The header in that buffer may
-// belong to either receive until the library completes one of them.
+// True if another of the receives `others` has the same buffer as `request`. The RTS header in that
+// buffer may belong to either receive until the library completes one of them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
            return other->buffer.address == request.buffer.address;
@@ -70,7 +73,7 @@ void end_request(ReceiveClaim& claim) {
   receives.discard(request);
 }
 
-// Completes a request that has failed in the library, without a message.
+// Completes a request that has failed in the library with `code` and got no message.
 int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   if (is_truncation(code)) end_rendezvous_after_truncation();
   if (!claim || !claim->started) return code;
@@ -84,8 +87,8 @@ int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   return code;
 }
 
-// The error of a rendezvous message. Raised for its communicator, if a call of the program awaits
-// the message.
+// Raises the error `code` of a rendezvous message on the communicator of its receive, if a call of
+// the program awaits the message. Returns `code`.
 int fail_on(const std::shared_ptr<Comm>& comm, int code, bool is_awaited) {
   if (code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
   if (!is_awaited) return code;
@@ -136,7 +139,7 @@ void correct_status(MPI_Request handle, MPI_Status* status) {
 }
 
 void fetch_landed_messages() {
-  // In ticks. Only the thread that runs the steps of the wait loop uses these variables.
+  // In ticks. Guarded by the help lock of the wait loop (wait/wait.cpp).
   static std::uint64_t next_look = 0;
   static std::uint64_t next_patient_look = 0;
   static std::uint64_t next_look_at_short = 0;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The completion of requests: fetches the message, corrects the status, raises the error. Every
-// call that completes a request uses these functions.
+// The completion of requests: fetches the rendezvous message, corrects the status, raises the
+// error. Every call that completes a request uses these functions.
 //
-// The wait loop also fetches messages of started receives that the program does not look at,
-// because their senders may wait for the FIN. Any thread.
+// The wait loop also fetches the messages of started receives that the program neither tests nor
+// waits for, because their senders may wait for the FIN. Any thread.
 #pragma once
 
 #include "mpi/rndv/receive_requests.hpp"
@@ -11,12 +11,13 @@
 namespace mh::mpi::rndv {
 
 // Completes a request that the library has completed with `code` and `status`. `status` is not
-// MPI_STATUS_IGNORE while receives.any(). `claim` is empty for a request that is not in the table.
-// Returns the code for the program, and raises errors of a rendezvous message on its communicator.
+// MPI_STATUS_IGNORE while receives.any(). `claim` is empty for a request that is not in the table
+// of receive requests. Returns the code for the program. An error of a rendezvous message is raised
+// on the communicator of its receive.
 int complete(ReceiveClaim claim, int code, MPI_Status* status);
 
 // Completes a receive that a blocking call of the library has carried out into `buffer`, with
-// `status`. Such a receive has no entry in a table.
+// `status`. Such a receive has no entry in the table of receive requests.
 int complete_blocking(const ReceiveBuffer& buffer, const MessageEnvelope& envelope,
                       MPI_Status* status);
 

@@ -28,8 +28,8 @@ namespace {
 
 using observe::MessagePath;
 
-// Bytes of a piece of a resend or of an intermediate copy. Pieces need no memory for the whole
-// message.
+// A resend, and a copy through memory of this process (copy_in_pieces()), move pieces of this many
+// bytes and so need no memory for the whole message.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
 // A message whose send this rank has taken, and the destination of its first `bytes`.
@@ -42,7 +42,7 @@ struct TakenMessage {
   steal::CopyOrder order;
 };
 
-// Memory for one piece. If memory is short, the threads of the process use a static spare in turn.
+// Memory for one piece. If the allocation fails, the threads of the process use `spare` in turn.
 class PieceBuffer {
  public:
   PieceBuffer() {
@@ -69,8 +69,8 @@ class PieceBuffer {
 };
 
 // Receives the message through the library after a failed copy. The sender's wait loop sends the
-// whole message, even if the receive buffer is shorter. The send is contiguous: copies of data with
-// gaps do not fail. Returns the library's code.
+// whole message, even if the receive buffer is shorter. The send buffer is contiguous, because
+// copies from a send buffer with gaps do not fail. Returns the library's code.
 int receive_by_library(const TakenMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send;
@@ -95,7 +95,7 @@ int receive_by_library(const TakenMessage& message) {
   return MPI_SUCCESS;
 }
 
-// True if this rank can read the message without the sender's help.
+// True if the message is contiguous and this process can read it from the send buffer.
 bool is_readable(const p2p::SendSlot& send) {
   if (send.contiguous == 0) return false;
   return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
@@ -116,14 +116,15 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// Opens a job of this rank, and tells the sender of `send`. Null if all job slots are in use.
+// Opens a job in a job slot of this rank, and tells the sender of `copy.send`. Null if all job
+// slots are in use. `mapped`: all ranks of the node map both ends.
 steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::sender;
   steal::Job* job = services.keeper->open(work, copy.shapes, audience);
   if (job == nullptr || copy.send == nullptr) return job;
   emulated::match();
-  // relaxed, then release: the sender's acquire of `moving` sees the number of the job.
+  // relaxed, then release: a sender that acquires `moving` sees the number of the job slot.
   const steal::Job* first = services.area(config.me).jobs.jobs;
   copy.send->job.store(static_cast<std::uint64_t>(job - first), std::memory_order_relaxed);
   copy.send->change(p2p::SlotState::moving);
@@ -145,8 +146,9 @@ bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
   return all_ranks_map(view.at(static_cast<std::uint64_t>(shape.low)), shape.reach());
 }
 
-// Copies data with gaps straight from buffer to buffer, with the help of other ranks. False if the
-// shape of an end is not known, if not all ranks map both ends, or if the copy failed.
+// Copies data with gaps straight from the send buffer to the receive buffer, as a job whose chunks
+// other ranks may claim. False if an end has no known shape, if not all ranks map both ends, or if
+// the copy failed.
 bool copy_by_shapes(const TakenMessage& message) {
   p2p::SendSlot& send = message.send;
   const p2p::End& to = message.to;
@@ -169,8 +171,8 @@ bool copy_by_shapes(const TakenMessage& message) {
       .has_value();
 }
 
-// Copies through a pipeline: threads of each process work at their own end. Waits for a free
-// pipeline, if other threads use them all.
+// Copies through a pipeline of cells: threads of the sender's process fill cells, threads of this
+// process drain them. Waits for a free pipeline if other messages use all of this rank's pipelines.
 bool copy_by_pipeline(const TakenMessage& message) {
   p2p::PipelineEngine& engine = *services.pipeline_engine;
   p2p::SendSlot& send = message.send;
@@ -188,7 +190,8 @@ bool copy_by_pipeline(const TakenMessage& message) {
   return engine.finish(*pipeline);
 }
 
-// Copies to a buffer with gaps through memory of this process, if there are no pipelines.
+// Copies a contiguous message to a receive buffer with gaps: each piece first to memory of this
+// process, from which this thread unpacks it. Used where there are no pipelines.
 bool copy_in_pieces(const TakenMessage& message) {
   const PieceBuffer buffer;
   const memory::View room = view_of(buffer.data(), config.me);
@@ -204,8 +207,8 @@ bool copy_in_pieces(const TakenMessage& message) {
   return true;
 }
 
-// Copies a message with gaps, or one that this rank cannot read. Returns the path of the copy;
-// nothing if the copy failed.
+// Copies a message with gaps at an end, or one that this process cannot read (`readable` is false).
+// Returns the path of the copy; nothing if the copy failed.
 std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool readable) {
   if (copy_by_shapes(message)) return MessagePath::mapped;
   const bool in_pieces = readable && !config.pipelines;
@@ -240,8 +243,8 @@ std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   const std::uint32_t fin_tag = slot.fin_tag;  // read before the sender may free the slot
-  // release: pairs with the acquire of the sender in await_done() and is_done(). This rank and its
-  // thieves have read the send buffer before the sender writes to the buffer again.
+  // release: pairs with the sender's acquire in SendSlot::state() and is_done(). This rank and the
+  // thieves of its job have read the send buffer before the program writes to it again.
   slot.change(p2p::SlotState::done);
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
@@ -289,8 +292,7 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
     MPI_Request request = MPI_REQUEST_NULL;
     real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(send.to), tags::kResends[slot],
                config.node_comm, &request);
-    // The receiver releases the sender after it has received the piece, so the request is complete
-    // by then.
+    // The request is not needed: the receiver releases the sender after it has received all pieces.
     real.Request_free(&request);
   }
 }

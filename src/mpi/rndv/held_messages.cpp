@@ -98,8 +98,8 @@ void send_to_this_rank(const Content& content, int tag) {
              config.self_comm, &send.request);
 }
 
-// Repeats `test` until it sets its flag. Not by the wait loop, which may run code of the program
-// while the calling thread is in an exclusive step.
+// Repeats `test` until it sets its flag. It does not use the wait loop, which may run code of the
+// program (tasks) while the calling thread is in an exclusive step.
 template <class Test>
 void spin_until(Test&& test) {
   for (int flag = 0; flag == 0;) {
@@ -116,8 +116,8 @@ Content receive_content(MPI_Message* message) {
   return content;
 }
 
-// Receives a held message of a header's size, reads the content, and sends the content to this rank
-// itself.
+// Receives a held message of kRtsBytes, and sends the content to this rank itself. If the content
+// is an RTS header, the status gets the size of the rendezvous message.
 void renew(HeldMessage& held) {
   const Content content = receive_content(&held.message);
   static std::atomic<std::uint32_t> serial{0};
@@ -145,8 +145,8 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
   return held;
 }
 
-// Takes the oldest message from `source` out of the library and holds the message. False if there
-// is none.
+// Takes the oldest message from `source` out of the library and holds the message. False if the
+// library has no message from `source`.
 bool hold_oldest(int source, MPI_Comm comm) {
   int flag = 0;
   MPI_Message message{};

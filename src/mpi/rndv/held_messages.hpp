@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Probed messages whose size the sender's send table does not tell (unmatched_sends.hpp).
+// Probed messages whose size cannot be found in the sender's send table (unmatched_sends.hpp).
 //
 // The library reports an RTS header as a message of kRtsBytes. An ordinary message may have that
 // size, too, and another thread may receive the message during the probe. A message that is
-// ambiguous in this way is taken out of the library and *held*, with all older messages from its
-// source, so that messages keep their order. A held message of a header's size is read and
-// *renewed*: this rank sends the content to itself on a private communicator, so that there is a
-// message which a receive can match. Receives and probes look at held messages first.
+// ambiguous in this way is taken out of the library (MPI_Improbe) and *held*, with all older
+// messages from its source, so that messages keep their order. A held message of kRtsBytes is
+// received and *renewed*: this rank sends the content to itself on config.self_comm, so that a
+// receive of the program can still match the message. Receives and probes look at held messages
+// before they look into the library.
 //
 // Any thread. Limit: a persistent receive and MPI_Isendrecv do not find a held message.
 #pragma once
@@ -29,8 +30,9 @@ namespace mh::mpi::rndv {
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> held_message_count;
 inline bool may_be_held() { return held_message_count.load(std::memory_order_relaxed) != 0; }
 
-// With several threads, a receive or a probe looks at held messages and then into the library in
-// one *shared* step. A probe moves messages out of the library in one *exclusive* step.
+// A lock for processes with several threads. A receive or a probe looks at held messages and then
+// into the library in one *shared* step; shared steps may overlap. A probe takes messages out of
+// the library in one *exclusive* step, during which no other step runs.
 class MatchingStep {
  public:
   enum class Kind : std::uint8_t { shared, exclusive };
@@ -42,7 +44,8 @@ class MatchingStep {
  private:
   std::uint32_t entered_;  // what this step has added to HeldMessages::steps
 };
-// Called before the first probe of a program with threads; receives take shared steps then.
+// Called before each probe. From the first call in a program with several threads on, receives and
+// probes take shared steps.
 void note_probe();
 
 struct HeldMessage {
@@ -64,12 +67,15 @@ void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status);
 // gets the size of the program's message. False if another thread has received the message.
 bool hold_probed(MPI_Comm comm, MPI_Status* seen);
 
-// The first held message that these arguments match: for a probe, and for a receive.
+// Find the first message held by MPI_Probe or MPI_Iprobe that these arguments match. report_held(),
+// for a probe, sets `status`, and is false without such a message. take_held(), for a receive,
+// removes the message.
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status);
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm);
 // The held message behind a handle of MPI_Mprobe or MPI_Improbe.
 std::optional<HeldMessage> take_held(MPI_Message message);
-// Makes the handle `message` and `status`, as MPI_Mprobe returns them, for a held message.
+// Sets `message` and `status` as MPI_Mprobe returns them for a held message. A renewed message
+// stays held, by its handle.
 void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status);
 
 // The rendezvous sends whose headers are held.

@@ -27,13 +27,13 @@ struct PersistentSend {
   int fin_tag;
 };
 
-// A start of the library's own request that is under way.
+// A start that the plain request carries out, and that is not over.
 struct LibraryStart {
   MPI_Request plain;
   MPI_Request request;  // of the program: the receive of the FIN
   int fin_tag;
 };
-// A send that the program has freed while it was active.
+// A send whose request the program has freed while the send was active.
 struct FreedSend {
   MPI_Request request;
   PersistentSend send;
@@ -87,7 +87,7 @@ void dispose(MPI_Request request, PersistentSend& send) {
   g_persistent.free_tags.push_back(send.fin_tag);
 }
 
-// Cancels the receive of a FIN that will not come. The request stays, inactive.
+// Cancels the receive of a FIN that will not come. The persistent request becomes inactive.
 void cancel_fin(MPI_Request* request) {
   real.Cancel(request);
   wait_request(request, MPI_STATUS_IGNORE);
@@ -128,7 +128,8 @@ bool is_active(MPI_Request request) {
   return flag == 0;
 }
 
-// True if the library has sent the data; then completes the request. Called with the mutex locked.
+// True if the plain request is complete; then sends the FIN, or cancels the receive of the FIN if
+// the plain request was cancelled. Called with the mutex locked.
 bool is_over(LibraryStart& start) {
   int flag = 0;
   MPI_Status status;
@@ -144,7 +145,8 @@ bool is_over(LibraryStart& start) {
   return true;
 }
 
-// True if the FIN of a freed send has come; then frees its requests. Called with the mutex locked.
+// True if the FIN of a freed send has come; then frees both of its requests. Called with the mutex
+// locked.
 bool is_over(FreedSend& freed) {
   int flag = 0;
   real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);
@@ -165,7 +167,7 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
   OutgoingMessage message = given;
   const datatypes::Info info = datatypes::info(type);
   // Most persistent sends are part of an exchange. A message long enough for third ranks counts as
-  // one-way: nobody knows yet whether a third rank will be idle at a start.
+  // one-way, because it is not known yet whether a third rank will be idle at a start.
   message.pattern =
       is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
   const bool by_internode =
@@ -248,7 +250,7 @@ void stop_persistent_sends() {
     cancel_fin(&freed.request);
     dispose(freed.request, freed.send);
   }
-  // The program frees its own requests. This loop frees the library's requests behind them.
+  // The program frees its own requests. This loop frees the plain requests that they replace.
   for (auto& [bits, send] : g_persistent.by_handle) real.Request_free(&send.plain);
   g_persistent.freed.clear();
   g_persistent.by_handle.clear();

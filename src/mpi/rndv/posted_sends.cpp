@@ -112,7 +112,8 @@ void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm handle
   const std::int32_t receiver = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
   if (receiver < 0) return;
   std::atomic<std::uint64_t>& noted = services.own_area().rts_sized_sends[receiver];
-  // relaxed: the receiver reads the bit after it has got the message, which orders write and read.
+  // relaxed: the receiver reads the bit after it has received the message, and the library orders
+  // the sender's writes before the receive.
   if (const std::uint64_t bit = bit_of(comm->key, tag);
       (noted.load(std::memory_order_relaxed) & bit) == 0) {
     noted.fetch_or(bit, std::memory_order_relaxed);

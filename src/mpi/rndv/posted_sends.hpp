@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rendezvous sends of other ranks of the node to this rank, as their send tables show them.
 //
-// A send is *posted* from before its RTS header is sent until a rank takes the send. A posted send
-// is *matched* once its header lies in the buffer of a started receive, or a probe holds it. Any
-// thread.
+// A send is *posted* from before its RTS header is sent until sender or receiver takes it
+// (SendSlot::take()). A posted send is *matched* once its RTS header lies in the buffer of a
+// started receive, or is held by a probe (held_messages.hpp). Any thread.
 #pragma once
 
 #include <cstdint>
@@ -24,11 +24,12 @@ struct SendEnvelope {
   int tag;
 };
 
-// A send in a slot of a rank's send table. Later sends may use the same slot.
+// A send as this rank has found it in the send table of `sender`. Later sends may use the same
+// slot.
 struct PostedSend {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;
-  p2p::PostedFields says;
+  p2p::PostedFields says;  // a copy of the slot's fields
 
   [[nodiscard]] p2p::SendSlot& table_slot() const {
     return services.area(sender).send_table.slots[slot];
@@ -42,24 +43,26 @@ struct PostedSend {
   }
 };
 
-// The send to which an RTS header of this node belongs. The send may be over.
+// The send, and the slot, to which an RTS header of this node belongs. The send may be over. Of
+// `says`, send_of() sets what the header tells: generation, bytes and receiver.
 PostedSend send_of(const p2p::RtsHeader& header);
 p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 
-// The RTS header in a buffer. Nothing unless the header is whole: the library may be writing the
-// header, and the sender may be writing the message over the header.
+// The RTS header in a receive buffer. Nothing unless the header is whole: the library may be
+// writing the header, and the sender may be pushing the message over the header.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
-// Posted sends to this rank: all, or those with this envelope.
+// All posted sends to this rank, or those with this envelope.
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(const SendEnvelope& envelope);
 // True if a sender has taken its own send with this envelope to push the message, and may give the
 // send back.
 bool any_held_by_sender(const SendEnvelope& envelope);
 
-// True if the library may have an unexpected message with the envelope of this send.
+// True if the MPI library may hold an unexpected message with the envelope of this send.
 bool may_be_unexpected(const PostedSend& send);
-// The bit, 0 to 63, that stands for an envelope in a word.
+// The number, 0 to 63, of the bit that stands for messages with this communicator (Comm::key) and
+// tag in a word of RankArea::rts_sized_sends.
 constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
   const std::uint64_t mixed =
       (communicator ^ static_cast<std::uint32_t>(tag)) * 0x9e3779b97f4a7c15ULL;
@@ -68,14 +71,16 @@ constexpr std::size_t bucket_of(std::uint64_t communicator, int tag) {
 
 // ---- Messages of the program that are just as long as an RTS header
 
-// Before a rank sends a message of kRtsBytes, it notes the message's communicator and tag in the
-// segment for the receiver. Without a note, every message of this size with this communicator and
-// tag is an RTS header. Does nothing for a message of another size.
+// Called before the program sends a message. If the message has kRtsBytes bytes, this rank notes
+// its communicator and tag in the segment for the receiver. A message of this size whose
+// communicator and tag are not noted is therefore an RTS header. Does nothing for a message of
+// another size.
 void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm comm);
 template <class Count>
 void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
   note_rts_sized_send(message_bytes(count, datatypes::info(type)), dest, tag, comm);
 }
+// True if the sender has noted a message with this envelope, or with one that shares its bit.
 bool may_send_rts_sized(const SendEnvelope& envelope);
 
 // True if the status reports a message as long as an RTS header.

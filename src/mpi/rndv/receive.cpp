@@ -24,9 +24,11 @@
 namespace mh::mpi::rndv {
 namespace {
 
+// The result of a receive that got an RTS header whose message cannot be found.
 constexpr Delivery kLost{.bytes = 0, .code = MPI_ERR_INTERN};
 
-// The state of the send to which the header belongs; `free` if its sender has freed the slot since.
+// The state of the send to which the RTS header belongs. `free` if the send is over, or if the
+// header comes from another node.
 p2p::SlotState send_state(const p2p::RtsHeader& header) {
   if (header.from_world != 0) return p2p::SlotState::free;
   return slot_of(header).state_of(header.generation);
@@ -60,8 +62,8 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
   return is_its ? header : std::nullopt;
 }
 
-// Waits until a push has ended. True if the message is in the buffer; false if the push failed and
-// the buffer still holds the header.
+// Waits until the sender's push has ended. True if the message is in the buffer; false if the push
+// failed and the buffer still holds the RTS header.
 bool await_push(p2p::PostedReceive& posted) {
   p2p::PostedState state = p2p::PostedState::pushing;
   wait::until([&] {
@@ -72,8 +74,8 @@ bool await_push(p2p::PostedReceive& posted) {
   return state == p2p::PostedState::pushed;
 }
 
-// Returns who moves the message. Waits while the sender has taken its own send to push the message,
-// and may still give the send back.
+// Returns the rank that moves the message, after taking the send if it is still posted. Waits while
+// the sender has taken its own send to push the message, and may still give the send back.
 p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
                        const p2p::PostedReceive* posted) {
   p2p::Mover mover = p2p::Mover::unsettled;
@@ -96,8 +98,9 @@ Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuff
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
-// The result of a receive whose message was not found. Erases a header in the buffer, whose send is
-// over, so that no later look finds it again.
+// The result of a receive whose message was not found: nothing for an ordinary message, kLost for
+// an RTS header whose send is over. Erases such a header in the buffer, so that no later look finds
+// the header again.
 std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
                              const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
@@ -117,9 +120,9 @@ std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   return send;
 }
 
-// Fetches the message of a complete receive without a valid header in its buffer. The receive got
-// an ordinary message of a header's size, or a header whose message is buffered, or a header that
-// another message was written over.
+// Fetches the message of a complete receive whose buffer holds no RTS header of a send that is
+// still open. The receive got an ordinary message of kRtsBytes, or a header whose message is
+// buffered, or a header over which another message was written.
 std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                                              const MessageEnvelope& envelope,
                                              const std::optional<p2p::RtsHeader>& header) {

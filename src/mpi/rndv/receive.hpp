@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiving end of a rendezvous: replaces the RTS header in the receive buffer by the message.
+// The receiving end of a rendezvous: puts the message in place of the RTS header in the receive
+// buffer.
 //
 // Any thread may call these functions, after it has pinned the request (receive_requests.hpp).
 #pragma once
@@ -22,7 +23,8 @@ namespace mh::mpi::rndv {
 // receive then completes as with an ordinary message of 96 bytes, and the wait loop buffers the
 // send (buffered_sends.hpp).
 std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status);
-// True if the RTS header of a posted send of this node lies in the buffer of a started receive.
+// True if the RTS header of a send of this node lies in the buffer of a started receive, and
+// neither sender nor receiver has taken the send.
 bool has_landed(const ReceiveRequest& request);
 
 // Begins to receive the message from another node whose header lies in the buffer of a started
@@ -31,7 +33,7 @@ bool has_landed(const ReceiveRequest& request);
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 
 // Allows the sender to push the message of a started receive, if the buffer is contiguous and the
-// sender can write it.
+// sender can write it. unpost_receive() ends the permission, after the receive is complete.
 void post_receive(ReceiveRequest& request);
 void unpost_receive(ReceiveRequest& request);
 

@@ -10,7 +10,7 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// The nodes whose ranks can send an RTS header to a receive from `source`.
+// Tells on which nodes there are ranks that can send an RTS header to a receive from `source`.
 struct SenderNodes {
   bool this_node;
   bool other_nodes;

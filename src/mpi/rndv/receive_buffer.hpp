@@ -30,21 +30,21 @@ struct ReceiveBuffer {
   explicit operator bool() const { return comm != nullptr; }
 };
 
-// The buffer of a receive with these arguments. Empty if no RTS header can land in the buffer,
-// because no other rank matches the source or the buffer is shorter than a header.
+// The buffer of a receive with these arguments. Empty if no RTS header can land in the buffer: no
+// rank that sends by rendezvous matches the source, or the buffer is shorter than a header.
 ReceiveBuffer receive_buffer(void* address, MPI_Count count, MPI_Datatype type, int source,
                              MPI_Comm comm);
 ReceiveBuffer receive_buffer(Comm& comm, void* address, MPI_Count count, MPI_Datatype type,
                              int source);
 
-// A message that is in the buffer of its receive.
+// The outcome of a receive: the bytes in its buffer, and the code for the program.
 struct Delivery {
   std::uint64_t bytes;
   // MPI_SUCCESS; MPI_ERR_TRUNCATE if the message was longer than the buffer; MPI_ERR_NO_MEM if
   // there was no memory to unpack the message; MPI_ERR_INTERN if the message is lost.
   int code;
 };
-// The delivery of a message of this length to the buffer.
+// The outcome of the receive of a message of `bytes` bytes to the buffer.
 inline Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
   return {.bytes = std::min(bytes, buffer.capacity),
           .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
@@ -54,14 +54,16 @@ inline constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
 // True if a rendezvous message from a rank of this node may arrive in the buffer.
 bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 
-// The buffer as one end of a copy. `layout` is that of its datatype; null: contiguous data.
+// The buffer as one end of a copy. `layout` is the layout of its datatype, or null for contiguous
+// data; the caller keeps it alive during the copy.
 p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
 
 // Unpacks the first `bytes` bytes of a packed stream to the buffer.
 void unpack_to(const ReceiveBuffer& buffer, const std::byte* packed, std::uint64_t bytes);
 
-// The destination of a copy: the receive buffer, or memory for the packed stream if only the
-// library can unpack the type.
+// The destination of a copy of `bytes` bytes: the receive buffer, or memory for the packed stream
+// if only the library can unpack the datatype. In the second case unpack() moves the stream to the
+// receive buffer after the copy.
 class CopyTarget {
  public:
   CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)

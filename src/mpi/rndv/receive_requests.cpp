@@ -13,7 +13,7 @@ ReceiveTable receives;
 
 namespace {
 
-// Types that the program has freed and a started receive still needs.
+// Datatypes that the program has freed and a receive in the table still needs.
 struct KeptTypes {
   std::mutex mutex;
   std::vector<MPI_Datatype> types;  // guarded by `mutex`
@@ -30,7 +30,8 @@ bool is_long(const ReceiveRequest& request) {
   return request.buffer.capacity >= config.least_threshold;
 }
 
-// True if the sender cannot push: only the wait loop of this rank can copy the message.
+// True if a rendezvous message may come that the sender cannot push: only this rank can copy it, in
+// the wait loop.
 bool is_unposted(const ReceiveRequest& request) {
   return is_long(request) && request.posted == nullptr && !request.blocking &&
          !request.buffer.from_other_nodes_only;
@@ -153,7 +154,7 @@ ReceiveClaim ReceiveTable::claim_slow(MPI_Request handle) {
   const ThreadLock hold(mutex_);
   for (ReceiveRequest* at = *bucket_of(handle); at != nullptr; at = at->next_in_bucket_) {
     if (at->handle != handle || at->orphaned) continue;
-    // acquire: pairs with the release at the end of the last claim, which needs no lock.
+    // acquire: pairs with the release in ~ReceiveClaim(), which does not take the lock.
     if (at->claimed.load(std::memory_order_acquire)) continue;
     at->claimed.store(true, std::memory_order_relaxed);
     return ReceiveClaim(at);

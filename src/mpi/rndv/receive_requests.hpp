@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The table of receive requests whose buffers an RTS header may land in, by handle.
+// The table of receive requests in whose buffers an RTS header may land, by request handle.
 //
 // A receive shorter than any rendezvous message is in the table, because a message that is too long
-// for the receive may come. A receive shorter than a header is not in the table: the library itself
-// reports the truncation. A completion call asks any() first, which is one load.
+// for the receive may come. A receive shorter than an RTS header is not in the table: the library
+// itself reports the truncation. A call that completes requests asks any() first, which is one
+// load.
 //
-// A request is *started* from its start to its completion; a persistent request is *idle* between.
-// A request that the program frees while it is started is *orphaned*; the wait loop completes it.
+// A request is *started* from its start to its completion; between two starts a persistent request
+// is *idle*. A request that the program frees while it is started is *orphaned*, and the wait loop
+// completes it.
 //
-// Threads. The table is locked where several threads may call. A thread that completes a request
-// holds a ReceiveClaim from before the library completes it, because the library may reuse the
-// handle at once. Any thread may fetch the message of a started receive between pin() and unpin();
-// complete() waits for the pin. Limit: if a call completes a request and that call is not
-// intercepted, the entry stays until the library reuses the handle.
+// Threads. The table has a lock, which is taken while switches.threads is true. A thread that
+// completes a request takes a ReceiveClaim before the library completes the request, because the
+// library may reuse the handle at once. Any thread may fetch the message of a started receive
+// between pin() and unpin(); complete() waits until no other thread has pinned the request. Limit:
+// if a call that is not intercepted completes a request, the entry stays until the library reuses
+// the handle.
 #pragma once
 
 #include <array>
@@ -42,17 +45,18 @@ struct IncomingMessage {
 struct ReceiveRequest {
   MPI_Request handle = MPI_REQUEST_NULL;
   ReceiveBuffer buffer{};
-  // The envelope of the receive, or of the held message that the receive gets (held_messages.hpp):
-  // the library reports the envelope of the renewed message.
+  // The envelope of the receive, or of the held message that the receive gets (held_messages.hpp).
+  // In the second case the library reports another envelope, that of the renewed message.
   MessageEnvelope envelope{};
   bool is_held_message = false;
   bool persistent = false;
   bool started = false;
   bool orphaned = false;
   bool blocking = false;             // the thread in the blocking call fetches the message itself
-  bool status_says_nothing = false;  // the status of the library's call has no size
+  bool status_says_nothing = false;  // MPI_Isendrecv: the library may not report the receive's size
   p2p::PostedReceive* posted = nullptr;  // not null while the sender may push
-  // Keeps the communicator of a held message alive, or one that the program has freed.
+  // Keeps the record of the communicator alive, for a held message or after the program has freed
+  // the communicator. Null otherwise.
   std::shared_ptr<Comm> kept_comm{};
 
   // Written by the thread that has pinned the request.
@@ -60,7 +64,7 @@ struct ReceiveRequest {
   std::optional<Delivery> delivery{};         // set once the message is in the buffer
 
   // Set with acquire and cleared with release: the thread that sets a flag sees the writes of the
-  // thread that cleared it.
+  // thread that cleared the flag. `claimed`: a ReceiveClaim exists.
   std::atomic<bool> claimed{false};
   std::atomic<bool> pinned{false};
 
@@ -76,9 +80,9 @@ struct ReceiveRequest {
   bool unposted_ = false;  // counted in ReceiveTable::unposted_
 };
 
-// The right of the calling thread to complete a request, claimed before the library completes it.
-// Empty if the handle is not in the table, or claimed by another thread. The destructor ends the
-// claim.
+// The right of the calling thread to complete a request, claimed before the library completes the
+// request. Empty if the handle is not in the table, or if another thread has claimed the request.
+// The destructor ends the claim.
 class ReceiveClaim {
  public:
   ReceiveClaim() = default;
@@ -106,8 +110,9 @@ class ReceiveClaim {
 
 class ReceiveTable {
  public:
-  // True if any receive is started (any), if one is long enough for a rendezvous message
-  // (any_long), and if a rank of this node may match such a receive.
+  // True if a receive is started (any), if a started receive is long enough for a rendezvous
+  // message (any_long), if a rank of this node may send to such a long receive
+  // (any_long_from_this_node). Hints, relaxed, as are the next two.
   [[nodiscard]] bool any() const { return started_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long_from_this_node() const {
@@ -115,15 +120,17 @@ class ReceiveTable {
   }
   // True if a receive is started or a persistent receive exists.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // True if a long receive is started whose sender cannot push: only this rank copies it.
+  // True if a long receive is started whose sender cannot push: only this rank can copy the
+  // message.
   [[nodiscard]] bool needs_this_rank() const {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }
 
-  // Makes a request for a receive with this buffer and envelope. The caller enters or discards it.
+  // Makes a request for a receive with this buffer and envelope. The caller then calls enter() or
+  // discard().
   [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const MessageEnvelope& envelope);
   void discard(ReceiveRequest& request);
-  // Enters a request that the library has made or started.
+  // Enters a request that the library has made (persistent) or started, under its handle.
   void enter(ReceiveRequest& request, MPI_Request handle);
   void start(ReceiveRequest& request);
   // Ends a started request. A persistent request stays in the table.
@@ -140,12 +147,12 @@ class ReceiveTable {
 
   // True if a started receive still needs this datatype to write its message.
   [[nodiscard]] bool uses(MPI_Datatype type);
-  // Called when the program frees the communicator, which lives on while its started receives need
-  // it.
+  // Called when the program frees the communicator: its record lives on while receives in the table
+  // use it.
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
-  // The started receives for which wanted(request), called with the lock, is true. `wanted` pins
-  // every request that the caller uses afterwards. `all`: short receives too.
+  // The started receives for which wanted(request) is true; `wanted` is called with the table
+  // locked, and must pin every request that the caller uses afterwards. `all`: short receives, too.
   template <class Wanted>
   std::vector<ReceiveRequest*> select(bool all, Wanted&& wanted) {
     const ThreadLock hold(mutex_);
@@ -169,7 +176,8 @@ class ReceiveTable {
   void unlink(ReceiveRequest& request);
   void recycle(ReceiveRequest& request);
 
-  std::mutex mutex_;  // guards all members but the counters, which are written with the lock
+  // Guards all members. The counters are written with the lock, and read without it (relaxed).
+  std::mutex mutex_;
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> started_{0};
   std::atomic<std::size_t> long_{0};

@@ -30,10 +30,11 @@ namespace {
 using observe::EventKind;
 using observe::LeftBecause;
 
-// The members of a send that other ranks do not need, by slot of this rank's send table. Written by
-// the thread that posts the send.
+// The facts of a rendezvous send that no other rank reads; one object for each slot of this rank's
+// send table. The thread that posts the send writes all members; the wait loop's steps also write
+// the last three, under the help lock (wait/wait.cpp).
 struct SentMessage {
-  p2p::RtsHeader header;
+  p2p::RtsHeader header;                      // the send buffer of `sending`
   MPI_Request sending = MPI_REQUEST_NULL;     // of the header's MPI_Isend
   MPI_Request completion = MPI_REQUEST_NULL;  // the program's request, for MPI_Cancel
   // Twice the generation of the send whose RTS header was sent last, plus 1 if a blocking call
@@ -43,7 +44,7 @@ struct SentMessage {
   layout::LayoutPtr layout;                              // null where the data is contiguous
   p2p::End from;                                         // the send buffer
   steal::CopyOrder order = steal::CopyOrder::both_ends;  // from the communicator's info key
-  bool resent = false;
+  bool resent = false;              // serve_resends() has sent the message through the library
   std::uint64_t next_push = 0;      // tick of the next attempt to push
   std::uint64_t push_interval = 0;  // ticks from the next attempt to the one after it
 };
@@ -62,13 +63,14 @@ struct RendezvousSends {
   // By FIN tag. MPI_Cancel looks up its request in this array even if the slot of the send has been
   // freed.
   std::array<FinTarget, tags::kSendFins.count> fins;
-  // By rank: the tick at which that rank was last seen to copy a message of this rank. Such a rank
-  // is in MPI and itself copies further messages, so this rank pushes nothing to it. Only the
-  // thread that runs the wait loop's steps uses this array.
+  // By rank on the node: the tick at which that rank was last seen to copy a message of this rank.
+  // Such a rank is in MPI and itself copies further messages, so this rank pushes nothing to it for
+  // tuning::kFirstPushNs. Guarded by the help lock (wait/wait.cpp).
   std::array<std::uint64_t, node::kMaxRanks> copying_at{};
 };
 RendezvousSends g_sends;
 
+// SentMessage::started, unpacked: the send of a slot whose RTS header was sent last.
 struct StartedSend {
   std::uint64_t generation;
   bool is_blocking;
@@ -86,13 +88,14 @@ void free_slot(Slot slot) {
 
 // ---- Pushing -----------------------------------------------------------------------------------
 
-// A posted receive, and the address of its buffer when the sender found the entry. The receiver may
-// reuse the entry for another buffer at any time.
+// An entry of the receiver's posted-receive table, and the address of its buffer when this rank
+// found the entry. The receiver may reuse the entry for another buffer at any time.
 struct FoundReceive {
   p2p::PostedReceive* posted = nullptr;
   std::uint64_t buffer = 0;
 };
 
+// True if `buffer`, an address in the process of `rank`, begins with exactly this RTS header.
 bool holds_header(std::uint64_t buffer, std::uint32_t rank, const p2p::RtsHeader& header) {
   p2p::RtsHeader found;
   return services.memory->read(&found, view_of(buffer, rank), sizeof found).ok() &&
@@ -117,7 +120,9 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   return found;
 }
 
-// Does the same as copy_to() for a message with gaps, whose data this thread packs and writes.
+// Does the same as copy_to() for a message with gaps: this thread packs the first `bytes` of the
+// packed stream and writes them to the receive buffer, the bytes over the RTS header last. False if
+// the receive buffer could not be written, or if there is no memory.
 bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
@@ -139,9 +144,9 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
   return write(0, p2p::kRtsBytes);
 }
 
-// Writes the message over its RTS header in the receive buffer. Several ranks copy all but the
-// bytes of the header; this thread copies these bytes last, so that a failure leaves the header
-// intact.
+// Writes a contiguous message over its RTS header in the receive buffer `to`. The bytes behind the
+// header are a job, whose chunks other ranks may claim. This thread copies the first kRtsBytes
+// bytes last, so that a failure leaves the header intact. False if a copy failed.
 bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View& from,
              std::uint64_t bytes) {
   constexpr std::uint64_t kHead = p2p::kRtsBytes;
@@ -151,6 +156,9 @@ bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
 
+// Pushes the message into the posted receive whose buffer holds its RTS header. False, with the
+// send posted as before, if no such receive is found, the receiver has taken the send, or a copy
+// failed.
 bool push(Slot slot, p2p::SendSlot& send) {
   const SentMessage& sent = g_sends.by_slot[slot];
   const p2p::RtsHeader mine = sent.header;
@@ -163,8 +171,9 @@ bool push(Slot slot, p2p::SendSlot& send) {
     send.change(p2p::SlotState::posted);
     return false;
   }
-  // release: pairs with the acquire in p2p::settle_mover(): the receiver sees `pushing` before any
-  // byte of its buffer has changed.
+  // The receiver must see `pushing` before it sees a changed byte of its buffer: x86-64 makes the
+  // stores visible in this order. release: pairs with the acquire in p2p::settle_mover(), and
+  // publishes `bytes`.
   posted->bytes.store(send.bytes, std::memory_order_relaxed);
   posted->state.store(p2p::PostedState::pushing, std::memory_order_release);
   const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;
@@ -184,6 +193,8 @@ bool push(Slot slot, p2p::SendSlot& send) {
   return true;
 }
 
+// Pushes a posted send if its RTS header was sent and its next attempt is due. The interval between
+// attempts doubles, up to tuning::kLastPushNs. True if the message was pushed.
 bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
   if (!config.single_copy && !config.heaps_mapped) return false;
   SentMessage& sent = g_sends.by_slot[slot];
@@ -205,6 +216,7 @@ void trace_left(std::uint64_t bytes, LeftBecause because) {
                          .detail = static_cast<std::uint8_t>(because)});
 }
 
+// True if this rank receives a long message at the same time, or will probably do so.
 bool is_exchanged(SendPattern pattern) {
   if (pattern == SendPattern::nonblocking)
     return services.exchange_detector.starts_send() || receives.any_long_from_this_node();
@@ -212,16 +224,18 @@ bool is_exchanged(SendPattern pattern) {
          (pattern == SendPattern::unknown && receives.any_long_from_this_node());
 }
 
-// True if the receiver maps the message and can copy it alone. Loads and stores are faster than a
-// copy by the kernel and than two copies, however busy both ranks are.
+// True if the receiver maps the send buffer and so needs no help to copy the message. A copy by
+// loads and stores is faster than a single copy by the kernel, and than the two copies of the MPI
+// library or of a pipeline, even while both ranks are busy.
 bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
   return config.heaps_mapped && info.contiguous && message.bytes >= config.mapped_threshold &&
          heaps::contain(message.buffer, message.bytes);
 }
 
-// A contiguous message of an exchange is left to the library: both cores are busy, and overlap does
-// not repay the cost of a rendezvous (docs/decisions/rendezvous). An exception is a message that an
-// idle third rank can help the kernel to copy.
+// True if the message is left to the MPI library because it is contiguous and part of an exchange.
+// Both cores are busy then, and overlap does not repay the cost of a rendezvous
+// (docs/decisions/rendezvous). An exception is a message of which an idle third rank can make
+// kernel copies (process_vm_readv).
 bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
@@ -231,8 +245,8 @@ bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver
   return true;
 }
 
-// True if the message can move while this rank is in a call in which it cannot help. Either the
-// receiver reads the send buffer, or a helper of this process packs the message on a lent core.
+// True if the message can move while this rank is outside the wait loop. Either the receiver itself
+// reads the send buffer, or a helper of this process packs the message on a lent core.
 bool moves_without_this_thread(const datatypes::Info& info) {
   if (info.contiguous && config.single_copy) return true;
   if (services.pipeline_engine && services.pipeline_engine->let_helpers_in()) return true;
@@ -248,8 +262,8 @@ bool moves_without_this_thread(const datatypes::Info& info) {
   return false;
 }
 
-// The shape of a message with gaps whose whole buffer is in the shared heap. Nothing for other
-// messages.
+// The shape of a message with gaps, if its data form a single grid (layout/compact.hpp) and its
+// whole buffer is in the shared heap. Nothing for other messages.
 std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   if (!config.heaps_mapped || message.layout == nullptr) return std::nullopt;
   const auto shape = layout::compact_of(*message.layout, message.count);
@@ -258,7 +272,7 @@ std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   return heaps::contain(begin, shape->reach()) ? shape : std::nullopt;
 }
 
-// Posts the message in the send table.
+// Posts the message in the send table. Nothing if all slots are in use, or rendezvous has ended.
 std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t fin_tag) {
   const Comm& comm = *comms::find(message.comm);
   const auto shape = shape_of(message);
@@ -278,9 +292,9 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
     trace_left(message.bytes, LeftBecause::no_slot);
     return std::nullopt;
   }
-  // The light half of a fence, which pairs with the heavy half (membarrier) in
-  // announce_end_of_rendezvous(). Either this rank sees that rendezvous has ended, or the receiver
-  // sees the slot.
+  // The light half of an asymmetric fence: it restrains the compiler only. The heavy half is the
+  // membarrier() in announce_end_of_rendezvous() (collective/arrivals.cpp). Either this rank sees
+  // that rendezvous has ended, or the receiver sees the posted slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
   services.counters().messages_ended.add(1);
@@ -305,7 +319,7 @@ bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const dataty
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelines && !(info.contiguous && config.single_copy)) return false;
   if (!comms::allow_rendezvous()) return false;
-  // A receiver whose buffer has gaps may have to pass the number of bytes to MPI (send_to_self).
+  // A receiver may have to pass the number of bytes to MPI (send_to_self()), as an int in MPI 3.
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
   if (comm == nullptr) return false;
@@ -380,7 +394,7 @@ int receive_fin(Slot slot, MPI_Request* request) {
 }
 
 void await_done(Slot slot) {
-  constexpr int kKickEvery = 4;  // looks at the slot between two calls for the library's progress
+  constexpr int kKickEvery = 4;  // polls of the slot between two calls of kick_progress()
   p2p::SendSlot& send = services.send_table.slot(slot);
   int polls = 0;
   wait::until_shared([&] {
@@ -395,8 +409,8 @@ void await_done(Slot slot) {
 
 void free_finished_sends() {
   if (services.send_table.empty()) return;
-  // A second thread returns at once, because the first thread in this function may be waiting for
-  // the library.
+  // While a thread is in this function, other threads return at once: the first thread may wait
+  // until the library has sent an RTS header.
   static std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
   if (is_busy.test_and_set(std::memory_order_acquire)) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
@@ -451,9 +465,9 @@ bool move_own_sends() {
   if (services.send_table.empty()) return false;
   const std::uint64_t now = ticks();
   return services.send_table.any_of([&](Slot slot, p2p::SendSlot& send) {
-    // acquire: pairs with the receiver's claim; `job` is valid from here on. If the receiver is
-    // done and its job slot serves another message, this thread claims a chunk of the other
-    // message, which is valid, too.
+    // acquire: pairs with the receiver's release of `moving` in open_job() (copy.cpp); `send.job`
+    // is valid from then on. If the receiver has finished this message and its job slot has another
+    // job, this thread claims a chunk of the other job, which is valid, too.
     const p2p::SlotState state = send.state();
     if (state == p2p::SlotState::posted) return try_to_push(slot, send, now);
     if (state != p2p::SlotState::moving) return false;

@@ -2,8 +2,10 @@
 // Rendezvous sends within a node: the slots of this rank's send table, the RTS headers that are
 // sent in place of the data, and each send until its buffer is free again.
 //
-// Any thread. A slot belongs to the thread that has posted it until the slot is freed. Limit:
-// SharedSendTable::kSlots sends at a time; the MPI library sends any further message.
+// Any thread may call these functions. Before send_rts(), only the thread that has posted a send
+// uses its slot. Afterwards any thread of the rank may push, resend or cancel the message, and free
+// the slot of a nonblocking send. Limit: SharedSendTable::kSlots sends at a time; the MPI library
+// sends any further message.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +23,17 @@ namespace mh::mpi::rndv {
 // The index of a posted send in the send table.
 using Slot = std::uint32_t;
 
-// True if this send is to go by rendezvous, provided that the send table has room. Helping is on,
-// the receiver is another rank of this node, and the data is long enough and contiguous or of a
-// known layout. A contiguous message that is part of an exchange must be longer, unless its buffer
-// is in the shared heap or a third rank can help. Sets the layout and the count of data with gaps.
+// True if this send is to go by rendezvous, provided that the send table has room. Rendezvous must
+// be allowed, and the receiver must be another rank of this node. The data must be long enough, be
+// contiguous or have a layout, and be able to move while this thread is outside the wait loop. A
+// contiguous message of an exchange must have config.exchange_threshold bytes, unless its buffer is
+// in the shared heap or a third rank can help. Sets `layout` and `count` of a message with gaps.
 bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
-// Posts the message in a free slot, if there is one. With p2p::kNoFin the sender reads the slot to
-// learn that its buffer is free. Otherwise the FIN is a message with this tag, and the receive of
-// the FIN is the program's request: `request`, or with p2p::SendTable::kOwnTag the request that
-// receive_fin() makes.
+// Posts the message in a free slot; nothing if all slots are in use or rendezvous has ended. With
+// `fin_tag` p2p::kNoFin no FIN comes: await_done() reads the slot to learn that the buffer is free.
+// Otherwise the FIN has this tag, and the program's request is the receive of the FIN: `request`,
+// or with p2p::SendTable::kOwnTag the request that receive_fin() makes.
 std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
                               MPI_Request request = MPI_REQUEST_NULL);
 
@@ -42,7 +45,8 @@ int send_rts(Slot slot, const OutgoingMessage& message);
 // slot is freed.
 int receive_fin(Slot slot, MPI_Request* request);
 
-// Waits until the receiver has the message, helps meanwhile, and frees the slot.
+// Waits in the wait loop until the receiver has the message, then frees the slot. For a send with
+// p2p::kNoFin.
 void await_done(Slot slot);
 
 // Frees the slots of nonblocking sends whose receivers have the message.
@@ -51,15 +55,16 @@ void free_finished_sends();
 // MPI_Cancel of a rendezvous send that is not over. True if `request` belongs to such a send. The
 // send then completes as cancelled, or as usual if its receiver has taken the message.
 bool cancel_send(MPI_Request request);
-// The tag of the FIN that completes this request. If several sends have had the handle, the tag of
-// the last send.
+// The tag of the FIN that completes this request; nothing if receive_fin() has not made the
+// request. If several sends have had the handle, the tag of the last send.
 std::optional<int> fin_tag_of(MPI_Request request);
 
-// Sends, by the library, the messages that their receivers could not copy. A step of the wait loop.
+// Sends through the MPI library the messages that their receivers could not copy (SlotState::resend
+// in p2p/send_table.hpp). A step of the wait loop.
 void serve_resends();
 
-// The wait loop's step for messages that this rank sends: copies a chunk of a message whose
-// receiver is copying, or pushes a message whose receiver is outside MPI. True if data was moved.
+// The wait loop's step for messages that this rank sends: claims and copies a chunk of the
+// receiver's job, or pushes a message whose receiver is outside MPI. True if data was moved.
 bool move_own_sends();
 
 }  // namespace mh::mpi::rndv

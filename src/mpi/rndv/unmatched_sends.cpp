@@ -62,7 +62,7 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   };
   if (!sends.empty() && !may_be_ordinary && std::ranges::all_of(sends, has_first_size))
     return {.kind = Kind::rendezvous, .bytes = sends.front().says.bytes};
-  // Another thread may be receiving the message at this moment, and the message's send may be over.
+  // Another thread may be receiving the probed message at this moment, so its send may be over.
   if (switches.threads) return {.kind = Kind::unclear};
   const auto oldest = oldest_unmatched(envelope);
   if (!oldest) return {};
