@@ -75,7 +75,8 @@ void go_unhelped(Comm& comm) {
   if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
 
-// Waits for the members for which needed(member) is true.
+// Waits until the members for which needed(member) is true have arrived, or no rank waits at the
+// arrival barrier any more. With Wait::if_it_pays it may return early, after go_unhelped().
 template <class Needed>
 void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
   std::size_t settled = 0;  // members before this one have arrived or are not needed
@@ -103,21 +104,23 @@ void wait_for_senders(Comm& comm, const CountType* counts) {
   wait_for(comm, [&](const Comm::Member& member) { return counts[member.rank] > 0; });
 }
 
-// Ends rendezvous on the node: from now on no message goes by rendezvous.
+// Ends rendezvous on the node: after the call, no rank posts a further rendezvous send.
 void announce_end_of_rendezvous() {
-  // Makes every running thread of the machine pass a fence (about 20 ms), so that post_in_table()
-  // needs no fence. Where the kernel refuses membarrier, the polls in drain_rendezvous() last
-  // longer than a store needs to become visible.
+  // membarrier() makes every running thread of the machine pass a fence (about 20 ms), so that
+  // post_in_table() (rndv/send.cpp) needs no fence instruction. Where the kernel refuses the call,
+  // the polls in drain_rendezvous() last longer than a store needs to become visible.
   if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
-// True if the communicator has an arrival barrier. Called in collectives of the communicator only.
+// True if the communicator has an arrival barrier. Called only in collectives of the communicator:
+// the first collective joins its group.
 bool has_arrival_barrier(Comm& comm) {
   if (comm.group == kUnknownGroup) join(comm);
   return comm.line != nullptr;
 }
 
-// Counts this rank's arrival. Returns false if the communicator has no arrival barrier.
+// Counts this rank's arrival in a collective. Returns false if the communicator has no arrival
+// barrier.
 bool count_arrival(Comm& comm) {
   if (!has_arrival_barrier(comm)) return false;
   // `inside` is still true if an error handler has left the last collective by longjmp().
@@ -147,9 +150,10 @@ bool is_rendezvous_for_me_waiting() {
 }
 
 // Called before this rank enters a library call in which it cannot help, while a started receive
-// exists that only this rank can fill. Ends rendezvous on the node, then waits for earlier
-// rendezvous messages: a rank already moves them, or the library finds their headers in a few
-// polls. A message that is still posted after kSettleNs has no started receive, so the loop ends.
+// exists that only this rank can fill. Ends rendezvous on the node, then waits for the rendezvous
+// messages that were already sent. Either a rank already moves such a message, or the library finds
+// its RTS header in a few polls. A message that is still posted after kSettleNs has no started
+// receive, so the loop ends.
 void drain_rendezvous() {
   constexpr int kLooks = 16;
   announce_end_of_rendezvous();
@@ -161,9 +165,10 @@ void drain_rendezvous() {
   }
 }
 
-// Counts the arrival; returns null if there is nothing left to wait for. A started receive whose
-// message only this rank can move may keep another member from arriving. With such a receive, the
-// rank waits for all members in the wait loop, even if the collective needs none of them.
+// Counts the arrival. Returns the communicator if the caller may have to wait for members, else
+// null. A started receive whose message only this rank can move may keep another member from
+// arriving. With such a receive, this function itself waits for all members in the wait loop, even
+// if the rank needs none of them for the collective.
 Comm* enter_collective(Comm* comm) {
   services.exchange_detector.completes();
   if (comm == nullptr || !count_arrival(*comm)) {
@@ -180,7 +185,8 @@ Comm* enter_collective(Comm* comm) {
   return tight ? nullptr : comm;
 }
 
-// Called when the tight loop is over, or a collective on another communicator begins.
+// Ends the grant of the short path, and returns its unused calls to the communicator's Pace. Called
+// when the grant is used up, or a collective on another communicator begins.
 void end_tight_loop() {
   if (detail::tight.comm != nullptr && detail::tight.left > 1) {
     detail::tight.comm->pace.give_back(detail::tight.left - 1);
@@ -188,8 +194,8 @@ void end_tight_loop() {
   detail::tight = {};
 }
 
-// Enters a collective by the communicator's handle. In a tight loop of collectives, grants the next
-// calls the short path (passes_tight_loop()).
+// Does enter_collective() for the communicator with this handle. In a tight loop of collectives, it
+// grants the short path to the next calls (passes_tight_loop()).
 Comm* enter_collective(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   end_tight_loop();
@@ -206,8 +212,8 @@ Comm* enter_collective(MPI_Comm handle) {
 
 }  // namespace
 
-// Stays true for kCrowdedNs, because the number of threads in collectives may be small for a moment
-// by chance.
+// The answer stays true for kCrowdedNs, because the number of threads in collectives may be small
+// for a moment by chance.
 bool is_crowded() {
   const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
   return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
@@ -287,8 +293,9 @@ int left(MPI_Comm handle, int result) {
 namespace mh::mpi::windows {
 namespace {
 
+// The shadows of the windows that have an arrival barrier, by the window's handle.
 struct WindowBarriers {
-  std::mutex mutex;
+  std::mutex mutex;  // guards `by_window`
   std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> by_window;
 };
 WindowBarriers g_windows;

@@ -24,11 +24,11 @@
 // order is tested first (ordered_sums.hpp).
 //
 // Each function returns the call's code, or nothing if the library must get the call. A call whose
-// arguments the library may refuse on this rank alone is no round. This rank must not wait at the
-// arrival barrier either, because the other ranks may be in the round. Errors: MPI_ERR_TRUNCATE on
-// a rank whose bytes differ from the root's. Threads: as MPI allows for collectives. Limits:
-// communicators within a node that have boards. Except in the last group, the library moves long
-// data of noncontiguous types.
+// arguments the library may refuse on this rank alone is no round, and the function returns
+// CallResult::refused(). This rank must not wait at the arrival barrier either, because the other
+// ranks may be in the round. Errors: MPI_ERR_TRUNCATE on a rank whose bytes differ from the root's.
+// Threads: as MPI allows for collectives. Limits: communicators within a node that have boards.
+// Except in the last group, the library moves long data of noncontiguous types.
 //
 // See Katevenis, Ploumidis and Marazakis, CLUSTER 2022 (single-copy collectives), and Bayatpour et
 // al., SC 2017 (reductions by slices).
@@ -60,7 +60,7 @@ CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
 CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm comm);
 
-// Counts or displacements of a call, as int or as MPI_Count and MPI_Aint.
+// An array of counts or displacements of a call: of int, or of MPI_Count and MPI_Aint.
 class Numbers {
  public:
   template <class Number>

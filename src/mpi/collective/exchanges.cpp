@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// MPI_Allgather and MPI_Alltoall as rounds (direct.hpp): every rank pulls its blocks.
+// MPI_Allgather and MPI_Alltoall as rounds (direct.hpp): every rank reads its blocks from the
+// staged data or the mapped buffers of its peers.
 #include <cstring>
 
 #include "mpi/collective/direct.hpp"
@@ -29,8 +30,8 @@ struct Blocks {
   }
 };
 
-// The offset of the block for rank `to` in the data that rank `from` has staged. A rank does not
-// stage its own block.
+// The offset of the block for rank `to` in the data that rank `from` has staged. In MPI_Alltoall a
+// rank does not stage the block for itself.
 std::uint64_t staged_offset(const Blocks& blocks, int from, int to) {
   return blocks.per_peer ? static_cast<std::uint64_t>(to - (to > from ? 1 : 0)) * blocks.bytes : 0;
 }
@@ -77,7 +78,8 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
   return round.end(done);
 }
 
-// True if this rank's blocks are contiguous and equally long, so that they move as bytes.
+// True if this rank's blocks of both buffers are contiguous and equally long, so that they can be
+// copied as bytes.
 bool are_plain(const TypedBlocks& from, const TypedBlocks& to) {
   return from.contiguous && to.contiguous && from.bytes == to.bytes;
 }

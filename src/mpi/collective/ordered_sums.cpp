@@ -13,11 +13,12 @@
 namespace mh::mpi::direct {
 namespace {
 
-// Random numbers that a test sums. Two orders of 64 ranks that differ by an exchange of two ranks
-// give the same bits for 92 of 100 numbers, so a test confuses the two orders once in 10^9.
+// The number of random elements that a test sums. Two orders of 64 ranks that differ by an exchange
+// of two ranks give the same bits for 92 of 100 elements, so a test confuses the two orders once in
+// 10^9.
 constexpr std::uint64_t kTestedElements = 256;
 constexpr std::uint64_t kLeastTestCalls = 16;
-// Distinguishes the test's round from a round of the program's call.
+// A bit of Round's `terms`: distinguishes the round of a test from a round of the program's call.
 constexpr std::uint32_t kTestTerm = 1U << 31U;
 
 std::uint64_t test_calls(std::uint64_t elements) {
@@ -47,8 +48,9 @@ bool is_single(mh::rma::Type type) {
   return type == mh::rma::Type::float32 || type == mh::rma::Type::complex64;
 }
 
-// The buffers of a test. The data of a rank are one block of random numbers, repeated, so that all
-// segments of a long message are tested. Our result is therefore one block.
+// A test and its buffers. The data of a rank is one block of random numbers, repeated up to the
+// length of the program's call, so that all segments of a long message are tested. The expected
+// result, by coll::DoublingOrder, is therefore also one block, repeated.
 class OrderTest {
  public:
   OrderTest(const Comm& comm, const OrderedSum& sum)
@@ -62,7 +64,8 @@ class OrderTest {
 
   [[nodiscard]] bool has_memory() const { return blocks_ && own_ && result_; }
 
-  // Every rank makes the same calls of the library, whatever their results are.
+  // True if all test calls have given the expected bits. The loop goes on after a difference, so
+  // that every rank makes the same calls of the library.
   [[nodiscard]] bool passes() const {
     bool same = true;
     for (std::uint32_t call = 0; call < test_calls(sum_.elements); ++call)

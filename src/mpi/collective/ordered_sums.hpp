@@ -2,9 +2,10 @@
 // Floating-point sums and products of three or more ranks: whether the library's order is known.
 //
 // The library does not reveal the order, which may differ by communicator, operation, type and
-// length. After enough calls of a kind on a communicator, its ranks make a quarter as many test
-// calls of the library, with random data of their own. If every bit equals the result of
-// coll::DoublingOrder, the ranks carry out all further calls of this kind themselves.
+// length. After enough calls of a kind (operation, type and length) on a communicator, its ranks
+// make a quarter as many test calls of the library, with random data of their own. If every bit
+// equals the result of coll::DoublingOrder, the ranks carry out all further calls of this kind
+// themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
 // of more kinds than coll::SumOrders has stay with the library.
@@ -19,6 +20,7 @@
 
 namespace mh::mpi::direct {
 
+// A sum or product of MPI_Allreduce whose bits depend on the order.
 struct OrderedSum {
   MPI_Op op;
   MPI_Datatype type;
@@ -29,8 +31,9 @@ struct OrderedSum {
   std::uint32_t terms;  // operation and type, equal on all ranks
 };
 
-// True if the library's bits are known to be those of coll::DoublingOrder. Counts the call.
-// Collective: every rank makes the same calls, and gets the same answers.
+// True if the library's results for this kind of call are known to be those of coll::DoublingOrder.
+// Counts the call, and tests the library once there were enough calls. Collective: every rank makes
+// the same calls, and gets the same answers.
 bool has_known_order(Comm& comm, const OrderedSum& sum);
 
 }  // namespace mh::mpi::direct

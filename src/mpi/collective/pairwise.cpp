@@ -19,11 +19,14 @@ bool is_same(const TypedBlocks& a, const TypedBlocks& b) {
   return a.address == b.address && a.count == b.count && a.type == b.type;
 }
 
+// True if the receiver of the block can copy it straight from this rank's buffer.
 bool moves_mapped(const TypedBlocks& block) {
   return config.heaps_mapped && block.contiguous && block.bytes <= kMostPacked &&
          heaps::contain(block.address, block.bytes);
 }
 
+// The pairwise round of one call, on this rank. A *step* numbers a peer by its distance: peer(step)
+// is the rank `step` above this rank, cyclically.
 class PairwiseRound {
  public:
   PairwiseRound(Comm& comm, RoundCall call, const PeerBlocks& blocks, const coll::Peers& peers)
@@ -51,7 +54,7 @@ class PairwiseRound {
     if (code_ == MPI_SUCCESS) code_ = code;
   }
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
-  // The steps to this rank's peers: 1 to the number of other ranks, or one step to the root.
+  // The step to this rank's first peer: 1, or the step to the root if the root is the only peer.
   static int first_step(const Comm& comm, const coll::Peers& peers) {
     if (!peers.only_root(index(comm.rank))) return 1;
     const int step = static_cast<int>(peers.root) - comm.rank;
@@ -61,15 +64,17 @@ class PairwiseRound {
     const int rank = comm_.rank + step;  // no division: it takes as long as a short block
     return rank < comm_.size ? rank : rank - comm_.size;
   }
+  // This rank's table entry for a peer.
   coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
-  // A peer's entry for this rank; valid once the peer has published its record.
+  // A peer's table entry for this rank; valid once the peer has published its record.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
     return coll::entry_for(index(comm_.rank), index(rank), peers_, round_.staged_by(rank));
   }
 
   // ---- Sending ----------------------------------------------------------------------------------
 
-  // The bytes of the table and of the blocks that can be staged.
+  // The bytes of this rank's block table and of all blocks that it sends, at most what the staged
+  // block holds.
   [[nodiscard]] std::uint64_t staged_bytes() const {
     std::uint64_t bytes = coll::BlockTable::bytes_of(peers_.count(index(comm_.rank)));
     for (int step = first_step_; step < end_step_; ++step)
@@ -103,8 +108,8 @@ class PairwiseRound {
     return coll::Route::mapped;
   }
 
-  // Stages a block. Returns the place of the copy, or 0 if the block does not fit. Peers that get
-  // the same block share the copy.
+  // Stages a block behind the table. Returns its place (BlockEntry::place), or 0 if the block does
+  // not fit or cannot be packed. Peers that get the same block share the staged copy.
   std::uint64_t stage(const TypedBlocks& block) {
     if (staged_ != nullptr && is_same(block, *staged_)) return staged_at_;
     const std::uint64_t place = table_.reserve(block.bytes);
@@ -146,7 +151,8 @@ class PairwiseRound {
     if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to));
   }
 
-  // Receives first from the peers that have come, so that a late peer delays no other block.
+  // Receives first from the peers whose records have come, so that a late peer delays no block of
+  // another peer.
   void receive_blocks() {
     std::bitset<coll::kMostMembers> received;
     for (const bool waits : {false, true}) {
@@ -171,8 +177,9 @@ class PairwiseRound {
     if (sent.route == coll::Route::mapped) entry(rank).note_read();
   }
 
-  // A contiguous block is copied without a copy of `to`, whose members were stored one by one just
-  // before: a load of several members at once would wait for the stores.
+  // Reads the staged or mapped block of a rank into `to`; returns an MPI code. For a contiguous
+  // block, `to` itself is not copied: its members were stored one by one just before, and a load of
+  // several members at once would wait for these stores.
   [[nodiscard]] int read(int rank, const coll::BlockEntry& sent, const TypedBlocks& to) const {
     const bool staged = sent.route == coll::Route::staged;
     if (!staged && to.contiguous)
@@ -213,7 +220,8 @@ class PairwiseRound {
   coll::BlockTable table_;
   const TypedBlocks* staged_ = nullptr;  // the last block that was staged, and its place
   std::uint64_t staged_at_ = 0;
-  // Kept here as well as in the table: peers read the table's lines, and a load from them may wait.
+  // True if a block of this rank moves as a message, and if a block is mapped. The table has these
+  // facts, too, but peers read the table's cache lines, so a load from the table may wait.
   bool sends_messages_ = false;
   bool has_readers_ = false;
   std::vector<MPI_Request> messages_;  // under way

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Reductions as rounds (direct.hpp).
+// MPI_Reduce, MPI_Allreduce, MPI_Reduce_scatter_block, MPI_Scan and MPI_Exscan as rounds
+// (direct.hpp).
 #include <algorithm>
 #include <cstring>
 
@@ -28,9 +29,10 @@ bool is_integer(Type type) { return type >= Type::int8 && type <= Type::uint64; 
 bool is_real(Type type) { return type == Type::float32 || type == Type::float64; }
 bool is_complex(Type type) { return type == Type::complex64 || type == Type::complex128; }
 
-// True if the library's bits do not depend on the order of evaluation. Extremes of unsigned
-// integers are left out, because MPICH 4.0 compares them as signed; floating-point extremes,
-// because NaN and zeros of both signs make them depend on the order.
+// True if the bits of the library's result do not depend on the order of evaluation. Maxima and
+// minima of unsigned integers are left out, because MPICH 4.0 compares them as signed integers.
+// Maxima and minima of floating-point numbers are left out, because they depend on the order where
+// there are NaNs, or zeros of both signs.
 bool has_one_result(Op op, Type type, int ranks) {
   switch (op) {
     case Op::sum:
@@ -53,13 +55,15 @@ bool has_one_result(Op op, Type type, int ranks) {
   }
 }
 
-// True if the library's bits depend on the order alone (ordered_sums.hpp).
+// True if the bits of the library's result depend on nothing but the order of evaluation
+// (ordered_sums.hpp).
 bool has_a_result_by_order(Op op, Type type) {
   return (op == Op::sum && (is_real(type) || is_complex(type))) ||
          (op == Op::prod && is_real(type));
 }
 
-// `ordered`: a round only of MPI_Allreduce, and only if the library's order is known.
+// The way of a reduction. `ordered`: a round in MPI_Allreduce if the library's order is known, else
+// left to the library. `refused`: the library may refuse the arguments on this rank alone.
 enum class Eligible : std::uint8_t { round, ordered, library, refused };
 
 struct Reduction {
@@ -159,14 +163,15 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
 
 // ---- Mapped -------------------------------------------------------------------------------------
 
-// Computes elements of a mapped reduction, in pieces that the first cache holds.
+// Computes elements of a mapped reduction, in pieces that fit into the first-level cache.
 class PieceReduction {
  public:
   PieceReduction(Round& round, const Reduction& reduction, const Comm& comm)
       : round_(round), reduction_(reduction), comm_(comm) {}
 
-  // Computes each piece at accumulator(at), and calls deliver(at, piece, bytes), with `at` in bytes
-  // from the first element. `offset`: of the first element in each rank's source.
+  // Computes each piece of the slice at the address accumulator(at), then calls deliver(at, piece,
+  // bytes); `at` is the piece's offset in bytes from element 0. `offset`: in bytes, of element 0 in
+  // each rank's source.
   template <class Accumulator, class Deliver>
   Status run(coll::Slice slice, std::uint64_t offset, Accumulator&& accumulator,
              Deliver&& deliver) {
@@ -191,8 +196,8 @@ class PieceReduction {
  private:
   static constexpr std::uint64_t kPiece = coll::kStagedBytes / 2;
 
-  // The elements of a rank, valid until the next call. Null if this process cannot read the
-  // elements.
+  // The address of elements in a rank's source, or of a copy; valid until the next call. Null if
+  // this process cannot read the elements.
   const std::byte* find(int rank, std::uint64_t offset, std::uint64_t bytes) {
     return round_.find(rank, round_.source_address(rank) + offset, bytes,
                        round_.scratch() + kPiece);
@@ -342,8 +347,8 @@ bool accepts_aliases(const void* in, void* out, MPI_Count count, MPI_Datatype ty
   return by_count::Reduce(real, in, out, count, type, op, 0, config.self_comm) == MPI_SUCCESS;
 }
 
-// The other ranks do not wait for the root, so if their calls differ from the root's, the root's
-// call fails.
+// Combines the staged data of all ranks into `out`, at the root. The other ranks do not wait for
+// the root, so if their calls differ from the root's, only the root's call fails.
 int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& comm,
                           const void* source, void* out) {
   bool agree = true;
@@ -366,7 +371,8 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
   const bool in_place = in == MPI_IN_PLACE;
   const auto* source = static_cast<const std::byte*>(in_place ? out : in);
   const bool stages = is_staged(all, *comm);
-  // Not in place: peers read a mapped source while this rank writes its result.
+  // A mapped round is not possible in place: peers read this rank's source while it writes its
+  // result.
   if (!stages && (in_place || !config.heaps_mapped)) return std::nullopt;
   Round round(*comm, RoundCall::reduce_scatter_block, all, block.terms);
   return stages ? scatter_staged(round, block, *comm, source, out)

@@ -118,9 +118,9 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
   return unpack(to, 0, from) ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_OTHER);
 }
 
-// Receives the blocks of a gather at the root. The other ranks do not wait for the root. If the
-// bytes or types of a wrong program differ, only the root sees it: its call returns
-// MPI_ERR_TRUNCATE.
+// Receives the blocks of a gather at the root. The other ranks do not wait for the root. If their
+// bytes or types differ, which is an error of the program, only the root notices it: its call
+// returns MPI_ERR_TRUNCATE.
 int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {
@@ -131,8 +131,8 @@ int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   return agree ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
 }
 
-// The buffers of a scatter or a gather: one with blocks for all ranks, which the root alone gives,
-// and one with the rank's own block.
+// The buffers of a scatter or a gather on this rank: the buffer with blocks for all ranks, which is
+// significant at the root only, and the rank's own block.
 struct RootedBlocks {
   bool at_root;
   bool in_place;        // MPI_IN_PLACE: the root's own block is in `for_all`
@@ -155,7 +155,8 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
   return found;
 }
 
-// A gather or a scatter of long blocks: each rank and the root move their block as a pair.
+// Carries out a gather or a scatter of long blocks as a pairwise round: each rank and the root move
+// the rank's block between them.
 CallResult move_long(RoundCall call, const RootedBlocks& blocks, Comm& comm, int root) {
   if (!can_be_pairwise(comm)) return std::nullopt;
   PeerBlocks pairs;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A collective that the ranks carry out themselves (coll/board_group.hpp): publishes the record of
-// this rank, waits for the records of its peers, and reads and writes their buffers.
+// A round, a collective that the ranks of a node carry out themselves (coll/board_group.hpp), on
+// this rank: publishes the rank's record, waits for the records of its peers, and reads and writes
+// their mapped buffers.
 //
 // Threads: one thread at a time in the collectives of a communicator, as MPI requires. Limit: the
 // wait for a peer has no time limit. If a rank dies in a collective, the launcher ends the job.
@@ -39,7 +40,8 @@ enum class RoundCall : std::uint8_t {
   window,  // the creation of a window (rma/windows.cpp)
 };
 
-// The communicator of a handle if its ranks can carry out its collectives, else null.
+// The communicator with this handle, or null if its ranks have no boards and so cannot carry out
+// its collectives.
 inline Comm* comm_with_boards(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return nullptr;
@@ -54,8 +56,8 @@ inline bool is_rank(const Comm& comm, int rank) { return rank >= 0 && rank < com
 // ranks agree in each round.
 inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
 
-// True if the data of a rank fits its board, and no rank has to read more than kMostStagedReads
-// bytes of staged data.
+// True if `bytes`, the data of each rank, fit into a staged block, and no rank has to read more
+// than kMostStagedReads bytes of staged data. Equal on all ranks.
 inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
   constexpr std::uint64_t kMostStagedReads = 8 * coll::kStagedBytes;
   return bytes <= coll::kStagedBytes &&
@@ -64,19 +66,22 @@ inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
 
 class Round {
  public:
-  // Begins the communicator's next round. `terms`: further facts that must be equal on all ranks.
+  // Begins the communicator's next round. `bytes`: of this rank's data. `terms`: further facts that
+  // must be equal on all ranks, such as operation, type or root.
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
-  // Publish this rank's record, with its data staged at stage() or in its own buffers.
+  // Publish this rank's record. The data is staged (the caller has written it to stage()), or stays
+  // in this rank's own buffers (mapped), or this rank leaves the collective to the library.
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
-  // Null `source` or `target`: the call has no such buffer. False if a peer does not map the
-  // buffers; the round is then left to the library.
+  // Null `source` or `target`: the call has no such buffer. False, after publish_library(), if the
+  // buffers are not in the shared heap or help is switched off on this rank.
   bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if all have published `route`, on the same terms.
+  // Waits for the records of all ranks. True if all have published `route` with the terms and bytes
+  // of this rank.
   bool all_agree(coll::Route route);
   // Waits for the record of one rank.
   const coll::RoundRecord& await(int rank);
@@ -85,7 +90,7 @@ class Round {
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return has_call(record) && record.bytes == bytes_;
   }
-  // True if the record has the terms of this rank's call; the bytes may differ.
+  // True if the record has the call and terms of this rank; the bytes may differ.
   [[nodiscard]] bool has_call(const coll::RoundRecord& record) const {
     return record.terms == terms_;
   }
@@ -95,14 +100,14 @@ class Round {
     return boards_.staged_by(index(rank), boards_.record_of(index(rank)).bytes);
   }
 
-  // The address of a rank's mapped source, in its process.
+  // The address, in the process of `rank`, of its mapped source.
   [[nodiscard]] std::uint64_t source_address(int rank) const {
     return boards_.record_of(index(rank)).buffers.source;
   }
-  // Copies mapped bytes, at an address of a rank's process, to `to`.
+  // Copies bytes of a mapped buffer to `to`. `address`: in the process of `rank`.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
-  // The address of mapped bytes in this process, or of a copy in `scratch`. Null if this process
-  // cannot read the bytes.
+  // The address at which this process can load bytes of a mapped buffer: in the mapping, or of a
+  // copy in `scratch`. Null if this process cannot read the bytes.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
   // Copies to a rank's mapped target, from `offset` on.
@@ -114,8 +119,9 @@ class Round {
   void finish() { boards_.finish(); }
   // Waits until a rank has called finish().
   void await_finished(int rank);
-  // Ends a mapped round on this rank, and waits until all others have finished. `done`: the status
-  // of the copies. Returns the code of the call; raises MPI_ERR_OTHER for a copy that failed.
+  // Ends a mapped round on this rank, and waits until all other ranks have called finish(). `done`:
+  // the status of this rank's copies. Returns the code of the call; raises MPI_ERR_OTHER if a copy
+  // of this rank failed.
   int end(Status done);
 
   // Waits until done() is true.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The buffers of a call, by datatype, and their bytes as a packed stream.
+// The buffers of a collective as blocks of a datatype, and their bytes as a packed stream.
 //
-// The layout engine reads the datatypes. A type without a layout goes through a message of this
-// rank to itself. Threads: any. Limit: kMostPacked.
+// Blocks of a datatype with a layout are packed by src/layout. Blocks of another datatype are
+// packed by the library, in a message of this rank to itself. Threads: any. Limit: kMostPacked.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace mh::mpi::direct {
 // an int.
 inline constexpr std::uint64_t kMostPacked = 1U << 30U;
 
-// Elements of a datatype for, or from, each rank of a communicator.
+// Blocks of equal length, one for, or from, each rank of a communicator, one behind the other.
 struct TypedBlocks {
   void* address;
   MPI_Count count;  // of one block
@@ -34,7 +34,7 @@ struct TypedBlocks {
   }
   // The address of a rank's block; the blocks of lower ranks precede it.
   [[nodiscard]] std::byte* block(int rank) const;
-  // The block of a rank, alone.
+  // The block of a rank, as a TypedBlocks of which it is block 0.
   [[nodiscard]] TypedBlocks only(int rank) const {
     TypedBlocks one = *this;
     one.address = block(rank);
@@ -63,17 +63,20 @@ inline TypedBlocks typed_blocks(const BlockArgs& args) {
           .valid = true};
 }
 
-// The distance between elements of a type with gaps.
+// The distance in bytes between elements of a datatype with gaps.
 MPI_Count extent_of(const TypedBlocks& blocks);
 
-// Move one block to and from a stream. False: the library refuses.
+// Pack the block of `rank` to a packed stream, and unpack the block from a stream. False: the
+// library refuses.
 bool pack(const TypedBlocks& from, int rank, std::byte* to);
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
 
-// True if the library accepts that a rank's own block is the same memory in both buffers.
+// True if the library accepts the case that a rank's own block is the same memory in both buffers
+// of a collective.
 bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other);
 
-// Copies this rank's own block in a collective. Returns an MPI code, and raises no error.
+// Copies this rank's own block from the send buffer to the receive buffer. Returns an MPI code, and
+// raises no error.
 int copy_own_block(const TypedBlocks& from, const TypedBlocks& to);
 
 }  // namespace mh::mpi::direct

@@ -18,6 +18,7 @@ struct VectorArgs {
   const MPI_Datatype* types = nullptr;  // one a block, in place of `type`; displacements in bytes
 };
 
+// Writes the blocks of a VectorArgs as TypedBlocks, one a rank.
 class VectorBlocks {
  public:
   explicit VectorBlocks(const VectorArgs& args) : args_(args) {
@@ -42,8 +43,8 @@ class VectorBlocks {
   }
 
  private:
-  // Writes a block of `element_` member by member: a copy of the struct would load several of its
-  // members at once, and so wait for their stores.
+  // Writes the block of a rank. Without `types` it is written member by member: a copy of the
+  // struct `element_` would load several of its members at once, and so wait for their stores.
   void write_block(int rank, TypedBlocks& to) const {
     const MPI_Count count = args_.counts[rank];
     auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
@@ -61,11 +62,11 @@ class VectorBlocks {
   }
 
   const VectorArgs& args_;
-  TypedBlocks element_{};
-  MPI_Count extent_ = 1;  // bytes of one unit of displacement
+  TypedBlocks element_{};  // one element of args_.type; unused with `types`
+  MPI_Count extent_ = 1;   // bytes of one unit of displacement
 };
 
-// The communicator of a handle if it can have pairwise rounds, else null.
+// The communicator with this handle, or null if it cannot have pairwise rounds.
 Comm* comm_for_pairs(MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   return comm != nullptr && can_be_pairwise(*comm) ? comm : nullptr;
@@ -101,8 +102,8 @@ CallResult exchange_all(Comm* comm, RoundCall call, const VectorArgs& in, const 
   return exchange_pairwise(*comm, call, pairs);
 }
 
-// A gatherv or a scatterv. `all`: the root's buffer with blocks for all ranks. `own_args`: the
-// rank's own block.
+// Carries out MPI_Gatherv or MPI_Scatterv. `all`: the buffer with blocks for all ranks, which is
+// significant at the root. `own_args`: this rank's own block.
 CallResult exchange_with_root(RoundCall call, const VectorArgs& all, const BlockArgs& own_args,
                               int root, MPI_Comm handle) {
   Comm* comm = comm_for_pairs(handle);

@@ -234,8 +234,8 @@ bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) 
 
 // True if the message is left to the MPI library because it is contiguous and part of an exchange.
 // Both cores are busy then, and overlap does not repay the cost of a rendezvous
-// (docs/decisions/rendezvous). An exception is a message of which an idle third rank can make
-// kernel copies (process_vm_readv).
+// (docs/decisions/rendezvous). An exception is a message of which an idle third rank can copy
+// chunks by the kernel.
 bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
