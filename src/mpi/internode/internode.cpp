@@ -22,8 +22,8 @@ void progress() {
 
 namespace {
 
-// True if internode pipelines are faster than the MPI library. Open MPI itself packs as fast,
-// straight into its send buffers (docs/decisions/internode).
+// True if internode pipelines are faster than the MPI library. Open MPI packs as fast as the
+// pipelines, straight into its send buffers (docs/decisions/internode).
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kGains = false;
 #else

@@ -7,23 +7,24 @@
 // lent cores pack the next ones (p2p/pack_pipeline.hpp). The receiver unpacks pieces that have
 // arrived while further pieces are in flight.
 //
-// A send packs and posts the whole message before it returns, and then depends on the library's
-// progress alone, in whatever call this rank is. Therefore a sender does not depend on a call of
-// ours on the receiver, with one exception. The receiver may be in a call of the library that
-// depends on this rank, and receive no piece. After kInternodePatienceNs without a piece received,
-// the send counts as complete, since the pieces are copies of the buffer; this rank sends no
-// further message by internode pipeline to that receiver.
+// A send packs and posts the whole message before it returns. From then on it depends on the MPI
+// library's progress alone, whatever call this rank is in. With one exception, the sender does not
+// depend on calls that the receiver makes. The receiver may be in a call of the library that
+// depends on this rank, and so receive no piece. After tuning::kInternodePatienceNs without a
+// received piece, the send counts as complete, since the pieces are copies of the send buffer. This
+// rank then sends no further message by internode pipeline to that receiver.
 //
-// While the receiver keeps up, few buffers are in use; otherwise the message has a buffer for each
-// piece.
+// While the receiver keeps up, the sender has few piece buffers in use; otherwise a buffer for each
+// piece of the message.
 //
-// The library sends: contiguous data, synchronous and buffered sends, messages on
-// intercommunicators, types without a layout, messages that need more than kMostBuffers buffers.
-// The library also sends all messages of a job in which a rank is alone on its node or runs without
-// Manyhands, or whose library itself packs as fast (Open MPI). A send cannot be cancelled.
+// Limits. The MPI library itself sends contiguous data, synchronous and buffered sends, messages on
+// intercommunicators, datatypes without a layout, and messages that need more than kMostBuffers
+// buffers. It also sends all messages of an MPI job in which a rank is alone on its node or runs
+// without Manyhands, or whose library packs as fast as Manyhands (Open MPI). A send by internode
+// pipeline cannot be cancelled.
 //
-// This file starts and ends the internode pipelines. send.hpp and receive.hpp have the two ends,
-// pieces.hpp has their common part.
+// This file starts and ends the use of internode pipelines. send.hpp and receive.hpp have the two
+// ends of a pipeline, pieces.hpp has the part that both ends use.
 #pragma once
 
 namespace mh::mpi::internode {
@@ -31,9 +32,9 @@ namespace mh::mpi::internode {
 // Collective over MPI_COMM_WORLD: finds out whether the ranks of all nodes can use internode
 // pipelines (config.internode).
 void start();
-// Waits until every message has been received. Pieces of messages that no receive has matched are
-// discarded. is_receiving() is true while the program has a started receive, whose message may
-// still come.
+// Collective over MPI_COMM_WORLD, in MPI_Finalize: waits until every message has been received.
+// Pieces of messages that no receive has matched are received and discarded. is_receiving() is true
+// while the program has a started receive, whose message may still come.
 void stop(bool (*is_receiving)());
 
 // Advances the sends and receives under way. A step of the wait loop; never blocks.

@@ -7,7 +7,7 @@ namespace mh::mpi::internode {
 namespace {
 
 constexpr std::size_t kMostBuffers = 512;  // in use for all messages of this rank together
-constexpr std::size_t kFreeBuffers = 32;   // allocated and not in use
+constexpr std::size_t kFreeBuffers = 32;   // at most, kept allocated and not in use
 
 }  // namespace
 

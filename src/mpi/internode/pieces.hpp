@@ -31,9 +31,9 @@ struct PieceSplit {
   }
 };
 
-// The tag of the pieces of a message: the message's number between the two ranks. A tag for each
-// pipeline would be wrong, because the library may still hold pieces of the pipeline's previous
-// message.
+// The tag of the pieces of a message, from the number of the message between the two ranks. A tag
+// for each SendId would be wrong, because the library may still hold pieces of the previous message
+// with that SendId.
 inline int tag_of(const p2p::RtsHeader& header) {
   return tags::kPieces[header.generation % tags::kPieces.count];
 }
@@ -42,10 +42,11 @@ inline int length_of(layout::StreamRange range) {
   return static_cast<int>(range.end - range.begin);
 }
 
-// The buffers of pieces of this process: kPiece bytes each, page-aligned. The buffer released last
-// is acquired first, since that buffer is still in the cache.
+// The piece buffers of this process: kPiece bytes each, page-aligned. The buffer released last is
+// acquired first, since that buffer is still in the cache. Any thread.
 class PieceBuffers {
  public:
+  // True if the limit kMostBuffers allows a message with this many pieces.
   bool has_room_for(std::uint64_t pieces);
   // Null if there is no memory.
   std::byte* acquire();

@@ -19,7 +19,8 @@
 namespace mh::mpi::internode {
 namespace {
 
-// The numbers of the messages received from one sender: all up to `all_`, and those in `some_`.
+// The numbers of the messages whose receive has begun, from one sender: all numbers up to `all_`,
+// and those in `some_`.
 class ReceivedNumbers {
  public:
   [[nodiscard]] bool has(std::uint64_t number) const {
@@ -27,8 +28,8 @@ class ReceivedNumbers {
   }
   void add(std::uint64_t number) {
     some_.insert(number);
-    // A missing number belongs to a message that no receive has matched, perhaps for ever. If
-    // `some_` grows too long, the oldest gap counts as received.
+    // A missing number belongs to a message that no receive has matched, and perhaps none ever
+    // will. If `some_` has more than kMost numbers, the lowest missing numbers count as received.
     while (!some_.empty() && (*some_.begin() == all_ + 1 || some_.size() > kMost)) {
       all_ = *some_.begin();
       some_.erase(some_.begin());
@@ -71,8 +72,8 @@ class Incoming {
         bytes_(bytes),
         pack_pipeline_(*pack_pipelines, to_, p2p::PackKind::unpack, bytes) {}
 
-  // Receives a piece or unpacks a chunk. True once the message is complete. One thread at a time
-  // advances the message; other threads get false.
+  // Receives a piece or unpacks a chunk of the message. True once the message is complete. One
+  // thread at a time advances the message; meanwhile other threads get false.
   bool step() {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
@@ -84,7 +85,7 @@ class Incoming {
   }
 
  private:
-  static constexpr std::size_t kAhead = 4;
+  static constexpr std::size_t kAhead = 4;  // most receives of pieces in flight
 
   struct PostedPiece {
     MPI_Request request;
@@ -98,8 +99,8 @@ class Incoming {
     }
     const bool has_arrived = oldest_has_arrived();
     if (has_arrived) unpack_oldest();
-    // Only this thread can receive the next piece, but any thread can unpack one. This thread
-    // therefore unpacks only if no piece has arrived, or if enough pieces wait for other threads.
+    // Only this thread can receive the next piece, but helpers can unpack pieces, too. This thread
+    // therefore unpacks only if no piece has arrived, or if enough pieces wait for helpers.
     if (!has_arrived || pack_pipeline_->outstanding() >= pack_pipeline_.enough())
       pack_pipeline_->work();
     while (const auto chunk = pack_pipeline_->collect()) {
@@ -113,7 +114,8 @@ class Incoming {
     return posted_ == split_.pieces() && in_flight_.empty() && pack_pipeline_->empty();
   }
 
-  // Posts the receive of the next piece. False if all cells or buffers are in use.
+  // Posts the receive of the next piece. False if all cells of the pack pipeline or all piece
+  // buffers are in use.
   bool post_next_piece() {
     if (in_flight_.size() + pack_pipeline_->outstanding() >= p2p::PackPipeline::kCells)
       return false;

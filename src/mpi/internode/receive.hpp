@@ -11,7 +11,8 @@
 
 namespace mh::mpi::internode {
 
-// True if the RTS header is of a message to this rank which has not begun to be received.
+// True if the RTS header belongs to a message to this rank, and begin_receive() has not been called
+// for the message.
 bool is_unreceived(const p2p::RtsHeader& header);
 
 // A message that is being received.
@@ -22,10 +23,10 @@ using IncomingPtr = std::shared_ptr<Incoming>;
 // valid until finish_receive() has returned.
 IncomingPtr begin_receive(const p2p::RtsHeader& header, const p2p::End& to,
                           layout::LayoutPtr layout, std::uint64_t bytes);
-// Waits until the message is complete.
+// Waits in the wait loop until all bytes have been received and unpacked.
 void finish_receive(Incoming& incoming);
 
-// Advances the messages that are being received. Never blocks.
+// Receives pieces, and unpacks chunks, of the messages that are being received. Never blocks.
 void progress_receives();
 // True if a message is being received. relaxed: a hint.
 bool any_receives();

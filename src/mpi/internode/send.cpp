@@ -25,7 +25,9 @@
 namespace mh::mpi::internode {
 namespace {
 
-constexpr std::uint64_t kLeast = 128U << 10U;  // bytes; pieces make no shorter message faster
+// The least bytes of a message that goes by internode pipeline: pieces make no shorter message
+// faster.
+constexpr std::uint64_t kLeast = 128U << 10U;
 constexpr std::uint32_t kMostSends = tags::kInternodeFins.count;
 
 struct SentPiece {
@@ -33,8 +35,8 @@ struct SentPiece {
   std::byte* buffer;  // null for the RTS header
 };
 
-// A send by internode pipeline. Only the sending thread uses it until `posted` is true, then only
-// the holder of g_sends.mutex.
+// A send by internode pipeline. Until `posted` is true only the sending thread uses the object,
+// afterwards only the thread that holds g_sends.mutex.
 struct InternodeSend {
   p2p::RtsHeader header{};
   layout::LayoutPtr layout;
@@ -65,13 +67,13 @@ struct InternodeSend {
 struct InternodeSends {
   std::mutex mutex;  // guards the members below, and sends that are posted
   std::array<std::unique_ptr<InternodeSend>, kMostSends> by_id;
-  std::unordered_map<int, std::uint64_t> message_counts;  // by receiver
+  std::unordered_map<int, std::uint64_t> message_counts;  // by receiver, rank in MPI_COMM_WORLD
   std::set<int> avoided;                // receivers that did not receive a message in time
   std::atomic<std::uint32_t> count{0};  // of sends under way; relaxed, a hint
 };
 InternodeSends g_sends;
 
-// This function and the next ones, up to advance(), are called with the mutex locked.
+// The functions from free_id() to advance() are called with g_sends.mutex locked.
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
     if (g_sends.by_id[id] == nullptr) return id;
@@ -85,7 +87,7 @@ void release_send(SendId id) {
   detached_operations.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Completes the program's request: this rank sends itself the FIN.
+// Completes the send for the program: this rank sends itself the FIN, if the send has a FIN.
 void complete_send(InternodeSend& send) {
   send.counts_as_done = true;
   if (send.fin_tag == kNoFin) return;
@@ -242,8 +244,8 @@ void await_send(SendId id) {
     InternodeSend& send = *g_sends.by_id[id];
     const bool over = advance(send);
     if (over) release_send(id);
-    // The wait also ends if the receiver receives nothing: progress_sends() later releases the
-    // buffers.
+    // The wait also ends if the receiver receives nothing for too long: progress_sends() later
+    // releases the buffers and the send.
     return over || send.counts_as_done;
   });
 }
