@@ -26,16 +26,16 @@ void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// True if the library may raise the error of a completion on another communicator than that of the
-// receive. MPICH 4.0 does so, Open MPI does not.
+// True if the library may raise the error of a completion on another communicator than the
+// receive's. MPICH 4.0 does so, Open MPI does not.
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kRaisesElsewhere = false;
 #else
 constexpr bool kRaisesElsewhere = true;
 #endif
 
-// The program's handler of a communicator, which has MPI_ERRORS_RETURN while receives wait. The
-// first wait replaces the handler, the last wait restores it.
+// A communicator that has MPI_ERRORS_RETURN while receives wait, and the program's handler. The
+// first of overlapping waits replaces the handler, the last of them restores it.
 struct ReplacedHandler {
   MPI_Comm comm;
   MPI_Errhandler handler;
@@ -46,9 +46,10 @@ struct ReplacedHandler {
 struct ReplacedHandlers {
   std::mutex mutex;
   std::vector<ReplacedHandler> handlers;  // guarded by `mutex`
-  // Held by the thread that raises an error. During this time no other thread replaces a handler,
-  // which would otherwise be gone before its call. A handler may call MPI or wait for other
-  // threads, so the lock is recursive and its wait has a bound. Locked before `mutex`.
+  // Held by a thread that raises an error, and by a thread that replaces a handler. No thread can
+  // therefore replace the program's handler between its restoration and its call. A handler may
+  // call MPI or wait for other threads, so the lock is recursive and is awaited for
+  // tuning::kHandlerPatienceNs at most. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
   // Called with `mutex` locked.
@@ -59,7 +60,8 @@ struct ReplacedHandlers {
 };
 ReplacedHandlers& g_replaced = *new ReplacedHandlers;
 
-// True if the program's handlers of `comm` and MPI_COMM_WORLD differ, replaced or not.
+// True if the program's handlers of `comm` and MPI_COMM_WORLD differ. If a handler is replaced at
+// the moment, the program's handler counts.
 bool compare_with_world(MPI_Comm comm) {
   const ThreadLock hold(g_replaced.mutex);
   const auto none = g_replaced.handlers.end();
@@ -95,8 +97,8 @@ RaisingLock lock_raising() {
   return switches.threads ? RaisingLock(g_replaced.raising, kBound) : RaisingLock();
 }
 
-// Raises the error by the program's handler of `comm`, then puts MPI_ERRORS_RETURN back if other
-// threads still wait.
+// Raises the error by the program's handler of `comm`. If receives of other threads wait, the
+// function first restores the handler and afterwards sets MPI_ERRORS_RETURN again.
 int raise_by_handler(MPI_Comm comm, int code) {
   const RaisingLock turn = lock_raising();
   const auto set = [comm](bool back) {

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The communicator whose error handler a failing receive calls.
 //
-// Manyhands replaces a blocking receive by a nonblocking receive and tests. MPICH 4.0 raises errors
-// of completions on MPI_COMM_WORLD, so such a receive would end a job although its communicator
-// returns errors. If the handlers of the receive's communicator and MPI_COMM_WORLD differ, both get
-// MPI_ERRORS_RETURN while a thread waits, and Manyhands raises the error on the receive's
-// communicator. Limits: during the wait the errors of other threads return, and a handler that
-// another thread sets is lost. If two receives fail at the same time, a handler may be called
-// twice.
+// Manyhands replaces a blocking receive by a nonblocking receive and calls of MPI_Test. MPICH 4.0
+// raises the error of a nonblocking receive on MPI_COMM_WORLD, so the replaced receive would end
+// the MPI job although its communicator returns errors. If the handlers of the receive's
+// communicator and of MPI_COMM_WORLD differ, both communicators get MPI_ERRORS_RETURN while a
+// thread waits, and Manyhands raises the error on the receive's communicator. Limits: during the
+// wait the errors of other threads return, and a handler that another thread sets is lost. If two
+// receives fail at the same time, a handler may be called twice.
 #pragma once
 
 #include <atomic>
@@ -24,12 +24,12 @@ namespace mh::mpi::error_handlers {
 inline std::atomic<std::uint32_t> changes{0};
 inline void note_change() { changes.fetch_add(1, std::memory_order_relaxed); }
 
-// True if the program has made the handler, that is, if it is not predefined.
+// True if the program has made the handler; false for a predefined handler.
 bool is_users_handler(MPI_Errhandler handler);
 // True under MPICH 5: some failing calls return MPI_SUCCESS after a handler of the program has run.
 bool failing_calls_return_success();
 
-// Gives a communicator MPI_ERRORS_RETURN while this object lives.
+// Gives a communicator MPI_ERRORS_RETURN while this object lives, instead of the program's handler.
 class HandlerOverride {
  public:
   explicit HandlerOverride(MPI_Comm comm);
@@ -46,8 +46,8 @@ class ReceiveErrors {
  public:
   explicit ReceiveErrors(MPI_Comm comm);  // MPI_COMM_NULL if the communicator is not known
 
-  // Raises an error that the library has not raised. Called once, with the wait's code. Returns the
-  // code.
+  // Puts the program's handlers back. Raises an error that the library has not raised because of
+  // the replaced handlers. Called once, with the code of the wait. Returns the code.
   int raised(int code);
 
  private:
@@ -56,9 +56,10 @@ class ReceiveErrors {
   std::optional<HandlerOverride> own_;
 };
 
-// Raises the error of a receive on `comm` that got a held message (rndv/held_messages.hpp), unless
-// the library raises errors of completions on MPI_COMM_WORLD. Other libraries have raised the error
-// on the message's private communicator, which returns errors. Returns `code`.
+// Raises the error of a receive on `comm` that got a held message (rndv/held_messages.hpp). Does
+// nothing under a library that raises errors of completions on MPI_COMM_WORLD, because that library
+// has raised the error already. Other libraries have raised the error on config.self_comm, which
+// returns errors. Returns `code`.
 int raise_for_held_message(const Comm* comm, int code);
 
 }  // namespace mh::mpi::error_handlers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Helpers of both ends of a message: sizes, statuses, waits for a request of the library, errors,
-// FINs. Any thread.
+// Small functions that both ends of a message use: sizes, statuses, waits for a request of the
+// library, errors, FINs. Any thread.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@ std::uint64_t message_bytes(Count count, const datatypes::Info& info) {
   return count > 0 ? static_cast<std::uint64_t>(count) * info.size : 0;
 }
 
-// The caller's status, or one of our own if the caller ignores the status.
+// The status that the caller has passed, or a status in this object if that is MPI_STATUS_IGNORE.
 class StatusOrOwn {
  public:
   explicit StatusOrOwn(MPI_Status* users) : users_(users == MPI_STATUS_IGNORE ? nullptr : users) {}
@@ -31,7 +31,7 @@ class StatusOrOwn {
   MPI_Status own_{};
 };
 
-// The source and tag of a message, or of a receive (then with wildcards).
+// The source and tag of a message, or of a receive; a receive may have wildcards.
 struct MessageEnvelope {
   int source;
   int tag;
@@ -63,22 +63,24 @@ class RequestTest {
   int code_ = MPI_SUCCESS;
 };
 
-// MPI_Wait of one active request, by the wait loop.
+// Completes one active request as MPI_Wait does, by polls in the wait loop. `polls`: as for
+// wait::until(). Returns the library's code.
 inline int wait_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
   wait::until(test, polls);
   return test.code();
 }
 
-// Waits like wait_request(), in a call of the program; the server may test the request
-// (wait::until_shared).
+// Waits like wait_request(), for a call of the program that holds no lock: among many waiting
+// threads, the server may test the request in place of this thread (wait::until_shared()).
 inline int await_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
   wait::until_shared(test, polls);
   return test.code();
 }
 
-// Waits until rests() has once been true on every rank of `comm`. Collective.
+// Waits until rests() has once been true on every rank of `comm`. Collective. rests() is true while
+// this rank has nothing under way.
 template <class Rests>
 void rest_together(MPI_Comm comm, Rests&& rests) {
   MPI_Request everyone = MPI_REQUEST_NULL;
@@ -90,7 +92,8 @@ void rest_together(MPI_Comm comm, Rests&& rests) {
   });
 }
 
-// Cancels and frees a started receive whose message will not come. `request` may be null.
+// Cancels and frees a started receive whose message will not come. Does nothing for
+// MPI_REQUEST_NULL.
 inline void drop_receive(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
   real.Cancel(&request);
@@ -103,19 +106,21 @@ inline bool is_of_class(int code, int wanted) {
   return found == wanted;
 }
 inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
-// True if a request is not complete, because another request of the same call has failed.
+// True for MPI_ERR_PENDING: the request is not complete, because another request of the same call
+// has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
-// Sends a FIN with this tag to a rank of the node, perhaps this rank. The FIN completes a receive
-// of that rank.
+// Sends a FIN with this tag to a rank of the node, which may be this rank. The FIN completes a
+// receive of that rank on config.node_comm.
 inline void send_fin(std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);
   real.Request_free(&request);
 }
 
-// The number of operations that only the wait loop completes: orphaned receives, freed persistent
-// sends, persistent sends that the library sends, sends to other nodes. relaxed: a hint.
+// The number of operations that no call of the program completes, but only the wait loop: orphaned
+// receives, freed persistent sends, persistent sends that the library sends, sends by internode
+// pipeline. relaxed: a hint.
 inline std::atomic<std::size_t> detached_operations{0};
 
 // Calls the error handler of `comm` with `code`, and returns `code`.

@@ -9,12 +9,13 @@
 
 namespace mh::mpi {
 
-// Whether the sender of a message also receives a long message (an exchange).
+// Tells whether a message is part of an exchange, that is, whether its sender receives a long
+// message at the same time.
 enum class SendPattern : std::uint8_t {
-  unknown,      // an exchange if a long receive is started
-  nonblocking,  // or if long receives followed earlier nonblocking sends (ExchangeDetector)
-  exchanged,
-  one_way,
+  unknown,      // part of an exchange if a long receive is started
+  nonblocking,  // as `unknown`, and if p2p::ExchangeDetector expects a long receive
+  exchanged,    // part of an exchange
+  one_way,      // not part of an exchange
 };
 
 struct OutgoingMessage {
@@ -25,7 +26,8 @@ struct OutgoingMessage {
   MPI_Comm comm;
   SendPattern pattern = SendPattern::unknown;
   bool synchronous = false;
-  // Set by choose_rendezvous() if the data has gaps: the layout of an element, their number.
+  // Set by choose_rendezvous() if the data has gaps: the layout of an element, and the number of
+  // elements.
   layout::LayoutPtr layout{};
   std::uint64_t count = 0;
 };

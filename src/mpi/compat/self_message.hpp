@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A copy between two datatypes by a message from this rank to itself, for types that only the
-// library can read.
+// A copy between two datatypes by a message from this rank to itself, for datatypes without a
+// layout, which only the library can read.
 #pragma once
 
 #include "mpi/abi.hpp"
