@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes a wrapper an entry of the front, and guards against calls that come back from a tool behind
-// us.
+// Makes a wrapper an entry of the front. If a tool is behind Manyhands in the preload list, the
+// entry keeps calls that the tool makes from reaching a wrapper a second time.
 //
-// A tool behind us exports MPI_X and calls PMPI_X, which is again an entry of the front. Our calls
-// into the tool are counted (`depth`). Inside the tool, calls of PMPI_X go to the library and calls
-// of MPI_X to the tool, as without us. Without such a tool, entries are the wrappers themselves and
-// `next` holds the library's own functions, at no cost. Thread-safe, except refill_table(). Limit:
-// user code that the library calls inside a guarded call (attribute copy functions, error handlers)
-// is not helped.
+// Such a tool exports MPI_X and calls PMPI_X, which is again an entry of the front. Each thread
+// counts its calls that are inside the tool (`depth`). Inside the tool, calls of PMPI_X go to the
+// MPI library and calls of MPI_X to the tool, as without Manyhands. Without such a tool, entries
+// are the wrappers themselves and `next` holds the library's own functions, at no cost.
+// Thread-safe, except refill_table(). Limit: MPI calls of user code that the library calls while
+// this thread is inside the tool (attribute copy functions, error handlers) do not reach the
+// wrappers.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,10 @@ namespace mh::mpi {
 
 namespace detail {
 
-extern Next tool;  // the functions of the tool behind us; null where the tool lacks the call
+extern Next tool;  // the functions of the tool behind Manyhands; null where the tool lacks the call
 extern constinit thread_local int depth;  // calls of this thread that are inside the tool
 
+// The stay of the calling thread inside the tool.
 struct ToolCall {
   ToolCall() { ++depth; }
   ~ToolCall() { --depth; }
@@ -61,7 +63,8 @@ mh_locker locker();
 // The result of __mh_idle_work(), or null. Each variant defines its own.
 const mh_idle_work* idle_work();
 
-// Replaces all entries, for every thread. One thread at a time.
+// Replaces all entries, for every thread: `fill` writes the table, then the front's jump slots are
+// set anew. One thread at a time.
 void refill_table(void (*fill)(mh_table& table, bool guarded));
 
 // Puts `wrapper` into the table as MPI_X and PMPI_X, guarded if a tool follows us.
@@ -79,6 +82,7 @@ void entry(mh_table& table, std::uint32_t index, bool guarded) {
   table.pmpi[index] = reinterpret_cast<mh_function>(pmpi);
 }
 
+// Puts `watcher` into the table: the front calls it before the call goes on to the next layer.
 template <class Watcher>
 void observe_entry(mh_table& table, std::uint32_t index, Watcher watcher) {
   table.observe[index] = reinterpret_cast<mh_function>(watcher);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The exported MPI_X and PMPI_X. Each is one indirect jump through its slot, so that all arguments
- * arrive as they were passed, also those of a variadic call. exports.inc lists the calls.
+/* The exported MPI_X and PMPI_X. Each is one indirect jump through its jump slot, so that all
+ * arguments arrive as they were passed, also those of a variadic call. exports.inc lists the calls.
  *
- * A *slot* is a function pointer, number 2 * index for MPI_X and one more for PMPI_X. Initially it
- * points to `first_call`, which asks mh_resolve() in front.c. */
+ * A *jump slot* is a function pointer. The jump slot of MPI_X has the number 2 * index, that of
+ * PMPI_X the next number; `index` is the call's position in calls.json. Initially a jump slot leads
+ * to `first_call`, which asks mh_resolve() in front.c for the function and jumps to it. */
 #include "front/calls.h"
 
         .text
@@ -60,7 +61,8 @@ first_\symbol:
 \symbol:
 .endm
 
-/* A call that older libraries lack: mh_presence_N answers for MPI_X (presence.c). */
+/* A call that older libraries lack: the loader asks mh_presence_N for the address of MPI_X
+ * (presence.c). */
 .macro sometimes index, name
         always  \index, \name
         .hidden mh_export_\index
@@ -72,7 +74,8 @@ first_\symbol:
         .cfi_endproc
 .endm
 
-/* A call that is only observed: mh_watched_N tells the variant, then goes on. */
+/* A call that is only observed: its jump slot leads to mh_watched_N, which calls the variant's
+ * watcher and then jumps to the next layer. */
 .macro observe index, name
         always  \index, \name
         hidden_function mh_watched_\index

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The first MPI call of a process: finds the library, opens the variant for its ABI, fills the
- * slots.
+/* The first MPI call of a process: finds the MPI library, opens the variant for its ABI, and fills
+ * the jump slots (exports.S).
  *
  * Nothing happens before that call (except in presence.c), so a process without MPI pays only for
- * the mapping. The MPI may be unknown, or the variant missing or of another build. In these cases
- * one line on stderr says why, and the calls go straight to the library: the program runs as
- * without us. Pure C: libmanyhands.so is mapped into every process of a job and brings no run time
- * of its own. Thread-safe: the first caller initialises, other threads wait.
+ * the mapping of libmanyhands.so. The MPI library may be unknown, or the variant missing or of
+ * another build. In these cases one line on stderr says why, and the calls go straight to the
+ * library: the program runs as without Manyhands. Pure C, because libmanyhands.so is mapped into
+ * every process of an MPI job and must not bring a C++ run time. Thread-safe: the first caller
+ * initialises, other threads wait.
  *
- * Calls that the library makes to its own exported names (ROMIO sends with PMPI_Isend) reach us
- * like calls of the program. The library does so on all ranks, so Manyhands helps with such
+ * Calls that the library makes to its own exported names (ROMIO sends with PMPI_Isend) reach the
+ * front like calls of the program. The library does so on all ranks, so Manyhands helps with such
  * messages, too. */
 #define _GNU_SOURCE
 #include "mpi/front/front.h"
@@ -58,8 +59,9 @@ static mh_function watched_stub(uint32_t call) {
 }
 
 /* Written by the thread that initialises, before `state` becomes READY (release). Other threads
- * read these objects after they have seen READY (acquire), or through a slot that was published
- * later. */
+ * read these objects after they have seen READY (acquire), or after they have jumped through a jump
+ * slot that was published later. refill_table() (entry.hpp) writes `from_variant` again.
+ * `said_missing` is atomic: each message is printed once. */
 static struct mh_library library;
 static struct mh_chain chain;
 static mh_function from_variant[3][MH_CALLS]; /* MPI_X, PMPI_X, watchers */
@@ -131,16 +133,17 @@ static int is_set(const char* name) {
   return value != NULL && *value != 0;
 }
 
-/* A profile or a trace of a run without help needs the variant, whose wrappers pass every call on
- * in this case. */
+/* True with MH_ENABLE=0: the variant is not opened. A profile or a trace of such a run needs the
+ * variant all the same; its wrappers then pass every call on. */
 static bool switched_off(void) {
   const char* value = getenv("MH_ENABLE");
   const int is_watched = is_set("MH_PROFILE") || is_set("MH_TRACE");
   return value != NULL && strcmp(value, "0") == 0 && !is_watched;
 }
 
-/* The loader keeps a relative LD_PRELOAD as given, and the program may have changed its working
- * directory since. The kernel knows the full path of the file mapped at `address`. */
+/* Writes to `file` the full path of the file that is mapped at `address`, as the kernel reports it.
+ * The loader reports a relative path of LD_PRELOAD as given, which is of no use after the program
+ * has changed its working directory. */
 static void mapped_file(uintptr_t address, char* file) {
   char line[sizeof folder + 128];
   FILE* maps = fopen("/proc/self/maps", "re");
@@ -158,7 +161,8 @@ static void mapped_file(uintptr_t address, char* file) {
   fclose(maps);
 }
 
-/* The folder of libmanyhands.so, with links resolved. The variants lie in the same folder. */
+/* Sets `folder` to the folder of libmanyhands.so, with links resolved. The variants lie in the same
+ * folder. */
 static void find_folder(void) {
   char file[sizeof folder];
   snprintf(file, sizeof file, "%s", mh_front().file);
@@ -169,11 +173,13 @@ static void find_folder(void) {
 }
 
 static void publish_slot(mh_function* slot, mh_function function) {
-  /* release: a thread that jumps through the slot sees what the variant wrote before. The
-   * plain load of the jump is its partner, which suffices on x86-64. */
+  /* release: a thread that jumps through the jump slot sees what the variant wrote before. The
+   * partner is the plain load of the jump, which suffices on x86-64. */
   if (function != NULL) __atomic_store_n(slot, function, __ATOMIC_RELEASE);
 }
 
+/* Publishes the two jump slots of a call. `helped`: the variant has accepted, so its entries are
+ * used. */
 static void fill_slot(uint32_t call, bool helped) {
   const char* name = mh_names[call] + 1;
   const mh_function real = find_real(name);
@@ -266,8 +272,8 @@ static void initialise_once(const void* caller) {
     return;
   }
   while (__atomic_load_n(&state, __ATOMIC_ACQUIRE) != READY) {
-    /* A call that initialise() itself causes (in a library's start-up code) must not wait.
-     * relaxed: this thread reads its own store, or a value that is not its own id. */
+    /* An MPI call that initialise() itself causes (in a library's start-up code) must not wait.
+     * relaxed: this thread reads its own store, or a value that is not its own thread id. */
     if (__atomic_load_n(&initialiser, __ATOMIC_RELAXED) == pthread_self()) return;
     const struct timespec pause = {0, 50000};
     nanosleep(&pause, NULL);
@@ -303,16 +309,17 @@ mh_function mh_watch(uint32_t slot, intptr_t first) {
   return after_watcher[call];
 }
 
-/* Gives task libraries the functions of base/idle_work.h. */
+/* Called by task libraries: returns the functions of base/idle_work.h, or NULL if Manyhands does
+ * not help or has another version of them. */
 __attribute__((visibility("default"))) const struct mh_idle_work* __mh_idle_work(uint32_t version) {
   if (version != MH_IDLE_WORK_VERSION) return NULL;
   return __atomic_load_n(&table.idle_work, __ATOMIC_ACQUIRE);
 }
 
-/* For `ws critical`, and `ws atomic` on data that no atomic instruction updates: one thread at a
- * time among all ranks of the node. Where Manyhands does not help, the compiler's own code excludes
- * threads.
- */
+/* Called by programs for `ws critical`, and for `ws atomic` on data that no atomic instruction
+ * updates: between __mh_ws_lock() and __mh_ws_unlock() is one thread at a time among all ranks of
+ * the node. Where Manyhands does not help, the functions do nothing, and the code that the compiler
+ * has generated excludes other threads of the process. */
 static void lock_or_unlock(uint64_t name, int begins) {
   const mh_locker lock = __atomic_load_n(&table.lock, __ATOMIC_ACQUIRE);
   if (lock != NULL) lock(name, begins);
@@ -322,8 +329,8 @@ __attribute__((visibility("default"))) void __mh_ws_unlock(uint64_t name) {
   lock_or_unlock(name, 0);
 }
 
-/* Called by programs with marked loops (#pragma ws): returns the number of threads for a loop; 1:
- * serial. */
+/* Called by programs before a marked loop (#pragma ws): returns the number of threads for the loop.
+ * 1: the loop runs serially. */
 __attribute__((visibility("default"))) int __mh_ws_mark(int schedule, long chunk,
                                                         int steal_schedule, long steal_chunk) {
   const mh_marker mark = __atomic_load_n(&table.mark, __ATOMIC_ACQUIRE);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Shared by the C and the assembler parts of the front. */
+/* Declarations that the C and the assembler parts of the front share. */
 #ifndef MH_MPI_FRONT_FRONT_H
 #define MH_MPI_FRONT_FRONT_H
 
@@ -11,13 +11,18 @@
 /* "PMPI_Send"; from the second character on, "MPI_Send". In the order of calls.json. */
 extern const char mh_names[MH_CALLS][40];
 
-/* The slots: written once by mh_resolve(), read by every call (exports.S). */
+/* The jump slots (exports.S): written in the first MPI call and by mh_chain::publish, read by every
+ * call. */
 extern mh_function mh_mpi[MH_CALLS];
 extern mh_function mh_pmpi[MH_CALLS];
 
-/* Called from exports.S with all argument registers saved. */
+/* Called from exports.S with all argument registers saved. `slot`: the number of the jump slot.
+ * Both return the function to which exports.S then jumps. mh_resolve(): at the first call; `caller`
+ * is the caller's return address. mh_watch(): at each observed call, whose first argument is
+ * `first`. */
 mh_function mh_resolve(uint32_t slot, const void* caller);
 mh_function mh_watch(uint32_t slot, intptr_t first);
+/* Called by the loader (presence.c). */
 const void* mh_present(uint32_t call, const void* export);
 
 #endif

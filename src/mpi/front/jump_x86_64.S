@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How a call jumps through a slot on x86-64. For exports.S.
- * A detour carries the number of the slot. */
+/* The x86-64 code of the jumps in exports.S: through a jump slot, to mh_present(), and the two
+ * detours (base/detour_x86_64.S), which carry the number of the jump slot. */
 #include "base/detour_x86_64.S"
 
 .macro jump slots, index

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Finds the loaded MPI library and names its ABI.
+/* Finds the MPI library that the program has loaded, and names its ABI.
  *
  * A process may have several MPI libraries (an interpreter that has looked at two installations).
- * The first of these rules that finds one decides, for the whole process:
+ * The first of these rules that finds a library decides, for the whole process:
  *
  *   1. An object loaded late (a Python extension module) is bound within itself and its
  *      dependencies, in the order of DT_NEEDED: dlsym() on its handle gives the same answer.
  *   2. The program, and objects loaded with it, are bound in the global scope:
  *      dlsym(RTLD_DEFAULT).
- *   3. Otherwise (a preloaded tool calls PMPI_X for a module with a private MPI) the MPI that was
- *      loaded last. */
+ *   3. Otherwise (a preloaded tool calls PMPI_X for a module with a private MPI library) the MPI
+ *      library that was loaded last is taken. */
 #define _GNU_SOURCE
 #include "mpi/front/library.h"
 
@@ -22,6 +22,7 @@ static struct mh_object no_object(void) {
   return object;
 }
 
+/* Rule 1: the MPI library to which the object with the address `caller` is bound. */
 static struct mh_object needed_by(const void* caller) {
   const struct mh_object object = mh_object_at(caller);
   if (object.dynamic == NULL || object.file[0] == 0) return no_object();
@@ -108,7 +109,7 @@ void mh_library_find(const void* caller, struct mh_library* library) {
     library->why_not = "no MPI library is loaded";
     return;
   }
-  /* The library must stay loaded, since we keep addresses in it. */
+  /* The library must stay loaded, since the front and the variant keep addresses in the library. */
   if (library->object.file[0] != 0) {
     dlopen(library->object.file, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
   }

@@ -2,16 +2,18 @@
 /* Lets a program see which calls its MPI library has.
  *
  * Some programs refer weakly to new calls and check whether they exist (mpi4py: `if (MPI_Send_c)`).
- * We export these calls for the libraries that have them. With an older library, such a program
- * would take our export for the library's and not use its fallback. For calls new in MPI 4, the
- * loader is therefore given a resolver in place of the address (a GNU indirect function). The
- * resolver asks mh_present(), which answers NULL if there is an MPI library without the call.
+ * The front exports these calls for the libraries that have them. With an older library, such a
+ * program would take the front's export for the library's and not use its fallback. For calls new
+ * in MPI 4, the loader therefore gets a resolver in place of the address (a GNU indirect function).
+ * The resolver asks mh_present(), which answers NULL if an MPI library is loaded and lacks the
+ * call.
  *
- * The symbol's type (GNU_IFUNC) is set at start, not declared. Every library that the program is
- * linked with is relocated before us. When such a library binds eagerly to a declared indirect
- * function, glibc prints "Relink ...", as for MPICH's Fortran library under LD_BIND_NOW. Objects
- * loaded after start find us relocated. Limit: a weak reference in the program itself, or in a
- * library that it is linked with, always sees our export. */
+ * The type of these symbols (GNU_IFUNC) is set when libmanyhands.so starts, not when it is built.
+ * Every library that the program is linked with is relocated before libmanyhands.so. When such a
+ * library binds eagerly to a symbol built as an indirect function, glibc prints "Relink ...", as
+ * for MPICH's Fortran library under LD_BIND_NOW. Objects loaded later find libmanyhands.so
+ * relocated. Limit: a weak reference in the program itself, or in a library that the program is
+ * linked with, always sees the front's export. */
 #define _GNU_SOURCE
 #include <stddef.h>
 #include <sys/mman.h>
@@ -67,8 +69,9 @@ static void make_indirect(const struct mh_object* front, const struct resolver* 
   symbol->st_info = (unsigned char)ELF64_ST_INFO(ELF64_ST_BIND(symbol->st_info), STT_GNU_IFUNC);
 }
 
-/* Runs in every process (about ten microseconds). In a process without MPI calls nothing else runs.
- * If the system does not let us write our own symbol table, the exports stay as they are. */
+/* Makes the symbols of the calls new in MPI 4 indirect functions. Runs in every process (about ten
+ * microseconds); in a process without MPI calls no other code of Manyhands runs. If the system does
+ * not permit writing to the symbol table, the exports stay as they are. */
 __attribute__((constructor)) static void offer_presence(void) {
   const struct mh_object front = mh_front();
   const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);

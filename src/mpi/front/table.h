@@ -3,8 +3,8 @@
  *
  * The *front* is libmanyhands.so, the preloaded library. A *variant* has the wrappers, compiled for
  * one MPI ABI. A *layer* is the receiver of calls that a wrapper passes on: the next tool, or the
- * library. Both sides compare layout, sizes and the fingerprint of the table of calls, so that a
- * variant of another build is refused. */
+ * MPI library. The variant compares layout, sizes and the fingerprint of the table of calls with
+ * its own, and refuses a front of another build. */
 #ifndef MH_MPI_FRONT_TABLE_H
 #define MH_MPI_FRONT_TABLE_H
 
@@ -25,7 +25,7 @@ typedef int (*mh_marker)(int schedule, long chunk, int steal_schedule, long stea
 typedef void (*mh_locker)(uint64_t name, int begins);
 
 enum mh_layer {
-  MH_NEXT, /* "MPI_Send" of a tool behind us in the preload list, else as MH_REAL */
+  MH_NEXT, /* "MPI_Send" of a tool behind Manyhands in the preload list, else as MH_REAL */
   MH_REAL  /* for "MPI_Send": PMPI_Send of the library itself */
 };
 
@@ -35,15 +35,15 @@ struct mh_chain {
   uint32_t bytes;       /* sizeof(struct mh_chain) */
   uint64_t fingerprint; /* of the names in calls.json */
   uint32_t calls;
-  uint32_t guarded; /* 1: a tool follows us */
+  uint32_t guarded; /* 1: a tool is behind Manyhands */
   /* NULL if the library lacks the function. */
   mh_function (*find)(const char* name, enum mh_layer layer);
   void* (*data)(const char* name); /* an object of the library, or NULL */
-  void (*publish)(void);           /* call after the variant has refilled the table */
+  void (*publish)(void); /* sets the jump slots, after the variant has refilled the table */
 };
 
-/* Passed from variant to front: for each call, a function for each of its two exported names. The
- * front answers calls that the library lacks. */
+/* Filled by the variant: for each call, a function for each of its two exported names. The front
+ * itself answers calls that the library lacks. */
 struct mh_table {
   uint32_t calls;       /* capacity of the three arrays */
   int unsupported;      /* error class of a call that the library lacks */

@@ -2,9 +2,10 @@
 // The only exported function of a variant: takes the chain from the front, fills the layers `next`
 // and `real`, and the table of entries.
 //
-// The front calls this function once per process, before any wrapper can run, while every other
-// thread with an MPI call waits; plain stores therefore suffice. Makes no MPI call. After a later
-// refill_table(), one thread may still reach an old entry while another reaches the new one.
+// The front calls mh_variant_open() once per process, before any wrapper can run, while every other
+// thread with an MPI call waits; plain stores therefore suffice. The function makes no MPI call.
+// After a later refill_table(), a thread may still reach an old entry while another thread reaches
+// the new entry.
 #include <cstring>
 
 #include "mpi/abi.hpp"
