@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts a profiled call into the table of entries, in front of the present entry.
+// Puts a profiled call into the front's table of entries: the new entry times the call and goes on
+// to the entry that it *covers*, the function *below*.
 //
 // Used by one thread, while the table is filled. Each call has two names (MPI_X, PMPI_X), and each
 // name has a function below it.
@@ -12,7 +13,7 @@
 
 namespace mh::mpi::profile {
 
-// The functions that a profiled call goes on to.
+// The functions to which a profiled call goes on, by the name under which the program called.
 struct Mpi {
   static inline Next below;
 };
@@ -20,11 +21,11 @@ struct Pmpi {
   static inline Next below;
 };
 
-// `fallback`: the function that the front calls where the table has no entry.
+// Covers one entry. `fallback`: the function that the front calls where the table has no entry.
 template <class Function>
 void cover_one(mh_function& entry, Function& below, Function profiled, Function fallback) {
   const auto as_entry = reinterpret_cast<mh_function>(profiled);
-  if (entry == as_entry) return;  // this entry was not filled again
+  if (entry == as_entry) return;  // refill_table() has not replaced this entry
   below = entry != nullptr ? reinterpret_cast<Function>(entry) : fallback;
   entry = as_entry;
 }

@@ -35,11 +35,14 @@ namespace {
 using observe::Presence;
 using observe::ThreadProfile;
 
+// A thread times one in this many of its short polls.
 constexpr std::uint32_t kPollsPerSample = 16;
-// The first polls of a thread are all timed, and so are polls that take longer than kShortPollNs.
+// A thread times its first polls, and the poll after each timed poll that takes longer than
+// kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
-// The most peers whose presence a call reads: the first ranks of a larger collective.
+// A call reads the presence of this many peers at most: in a larger collective, of the lowest
+// ranks.
 constexpr std::size_t kMostPeers = 64;
 
 // The members of a communicator as ranks of this node.
@@ -54,7 +57,8 @@ struct PeerLook {
   std::uint64_t inside = 0;  // ticks that the peer had been inside MPI
 };
 
-// The state of one thread, made at its first timed call. The thread alone uses it until the report.
+// The profile of one thread, made at its first timed call. Only this thread uses the object until
+// stop().
 struct ProfiledThread {
   ProfiledThread()
       : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
@@ -64,7 +68,7 @@ struct ProfiledThread {
   std::uint32_t polls_counted = 0;  // untimed polls that the next timed poll stands for
   std::uint64_t last_timed_poll_end = 0;
   std::vector<PeerLook> looks;                           // by rank of the node
-  std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI
+  std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI, before a waiting call
 };
 
 // The profile of this process.
@@ -82,11 +86,11 @@ struct ProcessProfile {
 };
 ProcessProfile g_profile;
 
-HandleCache<4096> g_requests;  // facts, packed
-HandleCache<256> g_comms;      // CommMembers*
+HandleCache<4096> g_requests;  // by request: packed()
+HandleCache<256> g_comms;      // by communicator: CommMembers*
 
-// The state of this thread. A pointer, because the loader has little room for a variant's
-// thread-local data.
+// The profile of the calling thread, or null. A pointer, because the loader has little room for the
+// thread-local data of a library that is opened late.
 constinit thread_local ProfiledThread* t_state = nullptr;
 
 ProfiledThread& own_state() {
@@ -98,8 +102,10 @@ ProfiledThread& own_state() {
   return *t_state;
 }
 
+// The time that a rank of this node has been inside MPI, in its part of the node segment.
 Presence& presence_of(std::uint32_t node_rank) { return services.area(node_rank).presence; }
 
+// The peers as a list of ranks, at most kMostPeers. A list of a single peer is `one`.
 std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) {
   if (peers.several != nullptr)
     return std::span(*peers.several).first(std::min(kMostPeers, peers.several->size()));
@@ -110,11 +116,13 @@ std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) 
 
 // ---- Communicators -----------------------------------------------------------------------------
 
+// A list with these ranks that lives as long as the process. Called with the mutex locked.
 const RankList* kept_list(RankList ranks) {
   return &*g_profile.lists.insert(std::move(ranks)).first;
 }
 
-// The node rank of each member of the group; Peers::kNone for ranks of other nodes.
+// The rank on the node of each member of the group; Peers::kNone for this rank and for ranks of
+// other nodes.
 std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
   MPI_Group node_group = MPI_GROUP_NULL;
   int size = 0;
@@ -168,8 +176,8 @@ bool has_peers() { return services.node && config.ranks > 1; }
 
 // ---- Requests ----------------------------------------------------------------------------------
 
-// Bits of a packed CallFacts: bytes << 18 | peer + 1 << 2 | has several << 1 | contiguous. Several
-// peers are unpacked as all ranks of the node.
+// Packs CallFacts into a word: bytes << 18 | peer + 1 << 2 | has several peers << 1 | contiguous.
+// unpacked() returns all ranks of the node in place of several peers.
 std::uint64_t packed(const CallFacts& facts) {
   const std::uint64_t one = static_cast<std::uint32_t>(facts.peers.one) + 1U;
   return facts.data.bytes << 18U | (one & 0xffffU) << 2U |
@@ -231,7 +239,8 @@ void write_file(const char* setting, const std::string& path, const std::string&
   if (!file.flush()) print_message("cannot write {}={}: {}", setting, path, std::strerror(errno));
 }
 
-// True if the peer was outside MPI for most of the time since this thread's last look at the peer.
+// True if the peer was outside MPI for most of the time since this thread last read its presence;
+// at the first look, if the peer is outside MPI. Updates `look`.
 bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
   const PeerLook before = look;
   look = {.at = now, .inside = peer.ticks_inside(now)};
@@ -239,7 +248,7 @@ bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
   return (look.inside - before.inside) * 2 < now - before.at;
 }
 
-// A peer that a poll has waited for, or Peers::kNone.
+// A peer for which a poll that ends at `now` has waited, or Peers::kNone.
 std::int32_t late_peer(ProfiledThread& state, const Peers& peers, std::uint64_t now) {
   std::uint32_t one = 0;
   std::int32_t late = Peers::kNone;
@@ -380,8 +389,8 @@ std::uint64_t ShortCall::end(std::uint64_t more) {
 TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
     : call_(call), facts_(facts), begin_(ticks()) {}
 
-// A thread may lose its core in a timed poll. The polls that this poll stands for are therefore
-// taken to last no longer than the time since the last timed poll.
+// Each untimed poll before this poll counts as long as this poll. A thread may lose its core in a
+// timed poll, so all these polls together count no longer than the time since the last timed poll.
 TimedPoll::~TimedPoll() {
   const std::uint64_t end = ticks();
   const std::uint64_t own = end - begin_;

@@ -2,10 +2,12 @@
 // The profile of this process: how long each MPI call takes, and how much of that time is transfer
 // (MH_PROFILE, docs/profile.md). With MH_TRACE, the calls go to the trace as well (tracing.hpp).
 //
-// The generated functions of profiled_calls.cpp stand before the wrappers. A *timed call* is a call
-// that a thread makes from outside MPI; calls inside a timed call are not timed. A call that may
-// wait reads the presence of its peers before and after. A call that never waits is all transfer.
-// Of short polls, one in kPollsPerSample is timed, and stands for the polls before it.
+// The generated functions of profiled_calls.cpp are called before the wrappers (cover.hpp). A
+// *timed call* is a call that a thread makes from outside MPI; calls inside a timed call are not
+// timed. For a call that may wait, the time that each peer has been inside MPI
+// (observe/presence.hpp) is read before and after the call. The whole time of a call that never
+// waits counts as transfer. Of short polls, one in kPollsPerSample is timed, and stands for the
+// untimed polls before it.
 //
 // Any thread. Limits: the size and the peer of a request are forgotten if the handle of another
 // request takes its place in the cache; ranks of other nodes count as inside MPI.
@@ -34,7 +36,7 @@ struct Peers {
   static constexpr std::int32_t kNone = -1;
 };
 
-// The facts of a call that are known before it is made.
+// The facts of a call that are known before the call is made: its data and its peers.
 struct CallFacts {
   observe::CallData data;
   Peers peers;
@@ -44,7 +46,7 @@ struct CallFacts {
 
 CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers);
 inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peers}; }
-// The facts of a call with a count for each member of `comm`: their mean counts.
+// The facts of a call with a count for each member of `comm`: the data has the mean count.
 CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm);
 CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
 // The peers of a call: a single member of a communicator, or all members for a wildcard. `comm` may
@@ -53,21 +55,25 @@ Peers peer(int rank, MPI_Comm comm);
 Peers members(MPI_Comm comm);
 // All ranks of the node.
 Peers everyone();
-// The facts that note_request() has stored; without these, every rank counts as a peer.
+// The facts that note_request() has stored for the request. If it has none, every rank of the node
+// counts as a peer.
 CallFacts facts_of(MPI_Request request);
-// The data of the largest of the requests, and their peer; every rank if their peers differ.
+// The data of the largest of the requests, and their peer. If their peers differ, every rank of the
+// node counts as a peer.
 CallFacts facts_of(int count, const MPI_Request requests[]);
 
+// Stores the facts of the call that has started the request.
 void note_request(MPI_Request request, const CallFacts& facts);
 void forget_comm(MPI_Comm comm);
 
 // ---- Timed calls --------------------------------------------------------------------------------
 
 namespace detail {
-extern bool is_on;  // between MPI_Init and MPI_Finalize; one thread changes it
-extern constinit thread_local bool inside;
+extern bool is_on;  // from MPI_Init to MPI_Finalize, in which one thread changes it
+extern constinit thread_local bool inside;  // the calling thread is in a timed call
 
-// A call of this thread that may wait.
+// A timed call of this thread that may wait. The constructor begins the call, the destructor ends
+// it and adds its time to the profile.
 class WaitingCall {
  public:
   WaitingCall(std::size_t call, const CallFacts& facts);
@@ -85,12 +91,12 @@ class WaitingCall {
   tracing::Collectives collectives_;  // counts before the call, if there is a trace
 };
 
-// A call of this thread that never waits, or a poll.
+// The stay of this thread in MPI for a timed call that never waits, or for a timed poll.
 class ShortCall {
  public:
   ShortCall();
-  // Ends the thread's stay in MPI; returns the ticks of the stay. `more`: ticks of calls that were
-  // not timed.
+  // Ends the stay, and returns its ticks. `more`: ticks of untimed polls that count as time in MPI,
+  // too.
   std::uint64_t end(std::uint64_t more = 0);
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
 
@@ -98,9 +104,11 @@ class ShortCall {
   std::uint64_t begin_;
 };
 
+// Adds a call that never waits to the profile: all of its `ticks` are transfer.
 void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t begin,
                   std::uint64_t ticks);
-// A poll that is timed. The poll also stands for the polls that this thread did not time before.
+// A timed poll. It also stands for the polls that this thread has made untimed since the last timed
+// poll.
 class TimedPoll {
  public:
   TimedPoll(std::size_t call, const CallFacts& facts);
@@ -122,6 +130,10 @@ extern constinit thread_local std::uint32_t polls_to_skip;
 
 inline bool times_this_call() { return detail::is_on && !detail::inside; }
 
+// The functions below make a call of the program, time it if it is to be timed, and return its
+// code. `index`: of the call in kNextNames. facts(): its CallFacts. call(): makes it.
+
+// Makes a call that may wait.
 template <class Facts, class Call>
 int waiting(std::size_t index, Facts&& facts, Call&& call) {
   if (!times_this_call()) return call();
@@ -130,7 +142,7 @@ int waiting(std::size_t index, Facts&& facts, Call&& call) {
   return call();
 }
 
-// `after`: called with the code and the facts.
+// Makes a call that never waits, then calls after(code, facts) if the call was timed.
 template <class Facts, class Call, class After>
 int short_call(std::size_t index, Facts&& facts, Call&& call, After&& after) {
   if (!times_this_call()) return call();
@@ -142,12 +154,13 @@ int short_call(std::size_t index, Facts&& facts, Call&& call, After&& after) {
   return code;
 }
 
+// Makes a call that never waits and makes no request.
 template <class Facts, class Call>
 int immediate(std::size_t index, Facts&& facts, Call&& call) {
   return short_call(index, facts, call, [](int, const CallFacts&) {});
 }
 
-// A call that makes `request`.
+// Makes a call that never waits and makes `request`.
 template <class Facts, class Call>
 int starting(std::size_t index, MPI_Request* request, Facts&& facts, Call&& call) {
   return short_call(index, facts, call, [request](int code, const CallFacts& known) {
@@ -155,6 +168,7 @@ int starting(std::size_t index, MPI_Request* request, Facts&& facts, Call&& call
   });
 }
 
+// Makes a call that programs repeat until it succeeds (MPI_Test).
 template <class Facts, class Call>
 int polling(std::size_t index, Facts&& facts, Call&& call) {
   if (!times_this_call()) return call();
@@ -167,10 +181,11 @@ int polling(std::size_t index, Facts&& facts, Call&& call) {
   return call();
 }
 
+// Called when MPI_Init, or MPI_Finalize, begins.
 void begin_init();
 void begin_finalize();
 
-// MH_PROFILE or MH_TRACE is set: calls are timed.
+// True if MH_PROFILE or MH_TRACE is set: calls are timed.
 inline bool is_wanted() { return !settings().profile.empty() || !settings().trace.empty(); }
 
 // ---- Start and end ------------------------------------------------------------------------------

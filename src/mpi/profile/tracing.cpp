@@ -40,7 +40,7 @@ Collectives collectives_so_far() {
 observe::CollectiveWay way_since(const Collectives& before) {
   using observe::CollectiveWay;
   const Collectives now = collectives_so_far();
-  // Tested first, because a round may count at the arrival barrier, too.
+  // The count by_ranks is tested first, because a round may wait at an arrival barrier, too.
   if (now.by_ranks != before.by_ranks) return CollectiveWay::by_ranks;
   return now.by_library != before.by_library ? CollectiveWay::by_library : CollectiveWay::none;
 }
