@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The mpi.h of the ABI this variant is compiled for, without an undefined data symbol.
+// The mpi.h of the ABI for which this variant is compiled, without undefined data symbols.
 //
-// The variant is loaded beside an MPI it is not linked with, so it can refer to nothing of libmpi.
-// MPICH's and the standard's predefined handles are numbers. Open MPI's are addresses of objects in
-// libmpi; bind_handles() fills an array with these addresses when the variant is opened. Limits:
-// under Open MPI a handle that is missing in the list below does not compile (add the handle). No
-// predefined handle may be read before bind_handles() has run, for example in the initialiser of a
-// global.
+// A variant is loaded beside an MPI library with which it is not linked, so it cannot refer to
+// symbols of libmpi. The predefined handles of MPICH and of the standard ABI are numbers. The
+// predefined handles of Open MPI are addresses of objects in libmpi; bind_handles() fills an array
+// with these addresses when the variant is opened. Limits: under Open MPI a handle that is missing
+// in kSymbols does not compile (add the handle). No predefined handle may be read before
+// bind_handles() has run, for example in the initialiser of a global variable.
 #pragma once
 
 #include <cstddef>
@@ -62,8 +62,8 @@ inline constexpr const char* kSymbols[] = {"ompi_mpi_comm_world",    "ompi_mpi_c
                                            "ompi_mpi_op_bxor",       "ompi_mpi_op_maxloc",
                                            "ompi_mpi_op_minloc",     "ompi_mpi_op_replace",
                                            "ompi_mpi_op_no_op"};
-// The addresses of `kSymbols`. Written once by bind_handles(), before any wrapper runs; read-only
-// after.
+// The addresses of the symbols in `kSymbols`. Written once by bind_handles(), before any wrapper
+// runs; read-only afterwards.
 inline void* addresses[std::size(kSymbols)];
 
 consteval std::size_t place_of(std::string_view symbol) {
@@ -74,7 +74,7 @@ consteval std::size_t place_of(std::string_view symbol) {
 
 }  // namespace mh::mpi::handles
 
-// mpi.h writes MPI_COMM_WORLD as OMPI_PREDEFINED_GLOBAL(MPI_Comm, ompi_mpi_comm_world).
+// Open MPI's mpi.h defines MPI_COMM_WORLD as OMPI_PREDEFINED_GLOBAL(MPI_Comm, ompi_mpi_comm_world).
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, symbol) \
   (static_cast<type>(::mh::mpi::handles::addresses[::mh::mpi::handles::place_of(#symbol)]))
@@ -83,7 +83,8 @@ consteval std::size_t place_of(std::string_view symbol) {
 
 namespace mh::mpi {
 
-// nullptr when every predefined handle was found, else the name of the first missing handle.
+// Called when the variant is opened. Returns nullptr if the symbols of all predefined handles were
+// found, else the name of the first missing symbol.
 inline const char* bind_handles([[maybe_unused]] FindSymbol find) {
 #if defined(MH_ABI_OPENMPI)
   for (std::size_t i = 0; i < std::size(handles::kSymbols); ++i) {

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the C++ and assembler tables of the intercepted MPI calls from calls.json.
 
-For every call the file writes the prototype, the two layers `next` and `real`, the body if
-calls.json gives it in a word, and the check in front of the call once loops are shared. It also
-writes the list of names that the front exports, and the calls that a profile times. Prototypes come
-from the standard's own description (pympistandard), and therefore do not depend on an mpi.h.
+For every call the script writes the prototype, a pointer in the two layers `next` and `real`, and
+the body of the wrapper if calls.json gives the body. It writes a second entry, which checks whether
+the calling thread is inside a shared loop; the front uses these entries once loops are shared. It
+also writes the list of names that the front exports, and the functions that time calls for a
+profile. Prototypes come from the standard's own description (pympistandard), and therefore do not
+depend on an mpi.h.
 Words: a *call* is an MPI procedure without its MPI_ prefix ("Send"); a *large* call is its _c form.
 docs/calls.md explains the table.
 Limits: C bindings that return int. The table alone decides which calls are intercepted.
@@ -34,9 +36,9 @@ class TableError(Exception):
 @dataclass(frozen=True)
 class Prototype:
     name: str  # without MPI_
-    returns: str
+    returns: str  # the type of the result
     parameters: tuple[str, ...]  # as declared: "const int counts[]"
-    names: tuple[str, ...]  # "counts"
+    names: tuple[str, ...]  # of the parameters: "counts"
 
     @property
     def arguments(self) -> str:
@@ -50,14 +52,16 @@ class Prototype:
 @dataclass(frozen=True)
 class Call:
     prototype: Prototype
-    kind: str  # hand | given | observe | pass
+    kind: str  # hand | given | observe | pass; given: calls.json has the body
     in_loops: str  # turns | refused | free
-    file: str = ""  # of src/mpi/calls, which includes the body; else it is in wrappers.cpp
+    # The file of src/mpi/calls that includes the body. If empty, the body is in wrappers.cpp.
+    file: str = ""
+    # C++ text of the body, by the keys of calls.json (docs/calls.md).
     before: str = ""
     after: str = ""
     instead: str = ""
-    round: str = ""  # tried before all else
-    condition: str = ""  # of `does`
+    round: str = ""  # tried before everything else
+    condition: str = ""  # of `does` and `instead`: the key "if"
     does: str = ""
     unhelped: bool = False  # the MPI library may wait in the call, which has no arrival barrier
     sometimes: bool = False  # new in MPI 4: a supported library may lack the call
@@ -90,7 +94,10 @@ def prototype_of(name: str) -> Prototype:
 
 
 def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
-    """Puts the call's arguments in place of "..."; a statement without any argument is an error."""
+    """The statement with the call's arguments in place of "...".
+
+    A statement that uses none of the parameters, and whose condition uses none, is an error.
+    """
     statement = statement.replace("...", prototype.arguments)
     words = set(re.findall(r"[A-Za-z_]\w*", condition + statement))
     if not words & set(prototype.names):
@@ -171,7 +178,7 @@ def read_uses(table: dict, calls: list[Call]) -> list[Prototype]:
 
 
 def fingerprint(prototypes: Iterable[Prototype]) -> int:
-    """FNV-1a over the names: front and variant must be of one table."""
+    """FNV-1a over the names, by which a variant refuses a front that has another table of calls."""
     value = 0xCBF29CE484222325
     for byte in "\n".join(p.name for p in prototypes).encode():
         value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
@@ -179,15 +186,16 @@ def fingerprint(prototypes: Iterable[Prototype]) -> int:
 
 
 def kinds_of(p: Prototype) -> list[str]:
-    """The types of the parameters; an array keeps its name."""
+    """The declarations of the parameters without their names; an array keeps its name."""
     pairs = zip(p.parameters, p.names, strict=True)
     return [parameter.removesuffix(name).strip() for parameter, name in pairs]
 
 
 def narrowing(small: Prototype, large: Prototype) -> str:
-    """The call of the form with int for the arguments of the other form.
+    """The statement that makes the small call if the layer lacks the large call.
 
-    Such a library has no caller with larger counts. Empty if the forms differ in more than counts.
+    With a library that lacks large calls, no program passes larger counts. Empty if the two forms
+    differ in more than counts.
     """
     kinds, small_kinds = kinds_of(large), kinds_of(small)
     if any(a != b and a != "MPI_Count" for a, b in zip(kinds, small_kinds, strict=True)):
@@ -201,7 +209,7 @@ def narrowing(small: Prototype, large: Prototype) -> str:
 
 
 def by_count(prototypes: list[Prototype]) -> str:
-    """Two functions with the same name for each call that has a large form among `prototypes`."""
+    """Two overloaded functions for each call that has a large form among `prototypes`."""
     named = {p.name: p for p in prototypes}
     return "\n".join(
         f"inline int {name}(const Next& layer, {form.declared}) {{\n{narrowed}"
@@ -216,7 +224,7 @@ def by_count(prototypes: list[Prototype]) -> str:
 def next_header(calls: list[Call], uses: list[Prototype]) -> str:
     prototypes = [call.prototype for call in calls] + uses
     members = "\n".join(f"  {p.returns} (*{p.name})({p.declared}) = nullptr;" for p in prototypes)
-    return f"""{NOTICE}// The calls we make: to the next layer, and to the library itself.
+    return f"""{NOTICE}// The calls that Manyhands makes, to the next layer and to the library.
 #pragma once
 
 #include <cstddef>
@@ -225,7 +233,7 @@ def next_header(calls: list[Call], uses: list[Prototype]) -> str:
 
 namespace mh::mpi {{
 
-// One pointer a call; nullptr where the library at hand lacks it (an MPI-3 library has no Send_c).
+// One pointer a call; nullptr if the layer lacks the call (an MPI-3 library has no Send_c).
 struct Next {{
 {members}
 }};
@@ -234,13 +242,13 @@ inline constexpr std::size_t kNextCalls = {len(prototypes)};
 static_assert(sizeof(Next) == kNextCalls * sizeof(void (*)()), "filled as an array of pointers");
 extern const char* const kNextNames[kNextCalls];  // "MPI_Send", in the order of the members
 
-// Filled once, before any wrapper runs; read-only after, by every thread.
-// next: the next layer, a tool behind us in the preload list, else the library. real: always the
-// library's PMPI_*, for traffic of our own that no tool should see.
+// Filled once, before any wrapper runs; read-only afterwards, by every thread.
+// next: the next layer, a tool behind Manyhands in the preload list, else the library. real: always
+// the library's PMPI_*, for Manyhands' own messages and queries, which no tool should see.
 [[gnu::visibility("hidden")]] extern Next next, real;
 
-// Calls of a layer in the form, with int or with MPI_Count, that follows from their arguments. A
-// layer without the form with MPI_Count gets its other form.
+// Each function makes a call of a layer in the form, with int or with MPI_Count, that the types of
+// its arguments choose. If the layer lacks the form with MPI_Count, the form with int is called.
 namespace by_count {{
 {by_count(prototypes)}
 }}
@@ -270,13 +278,13 @@ const char* const kNextNames[kNextCalls] = {{
 def declaration(call: Call) -> str:
     if call.kind == "observe":
         fixed = ", ".join(p for p in call.prototype.parameters if p != "...")
-        return f"void {call.name}({fixed});  // told of the call, which goes on by itself"
+        return f"void {call.name}({fixed});  // called before the call goes on to the next layer"
     return f"int {call.name}({call.prototype.declared});"
 
 
 def wrappers_header(calls: list[Call]) -> str:
     declared = "\n".join(declaration(c) for c in calls if c.kind != "pass")
-    return f"""{NOTICE}// What the program's MPI_* and PMPI_* calls reach.
+    return f"""{NOTICE}// The wrappers, which the program's MPI_* and PMPI_* calls reach.
 #pragma once
 
 #include <cstddef>
@@ -296,13 +304,13 @@ namespace mh::mpi {{
 inline constexpr std::uint32_t kCalls = {len(calls)};
 inline constexpr std::uint64_t kTableFingerprint = {fingerprint(c.prototype for c in calls):#x}ULL;
 
-// The entries of the front, in the order of calls.json. `guarded`: a tool follows us, so what it
-// calls while it serves one of our calls must not reach a wrapper a second time.
+// Fills the front's table of entries, in the order of calls.json. `guarded`: a tool is behind
+// Manyhands, and calls that the tool makes must not reach a wrapper a second time (entry.hpp).
 void fill_entries(mh_table& table, bool guarded);
-// Likewise, with a look at each call whether it is made inside a shared loop (in_loop.hpp).
+// Does the same with entries that check whether the thread is inside a shared loop (in_loop.hpp).
 void fill_entries_for_loops(mh_table& table, bool guarded);
-// Puts the profiled calls before these entries, with MH_PROFILE or MH_TRACE. After each of the two
-// above.
+// With MH_PROFILE or MH_TRACE, puts the profiled calls before the entries (profile/cover.hpp).
+// Called after each of the two functions above.
 void cover_entries(mh_table& table);
 
 }}  // namespace mh::mpi
@@ -318,7 +326,10 @@ def given_body(call: Call) -> str:
 
 
 def quick_barrier_body(call: Call) -> str:
-    """A body with a way past the arrival barrier that saves no registers."""
+    """A body that passes the arrival barrier on a short path in a tight loop of collectives.
+
+    The wrapper saves no registers on this path; the full arrival barrier is a function of its own.
+    """
     p = call.prototype
     slow = plain_body(call, f"[[gnu::noinline]] static int after_barrier_{p.name}")
     tried = f"""
@@ -357,7 +368,7 @@ def plain_body(call: Call, head: str) -> str:
 
 
 def leaving(call: Call) -> tuple[str, str]:
-    """Returns the code around a call with an arrival barrier, which gets the call's result."""
+    """Returns the code before and behind a call with an arrival barrier: arrivals::left(...)."""
     barrier = re.search(r"\barrivals::(\w+)\((\w+)", call.before)
     if barrier is None:
         return "", ""
@@ -376,7 +387,7 @@ def object_of(p: Prototype) -> tuple[str, str]:
 
 
 def loop_body(call: Call) -> str:
-    """The call while loops are shared: tests whether the thread is inside a shared loop."""
+    """The entry that is used once loops are shared: tests whether the thread is inside one."""
     p = call.prototype
     goes_on = f"{'next.' if call.kind == 'pass' else 'wrap::'}{p.name}({p.arguments})"
     refusal = ""
@@ -446,7 +457,8 @@ namespace mh::mpi {{
 
 # --- the profile --------------------------------------------------------------------------------
 
-# Calls that never wait for another rank, and calls that programs repeat until they succeed.
+# The names of calls that never wait for another rank, and of calls that programs repeat until they
+# succeed (POLLS).
 IMMEDIATE = re.compile(
     r"I(?!nit|ntercomm|probe|mprobe)|.*_init|Start|Bsend|Cancel|Request_free|Pack|Unpack|Type_free"
     r"|Put|Get|Accumulate|R(put|get|accumulate)|Get_accumulate|Fetch_and_op|Compare_and_swap"
@@ -497,7 +509,7 @@ def collective_facts(p: Prototype, data: tuple[str, str] | None) -> str:
         else f"facts({name}count, {name}type, members(comm))"
         for name in ("send", "recv")
     )
-    # The counts of a neighbourhood are as many as neighbours.
+    # A neighbourhood collective has a count for each neighbour, not for each member of `comm`.
     if data is None or (data[0].endswith("counts") and "eighbor" in p.name):
         return nothing
     if re.match(r"I?[Ss]catter", p.name):
@@ -540,7 +552,7 @@ def profiled_source(calls: list[Call]) -> str:
     entries = "\n".join(
         f"  cover<&Next::{c.name}, {c.name}<Mpi>, {c.name}<Pmpi>>(table, {i});" for i, c in covered
     )
-    return f"""{NOTICE}// The calls that a profile times; they cover the entries (mpi/profile).
+    return f"""{NOTICE}// Functions that time calls for a profile (mpi/profile/cover.hpp).
 #include "mpi/profile/cover.hpp"
 #include "mpi/profile/profile.hpp"
 #include "mpi/wrappers.hpp"
@@ -579,7 +591,7 @@ def stand_in_body(index: int, call: Call) -> str:
 
 
 def stand_in_source(calls: list[Call]) -> str:
-    """Wrappers that count and pass on: what the front's own tests run instead of the real ones."""
+    """Wrappers that count their calls and pass them on, for the tests of the front."""
     bodies = "\n\n".join(stand_in_body(i, c) for i, c in enumerate(calls))
     return f"""{NOTICE}// Stand-in for every wrapper: counts the call and passes it on.
 #include "mpi/wrappers.hpp"
@@ -604,7 +616,7 @@ void cover_entries(mh_table& /*table*/) {{}}
 
 
 def front_exports(calls: list[Call]) -> str:
-    """Writes one line per call, for the front's C and assembler parts alike."""
+    """A macro call for each MPI call, which the front's C and assembler parts include."""
     lines = [
         f"MH_{'OBSERVE' if c.kind == 'observe' else 'SOMETIMES' if c.sometimes else 'ALWAYS'}"
         f"({i}, {c.name})"

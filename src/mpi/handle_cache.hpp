@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A cache of values that belong to MPI handles, with lookups of about two nanoseconds.
 //
-// A direct-mapped cache from a handle to a small value that can be computed again at any time. An
-// entry must be dropped when its handle is freed, because libraries reuse handle values. Any thread
-// may look up and insert; a lost race costs a second computation.
+// The cache is direct-mapped, from a handle to a word that can be computed again at any time. The
+// user must drop an entry when its handle is freed, because libraries reuse handle values. Any
+// thread may call all functions; a lost race between two threads costs a second computation.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ Handle handle_of(std::uint64_t bits) {
 }
 
 // The index of a handle in a table of `size` elements, a power of two. Handles differ in their low
-// bits (MPICH) or above the alignment (pointers): a multiplicative hash spreads both.
+// bits (MPICH) or in the bits above the alignment (pointers). A multiplicative hash spreads both.
 constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
   return (static_cast<std::uint32_t>(handle) * 0x9e3779b9U) >> (32 - std::countr_zero(size));
 }
@@ -32,8 +32,8 @@ constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
 template <std::size_t kEntries = 256>
 class HandleCache {
  public:
-  // True if the cache has the handle; sets its value. (Not an optional: compilers keep an optional
-  // in memory, and every MPI call looks up a handle.)
+  // True if the cache has the handle; sets `value`. The function does not return an optional, which
+  // compilers keep in memory, because every MPI call looks up a handle.
   [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
     const CachedHandle& entry = entries_[place_in(kEntries, handle)];
     // A seqlock with the handle as its sequence: fill() removes the handle before it changes the
@@ -66,7 +66,7 @@ class HandleCache {
  private:
   static constexpr std::uint64_t kBusy = ~0ULL;
   struct CachedHandle {
-    std::atomic<std::uint64_t> handle{0};  // handle + 1, 0 when empty, kBusy while it changes
+    std::atomic<std::uint64_t> handle{0};  // handle + 1; 0: empty; kBusy: fill() is at work
     std::atomic<std::uint64_t> value{0};
   };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tags of Manyhands' own messages, by private communicator. Two uses of one tag on one
-// communicator do not compile.
+// The tags of Manyhands' own messages, by private communicator. If two uses of one communicator
+// have a common tag, this file does not compile.
 //
 // Limit: no tag exceeds kLast, the least MPI_TAG_UB that MPI guarantees.
 #pragma once
@@ -47,11 +47,12 @@ inline constexpr TagRange kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)
 inline constexpr TagRange kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
 // FINs of sends by internode pipeline, by SendId.
 inline constexpr TagRange kInternodeFins{kResends.end(), 64};
-// A rank probes for this tag, which no rank sends, to drive the library's progress.
+// kick_progress() probes for this tag, which no rank sends, to drive the library's progress.
 inline constexpr TagRange kProgressKick{kInternodeFins.end(), 1};
-// Blocks of collectives that the sender's peer cannot map (collective/pairwise.cpp), by group.
+// Blocks of collectives that are neither staged nor mapped (collective/pairwise.cpp), by
+// Comm::group.
 inline constexpr TagRange kBlocks{kProgressKick.end(), static_cast<int>(coll::kBoards)};
-// FINs of persistent sends: each send has its own tag until it is freed.
+// FINs of persistent sends. Each send has a tag of its own until the program frees the send.
 inline constexpr TagRange kPersistentFins{kBlocks.end(), kLast + 1 - kBlocks.end()};
 
 static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick, kBlocks,
