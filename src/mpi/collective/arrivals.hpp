@@ -67,7 +67,8 @@ void started_beside_unhelped();
 // writes the count.
 inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
   const std::uint64_t count = arrivals.load(std::memory_order_relaxed) + 1;
-  // release: pairs with the acquire in has_arrived() of the ranks that depend on this rank.
+  // release: pairs with the acquire in has_arrived(), or barrier(), of the ranks that wait for this
+  // rank.
   arrivals.store(count, std::memory_order_release);
   return count;
 }

@@ -4,7 +4,7 @@
 // their mapped buffers.
 //
 // Threads: one thread at a time in the collectives of a communicator, as MPI requires. Limit: the
-// wait for a peer has no time limit. If a rank dies in a collective, the launcher ends the job.
+// wait for a peer has no time limit. If a rank dies in a collective, the launcher ends the MPI job.
 #pragma once
 
 #include <cstddef>

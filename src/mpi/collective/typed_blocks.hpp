@@ -13,8 +13,8 @@
 
 namespace mh::mpi::direct {
 
-// The most bytes of data whose type has no layout: in libraries of MPI 3 a message counts bytes by
-// an int.
+// The most bytes of a block that moves mapped. If its datatype has no layout at one end, the block
+// is unpacked by a message of this rank to itself, which counts bytes by an int in MPI 3.
 inline constexpr std::uint64_t kMostPacked = 1U << 30U;
 
 // Blocks of equal length, one for, or from, each rank of a communicator, one behind the other.

@@ -67,7 +67,8 @@ const mh_idle_work* idle_work();
 // set anew. One thread at a time.
 void refill_table(void (*fill)(mh_table& table, bool guarded));
 
-// Puts `wrapper` into the table as MPI_X and PMPI_X, guarded if a tool follows us.
+// Puts `wrapper` into the table as MPI_X and PMPI_X. `guarded`: a tool is behind Manyhands, so the
+// entries check whether the call comes from inside the tool.
 template <auto call, auto wrapper>
 void entry(mh_table& table, std::uint32_t index, bool guarded) {
   using Guarded = detail::ToolGuard<decltype(wrapper)>;

@@ -114,8 +114,9 @@ static mh_function find_function(const char* name, enum mh_layer layer) {
   return layer == MH_NEXT ? find_next(name) : find_real(name);
 }
 
-/* The global symbol comes first: an executable that is not position-independent has its own copy of
- * the library's data (a copy relocation), which the library uses, too. */
+/* The address of a data object of the library, or NULL. The global symbol comes first: an
+ * executable that is not position-independent has its own copy of the library's data (a copy
+ * relocation), which the library uses, too. */
 static void* find_data(const char* name) {
   void* seen = dlsym(RTLD_DEFAULT, name);
   return seen != NULL ? seen : mh_address(&library.object, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only exported function of a variant: takes the chain from the front, fills the layers `next`
-// and `real`, and the table of entries.
+// The only exported function of a variant: takes mh_chain from the front, fills the layers `next`
+// and `real`, and fills the front's table of entries.
 //
 // The front calls mh_variant_open() once per process, before any wrapper can run, while every other
 // thread with an MPI call waits; plain stores therefore suffice. The function makes no MPI call.

@@ -49,8 +49,8 @@ inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peer
 // The facts of a call with a count for each member of `comm`: the data has the mean count.
 CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm);
 CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
-// The peers of a call: a single member of a communicator, or all members for a wildcard. `comm` may
-// be an intercommunicator.
+// The peers of a call: peer() returns a single member of a communicator, or all members for a
+// wildcard; members() returns all members. `comm` may be an intercommunicator.
 Peers peer(int rank, MPI_Comm comm);
 Peers members(MPI_Comm comm);
 // All ranks of the node.
@@ -64,6 +64,7 @@ CallFacts facts_of(int count, const MPI_Request requests[]);
 
 // Stores the facts of the call that has started the request.
 void note_request(MPI_Request request, const CallFacts& facts);
+// Called before a communicator is freed: forgets its members.
 void forget_comm(MPI_Comm comm);
 
 // ---- Timed calls --------------------------------------------------------------------------------

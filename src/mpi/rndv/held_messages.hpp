@@ -52,7 +52,7 @@ struct HeldMessage {
   std::shared_ptr<Comm> comm;  // lives on if the program frees the communicator
   MPI_Message message;
   MPI_Status status;               // of the program's message, not of the RTS header
-  bool is_renewed;                 // `message` is on this rank's private communicator
+  bool is_renewed;                 // `message` is on config.self_comm
   std::optional<PostedSend> send;  // of a rendezvous message of this node
 
   [[nodiscard]] MessageEnvelope envelope() const {

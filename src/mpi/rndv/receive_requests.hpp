@@ -135,9 +135,9 @@ class ReceiveTable {
   void start(ReceiveRequest& request);
   // Ends a started request. A persistent request stays in the table.
   void finish(ReceiveRequest& request);
-  // The program has freed the request: a started request becomes an orphan.
+  // Called when the program frees the request: a started request is then orphaned.
   void free(ReceiveRequest& request);
-  // Removes the request, started or not: the library may reuse the handle.
+  // Removes the request, started or not, because the library may reuse the handle.
   void erase(ReceiveRequest& request);
 
   [[nodiscard]] ReceiveClaim claim(MPI_Request handle) {
@@ -145,7 +145,8 @@ class ReceiveTable {
     return claim_slow(handle);
   }
 
-  // True if a started receive still needs this datatype to write its message.
+  // True if a receive in the table, started or persistent, still needs this datatype to write its
+  // message.
   [[nodiscard]] bool uses(MPI_Datatype type);
   // Called when the program frees the communicator: its record lives on while receives in the table
   // use it.
@@ -190,8 +191,8 @@ class ReceiveTable {
 
 [[gnu::visibility("hidden")]] extern ReceiveTable receives;
 
-// Called when the program frees a datatype. True if a started receive still needs the datatype: a
-// later call frees it then. Any thread.
+// Called when the program frees a datatype. True if a receive in the table still needs the
+// datatype; a later call of keep_type() or free_kept_types() then frees the datatype. Any thread.
 bool keep_type(MPI_Datatype type);
 // Frees all datatypes that keep_type() has kept. Called by MPI_Finalize.
 void free_kept_types();

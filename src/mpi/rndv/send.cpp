@@ -319,7 +319,8 @@ bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const dataty
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelines && !(info.contiguous && config.single_copy)) return false;
   if (!comms::allow_rendezvous()) return false;
-  // A receiver may have to pass the number of bytes to MPI (send_to_self()), as an int in MPI 3.
+  // A receiver whose buffer has gaps may have to pass the number of bytes to MPI (send_to_self()).
+  // Without large counts that number is an int.
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
   if (comm == nullptr) return false;
@@ -430,7 +431,7 @@ bool cancel_send(MPI_Request request) {
     // If the send is over, its request may be complete and the handle may belong to another
     // request.
     if (send.state_of(started.generation) == p2p::SlotState::free) return false;
-    if (!send.take(started.generation)) return true;  // the receiver has taken the message
+    if (!send.take(started.generation)) return true;  // receiver or pusher has it
     MPI_Status status;
     next.Cancel(&sent.sending);
     wait_request(&sent.sending, &status);
