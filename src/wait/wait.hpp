@@ -104,8 +104,9 @@ enum class OfferedTasks : std::uint8_t { none, may_run };
 
 // Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
 void install_actions(WaitActions* actions, const WaitRules& rules);
-// The value of WaitRules::cores.
+// The values of WaitRules.
 std::uint32_t cores();
+bool is_oversubscribed();
 
 namespace detail {
 

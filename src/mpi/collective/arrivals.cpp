@@ -58,9 +58,15 @@ void count_out(Comm& comm) {
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// `if_it_pays`: the wait ends early if is_crowded(). `in_any_case`: the wait never ends early,
-// because a late member may need a message that only this rank can move.
-enum class Wait : std::uint8_t { if_it_pays, in_any_case };
+// `to_help`: the wait ends early if is_crowded() or the rank is oversubscribed. `if_it_pays`: the
+// wait ends early if is_crowded(). `in_any_case`: the wait never ends early, because a late member
+// may need a message that only this rank can move.
+enum class Wait : std::uint8_t { to_help, if_it_pays, in_any_case };
+
+bool ends_early(Wait when) {
+  if (when == Wait::in_any_case) return false;
+  return is_crowded() || (when == Wait::to_help && wait::is_oversubscribed());
+}
 
 void drain_rendezvous();
 
@@ -86,7 +92,7 @@ void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
       ++settled;
     }
     if (settled == comm.members.size() || is_off(comm)) return true;
-    return when == Wait::if_it_pays && is_crowded();
+    return ends_early(when);
   };
   wait_until_shared(are_there);
   services.counters().collectives_with_arrival_barrier.add(1);
@@ -226,7 +232,7 @@ void join(Comm& comm) {
 
 void all(MPI_Comm handle, bool moves_data) {
   Comm* comm = enter_collective(handle);
-  if (comm != nullptr && moves_data) wait_for_all(*comm);
+  if (comm != nullptr && moves_data) wait_for_all(*comm, Wait::to_help);
 }
 
 void on_root(MPI_Comm handle, int root, bool moves_data) {

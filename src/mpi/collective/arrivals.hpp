@@ -19,7 +19,8 @@
 // A rank does not wait at an arrival barrier while more of its threads are in collectives than it
 // has cores. A thread that waits in the library keeps its core for a time slice unless another
 // thread wants the library. Threads in the wait loop and threads in the library would therefore
-// delay each other by milliseconds, so all threads wait in the library in this case.
+// delay each other by milliseconds, so all threads wait in the library in this case. A rank of an
+// oversubscribed node helps no rank. If every rank needs every rank, it waits in the library, too.
 //
 // A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN). The failing rank has
 // counted an arrival that no other rank counts. After a failure no rank waits at that arrival
