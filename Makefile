@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The commands of this repository. Each brings what it needs: scripts/bootstrap first, then CMake.
+# The commands of this repository. Each target calls scripts/bootstrap for the packages and headers
+# that it needs, then CMake.
 #
-# Words: JOBS is how many compilers run at once; BUILD_TYPE is CMake's.
-# PREFIX is where `make install` puts everything.
+# JOBS: number of compilers that run at once. BUILD_TYPE: CMake's build type. PREFIX: install prefix
+# of `make install`.
 JOBS ?= $(shell nproc)
 BUILD_TYPE ?= Release
 PREFIX ?= /usr/local
@@ -32,8 +33,9 @@ help:
 	@echo "make lint     the checks of source text alone; make format repairs what can be repaired"
 	@echo "make clean    removes build folders; make distclean also .venv and .mpi"
 
-# The first configuration leaves tests out and precompiles headers for all sources, so that build and
-# demo are quick; `make test` does the opposite in the same folder, and so it stays.
+# The first configuration of build/ leaves the tests out and precompiles headers for all sources, so
+# that `make build` and `make demo` are quick. `make test` sets the opposite options in the same
+# folder, and later commands keep them.
 CONFIGURE_BUILD = { test -f build/CMakeCache.txt || $(CONFIGURE) -DMH_TESTS=OFF -DMH_PRECOMPILE=ON; } && \
     $(CONFIGURE) -Wno-dev --log-level=WARNING >/dev/null
 
@@ -42,7 +44,8 @@ build:
 	@$(CONFIGURE_BUILD)
 	@cmake --build build -j $(JOBS)
 
-# The command brings its Python packages in an environment of its own: it meets no other.
+# The installed `mh` has its Python packages in a virtual environment of its own, apart from the
+# packages of the system and of the user.
 install: build
 	@cmake --install build --prefix $(PREFIX) >/dev/null
 	@python3 -m venv $(PREFIX)/share/manyhands/python
@@ -54,7 +57,7 @@ install: build
 	    ln -sf ../share/manyhands/python/bin/$$command $(PREFIX)/bin/$$command; done
 	@echo "installed: $(PREFIX)/bin/mh, $(PREFIX)/lib/libmanyhands.so"
 
-# The libraries of build/, linked anew so that they load on older systems.
+# Links the objects of build/ once more, so that the libraries load on older systems.
 wheel:
 	@scripts/bootstrap wheel
 	@test -f .hwloc/lib/libhwloc.a || { echo "make wheel: .hwloc/lib/libhwloc.a is missing"; exit 1; }
@@ -63,7 +66,7 @@ wheel:
 	@cmake --build build -j $(JOBS) --target wheel-files
 	@$(PYTHON) packaging/wheel/assemble.py
 
-# Builds the library for the one MPI that the demo runs under: no other variant, no program.
+# Builds only the variant for the MPI that the demo runs under, and no programs.
 demo:
 	@scripts/bootstrap demo
 	@$(CONFIGURE_BUILD)
@@ -77,7 +80,7 @@ test:
 bench: build
 	@.venv/bin/mh bench --short --compare
 
-# A warning, of a dead link for example, is an error.
+# With --strict every warning, for example of a dead link, is an error.
 site:
 	@scripts/bootstrap build
 	@$(PYTHON) -m mkdocs build --strict

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # find_package(Manyhands COMPONENTS ult lci tasks) defines Manyhands::ult, Manyhands::lci and
-# Manyhands::tasks. Without COMPONENTS every component that is installed is found.
+# Manyhands::tasks. Without COMPONENTS it finds every installed component.
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 set(_manyhands_wanted ${Manyhands_FIND_COMPONENTS})
 if(NOT _manyhands_wanted)
   file(GLOB _manyhands_wanted RELATIVE ${CMAKE_CURRENT_LIST_DIR} ${CMAKE_CURRENT_LIST_DIR}/Manyhands-*.cmake)
-  list(FILTER _manyhands_wanted EXCLUDE REGEX "-.*-")  # a file for each kind of build
+  list(FILTER _manyhands_wanted EXCLUDE REGEX "-.*-")  # not Manyhands-NAME-release.cmake
   list(TRANSFORM _manyhands_wanted REPLACE "^Manyhands-(.*)\\.cmake$" "\\1")
 endif()
-# Programs that use lci use ult as well, whose targets must come first.
+# The target of lci links that of ult, which must therefore be defined first.
 if("lci" IN_LIST _manyhands_wanted)
   list(PREPEND _manyhands_wanted ult)
 endif()

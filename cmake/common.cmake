@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# The common part of the interposer and the libraries in libs/: the platform, the language, warnings,
-# sanitizers, precompiled headers, and how one folder uses the targets of another. Every project of the
-# tree includes this file after project(), so a library builds alone as it builds with the rest.
+# The common part of the interposer and the libraries in libs/: the platform, the language,
+# warnings, sanitizers, precompiled headers, and how one folder uses the targets of another. Every
+# project of the tree includes this file after project(), so a library is built with the same
+# options alone and inside the whole build.
 get_filename_component(MH_ROOT ${CMAKE_CURRENT_LIST_DIR} DIRECTORY)
 
 if(NOT CMAKE_SYSTEM_NAME STREQUAL Linux OR NOT CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64)$")
   message(FATAL_ERROR "Manyhands is for Linux on x86-64, not for ${CMAKE_SYSTEM_NAME} on ${CMAKE_SYSTEM_PROCESSOR}.")
 endif()
 
-# Libraries that other projects use are libmanyhands-NAME.so.ABI. Before version 1 a minor version may change ABI.
+# Libraries that other projects use are named libmanyhands-NAME.so.ABI. Before version 1 a minor
+# version may change the ABI.
 set(MH_VERSION 0.1.0)
 set(MH_ABI 0.1)
 
@@ -37,30 +39,34 @@ option(MH_PRECOMPILE "Precompile headers for every source of the library" OFF)
 set(mh_std_headers algorithm array atomic functional memory mutex optional span string unordered_map vector)
 find_package(Threads REQUIRED)
 
-# A library inside a larger build has the rest from the first project that included this file.
+# Once per build: inside a larger build, a library uses the targets and functions that the first
+# inclusion of this file has defined.
 if(TARGET mh_flags)
   return()
 endif()
 
-# Warnings are ours alone: they reach no header of another project.
+# These warnings are for our sources only: they do not apply to headers of other projects.
 add_library(mh_flags INTERFACE)
 target_compile_options(mh_flags INTERFACE -Wall -Wextra -Wconversion -Wshadow
                        $<$<BOOL:${MH_WERROR}>:-Werror>)
-# Thread-local data is little and exists from the start of a thread. Every MPI call and every call of the
-# OpenMP run time reads it, and the dynamic model would make three function calls for a read.
+# Our thread-local data is small and exists from the start of a thread. Every MPI call and every
+# call of the OpenMP run time reads it, and the dynamic TLS model would make three function calls
+# for a read.
 target_compile_options(mh_flags INTERFACE -ftls-model=initial-exec)
 target_include_directories(mh_flags INTERFACE ${MH_ROOT}/include)  # the public headers
 if(MH_SANITIZE)
-  # -g1: reports show lines only, and more debug information takes a quarter of the compiler's time.
+  # -g1: sanitizer reports need line numbers only, and full debug information takes a quarter of the
+  # compiler's time.
   string(REPLACE ";" "," mh_sanitizers "${MH_SANITIZE}")
   add_compile_options(-fsanitize=${mh_sanitizers} -fno-omit-frame-pointer -fno-sanitize-recover=all -g1)
   add_link_options(-fsanitize=${mh_sanitizers})
 endif()
 
-# Precompiles the headers named after `target` for all its sources. Otherwise these headers take half of the
-# compiler's time. `REUSE_FROM other` uses the precompiled headers of another target. Precompiled headers hide
-# a missing include, so the build of `make test` (MH_PRECOMPILE=OFF) compiles each source of the library
-# without them, and clang-tidy checks all sources without them.
+# Precompiles the headers named after `target` for all sources of `target`. Without this, parsing
+# these headers takes half of the compiler's time. `REUSE_FROM other` uses the precompiled headers
+# of target `other`. Precompiled headers hide a missing include, so the build of `make test`
+# (MH_PRECOMPILE=OFF) compiles each source of the library without them, and clang-tidy checks all
+# sources without them.
 function(mh_precompile target)
   if(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} ${ARGN})
@@ -68,18 +74,19 @@ function(mh_precompile target)
     list(TRANSFORM ARGN REPLACE "^(.+)$" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>" OUTPUT_VARIABLE headers)
     target_precompile_headers(${target} PRIVATE ${headers})
   endif()
-  # The option tells ccache (Makefile) which headers have been precompiled.
+  # With -fpch-preprocess, ccache (see Makefile) sees in the preprocessed source which precompiled
+  # headers it uses.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
-# Adds the folder that makes `target`, unless the build has that target already.
+# Adds `folder`, whose CMakeLists.txt defines `target`, unless the build already has that target.
 function(mh_add_once target folder)
   if(NOT TARGET ${target})
     add_subdirectory(${MH_ROOT}/${folder} ${CMAKE_BINARY_DIR}/${folder})
   endif()
 endfunction()
 
-# Ends the CMakeLists.txt of a library that cannot be built, for the reason given. A larger build goes on
-# without the library; a build of the library alone fails.
+# Ends the CMakeLists.txt of a library that cannot be built, and prints the reason. A larger build
+# goes on without the library; a build of the library alone fails.
 macro(mh_skip_library reason)
   if(PROJECT_IS_TOP_LEVEL)
     message(FATAL_ERROR "${reason}")
@@ -88,9 +95,9 @@ macro(mh_skip_library reason)
   return()
 endmacro()
 
-# Installs the library `manyhands-NAME` for other projects: the library under its versioned name, a CMake
-# package component (Manyhands::NAME) and a pkg-config file. After NAME come a sentence and the names of
-# the components that programs need as well.
+# Installs the library `manyhands-NAME` for other projects: the library under its versioned name, a
+# CMake package component (Manyhands::NAME) and a pkg-config file. `sentence` describes the library.
+# The arguments after it are the names of the components that a program of NAME must link as well.
 function(mh_install_library name sentence)
   set(target manyhands-${name})
   list(TRANSFORM ARGN PREPEND "manyhands-" OUTPUT_VARIABLE MH_PC_REQUIRES)
@@ -98,7 +105,7 @@ function(mh_install_library name sentence)
   set(MH_PC_NAME ${name})
   set(MH_PC_SENTENCE "${sentence}")
   add_library(Manyhands::${name} ALIAS ${target})
-  target_compile_features(${target} INTERFACE cxx_std_20)  # of the headers
+  target_compile_features(${target} INTERFACE cxx_std_20)  # the public headers are C++20
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${name} VERSION ${MH_VERSION} SOVERSION ${MH_ABI})
   install(TARGETS ${target} EXPORT Manyhands-${name} COMPONENT ${name}
           LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} NAMELINK_COMPONENT ${name})
@@ -116,7 +123,8 @@ function(mh_install_library name sentence)
   install(FILES ${here}/${target}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT ${name})
 endfunction()
 
-# Installs public headers, named below include/, as part of component `name`.
+# Installs public headers as part of component `name`. The arguments are headers or folders,
+# relative to include/.
 function(mh_install_headers name)
   foreach(header ${ARGN})
     get_filename_component(folder ${header} DIRECTORY)
