@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Writes the manual pages into a folder, from the help of the commands themselves.
 
-Usage: python docs/make_man.py FOLDER. Needs the packages of `mh`. A page for `mh`, one for each of
-its commands, and one for each compiler. Installations call the script, so no page is stored.
+Usage: python docs/make_man.py FOLDER. The script needs the packages of `mh`. It writes a page for
+`mh`, for each command of `mh`, and for each compiler. Installations run the script, so no page is
+stored.
 """
 
 from __future__ import annotations
@@ -24,13 +25,15 @@ COMPILERS = ("language", "pragma", "variable", "mpicc", "extension", "cmake")
 
 
 def escaped(text: str) -> str:
-    """The text for roff: no line is a request, and hyphens can be copied."""
+    """Escapes text for roff: no line starts a request, and hyphens stay hyphens when copied."""
     text = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"^([.'])", r"\\&\1", text, flags=re.MULTILINE)
 
 
 def prose(text: str) -> str:
-    """Markdown as the help has it: **bold** and `code` become bold, an empty line a paragraph."""
+    """Converts the Markdown of help texts: **bold** and `code` become bold, an empty line ends a
+    paragraph.
+    """
     paragraphs = re.split(r"\n\s*\n", text.strip())
     joined = "\n.PP\n".join(escaped(" ".join(part.split())) for part in paragraphs)
     return re.sub(r"\*\*(.+?)\*\*|`(.+?)`", lambda m: f"\\fB{m[1] or m[2]}\\fR", joined)
@@ -50,7 +53,7 @@ def first_sentence(text: str) -> str:
 
 
 def parameters(command: Any, context: Any) -> str:
-    """The arguments and options that --help lists, with their text."""
+    """The arguments and options that --help lists, each with its help text."""
     records = (parameter.get_help_record(context) for parameter in command.params)
     return "\n".join(f".TP\n\\fB{escaped(r[0])}\\fR\n{prose(r[1])}" for r in records if r)
 

@@ -83,7 +83,7 @@ def size_of(text: str) -> int:
 
 
 def comparison(file: str, wanted: Json) -> stats.Comparison:
-    """Plain against an arm, for a single subject of a stored run of `mh bench`."""
+    """The comparison of plain with an arm, for a single subject of a stored run of `mh bench`."""
     record = record_of(file, wanted)
     found = [
         one
@@ -98,14 +98,14 @@ def comparison(file: str, wanted: Json) -> stats.Comparison:
 
 
 def gain(file: str, wanted: Json) -> float:
-    """The gain of a shared loop as a part of the possible one, the median of the rounds."""
+    """The gain of a shared loop as a fraction of the possible gain, the median over the rounds."""
     gains = loops.gains(record_of(file, wanted), stats.median)
     found: loops.Gain = only([one for one in gains if one.loop == wanted["name"]], wanted)
     return stats.median(found.gained)
 
 
 def from_samples(file: str, wanted: Json) -> str:
-    """A number of `mh bench`: the ratio, or the number that `is` names."""
+    """A number of a stored run of `mh bench`: the ratio to plain, or the number that `is` names."""
     if wanted.get("is") == "gain":
         return f"{100 * gain(file, wanted):.0f} %"
     one = comparison(file, wanted)
@@ -115,7 +115,9 @@ def from_samples(file: str, wanted: Json) -> str:
 
 
 def from_rows(file: str, wanted: Json) -> str:
-    """A number of a table of simulated runs; several rows give their range."""
+    """A number from a table of simulated runs; several matching rows give the range of their
+    values.
+    """
     rows = [r for r in table_of(file) if all(r[k] == v for k, v in wanted["where"].items())]
     values = sorted(float(row[wanted["column"]]) * wanted.get("times", 1) for row in rows)
     if not values:
@@ -125,7 +127,9 @@ def from_rows(file: str, wanted: Json) -> str:
 
 
 def from_emulated(file: str, wanted: Json) -> str:
-    """A number of `mh bench --emulate`: times as fast as one core, or the part of the optimum."""
+    """A number of `mh bench --emulate`: the speedup over one core, or the fraction of the
+    optimum.
+    """
     asked = {"case": wanted["emulated"], "label": wanted["label"], "helpers": wanted["helpers"]}
     asked["bytes"] = size_of(wanted["bytes"])
     results = emulated_results.firsts(load(file)["records"])
@@ -137,7 +141,9 @@ def from_emulated(file: str, wanted: Json) -> str:
 
 
 def section_of(page: str, anchor: str) -> str:
-    """The text of a page, or of its section with this anchor."""
+    """The text of a page, or of its section with this anchor. An empty anchor means the whole
+    page.
+    """
     text = (DOCS / page).read_text(encoding="utf-8")
     if not anchor:
         return text
@@ -149,7 +155,7 @@ def section_of(page: str, anchor: str) -> str:
 
 
 def from_page(text: str, wanted: Json) -> str:
-    """A cell of a table of a page, or words that are on the page."""
+    """A cell of a table on a page, or the quoted words, which must be on the page."""
     if "quote" in wanted:
         if wanted["quote"] not in " ".join(text.split()):
             raise SystemExit(f"the page does not say {wanted['quote']!r}")
@@ -175,7 +181,7 @@ def number(measurement: Json, wanted: Json) -> str:
 
 
 def day(date: str) -> str:
-    """28 Nov 2026, from 2026-11-28..."""
+    """A date as "28 Nov 2026"; `date` begins with the form 2026-11-28."""
     year, month, rest = date.split("-", 2)
     return f"{int(rest[:2])} {MONTHS[int(month) - 1]} {year}"
 
@@ -245,7 +251,7 @@ def section(paper: Json, measurements: Json) -> str:
 
 
 def totals(papers: list[Json]) -> str:
-    """The key of the column *work*, and the number of rows of each kind by paper."""
+    """The legend of the column *work*, and the number of rows of each kind for each paper."""
     counts = [Counter(row["work"] for row in paper["rows"]) for paper in papers]
     unknown = set().union(*counts) - set(WORK)
     if unknown:

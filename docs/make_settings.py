@@ -29,7 +29,7 @@ shows the values and where they come from, `mh config --all` also those for expe
 ([heap.md](heap.md)).
 """
 
-# Group in the table of settings, and its heading.
+# Each group of the table of settings, and the heading of its section.
 GROUPS = {
     "user": """
 | setting | default | values | meaning |

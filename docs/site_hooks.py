@@ -5,7 +5,7 @@
 * The reference of the public headers joins the site below `api/`, where doxygen is installed.
 * Links go to the place that a page has on the site. A link to a folder leads to its README.md, a
   link to the public headers to their reference. A link to any other source becomes its words alone.
-* Anchors are those of the repository's pages: lower case, `-` for blanks, no other signs.
+* Anchors have the form of the repository's own pages: lower case, `-` for blanks, no punctuation.
 
 MkDocs calls the functions `on_...` by their names. Limits: links have the form [words](target), the
 only form that the tests of links know as well.
@@ -38,7 +38,9 @@ def slug(heading: str, _separator: str) -> str:
 
 
 def outside_pages(docs: Path) -> dict[str, Path]:
-    """Returns the pages of the repository that are not in the folder `docs`, by their place."""
+    """Returns the pages of the repository outside of the folder `docs`, by their path on the
+    site.
+    """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "*.md"]
     done = subprocess.run(command, cwd=docs.parent, capture_output=True, check=True)
     names = [name for name in done.stdout.decode().split("\0") if name]
@@ -52,12 +54,15 @@ def outside_pages(docs: Path) -> dict[str, Path]:
 
 # --- reference of the headers -----------------------------------------------------------------
 
-# These folders live until the site is built: MkDocs copies the files at the end.
+# The temporary folders of the reference. They must exist until MkDocs has copied their files, at
+# the end of the build.
 written: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def reference(docs: Path) -> dict[str, Path]:
-    """Returns the files of the headers' reference, by their place; none without doxygen."""
+    """Makes the reference of the headers and returns its files by site path; none without
+    doxygen.
+    """
     if shutil.which("doxygen") is None or not (docs.parent / HEADERS).is_dir():
         return {}
     written.append(tempfile.TemporaryDirectory(prefix="manyhands-api-"))
@@ -78,7 +83,9 @@ def reference(docs: Path) -> dict[str, Path]:
 
 
 def place(file: Path, docs: Path, files: Files) -> str | None:
-    """Returns the path of a page or picture within the site's sources, if the site has it."""
+    """Returns the path of a page or picture within the site's sources; None if the site lacks
+    it.
+    """
     if file == docs.parent / HEADERS:
         return REFERENCE if files.get_file_from_path(REFERENCE) else None
     if file.is_dir():
@@ -92,7 +99,7 @@ def place(file: Path, docs: Path, files: Files) -> str | None:
 
 
 def moved(link: re.Match[str], page: Page, docs: Path, files: Files) -> str:
-    """Returns a link of the page, adapted to the page's place on the site."""
+    """Returns a link of the page, with its target changed to the target's place on the site."""
     words, target = link.groups()
     path, mark, anchor = target.partition("#")
     file = (Path(str(page.file.abs_src_path)).parent / path).resolve()

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Copies what pip needs to install the Python packages into a new folder.
 
-Usage: python packaging/copy_python.py FOLDER. setuptools makes a folder `build` beside the packages
-that it installs. In the checkout that folder is CMake's, and deleted modules would stay in it.
+Usage: python packaging/copy_python.py FOLDER. pip does not install from the checkout itself:
+setuptools makes a folder `build` beside the packages, and in the checkout that folder is CMake's.
+Modules that have been deleted since would stay in it and be installed.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws by-ranks.svg: what third ranks bring, from the stored run on sixteen cores.
+"""Draws by-ranks.svg: the gain from third ranks, from the stored run on sixteen cores.
 
 Run it after a change: python docs/img/by_ranks.py. Standard library only; tests check that the
-picture in the repository is the one this script draws. A point is the median of three pairs of
-launches, its bar their range. A series has a colour, a mark and a label of its own, so readers who
-see no colours can tell them apart.
+picture in the repository is the one that this script draws. A point is the median of three pairs of
+launches, and its bar is their range. Each series has a colour, a mark and a label of its own, so
+readers who see no colours can tell them apart.
 """
 
 from __future__ import annotations

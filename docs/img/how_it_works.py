@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Draws how-it-works.svg: one large message on a node, and the same in time with and without help.
+"""Draws how-it-works.svg: one large message on a node, and its course in time with and without
+help.
 
 Run it after a change: python docs/img/how_it_works.py. Standard library only; tests check that the
-picture in the repository is the one this script draws.
+picture in the repository is the one that this script draws.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ WIDTH, HEIGHT = 960, 660
 INK, FAINT, LINE, PAPER = "#1f2933", "#5f6b7a", "#9aa5b1", "#ffffff"
 WORK, WAIT = "#d9dee5", "#ffffff"
 RANKS = ["#d55e00", "#0072b2", "#009e73", "#aa4499"]  # told apart by colour-blind readers too
-# Which rank copies which chunk of the message.
+# The rank that copies each chunk of the message.
 COPIERS = [1, 0, 2, 3, 1, 0, 2, 3]
 
 
@@ -126,7 +127,7 @@ def waiting(d: Drawing, x: float, y: float, w: float) -> None:
     bar(d, x, y, w, "waits", WAIT, stroke_dasharray="4 3")
 
 
-# The positions of events in the timelines.
+# The x coordinates of events in the timelines.
 START, SENT, PLAIN_END, HELPED_END, END = 130, 330, 730, 450, 936
 
 

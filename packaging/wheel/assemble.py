@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Assembles the wheel `manyhands`: the Python packages with libraries, programs and data inside.
 
-Run by `make wheel` after the target wheel-files. Inside the wheel, the package `manyhands` is an
-install prefix (lib, bin, share), and `mh` finds its files as in any other prefix. The tag is the
-decision of auditwheel: the oldest glibc on which every library loads.
+`make wheel` runs this script after the target wheel-files. Inside the wheel, the package
+`manyhands` is an install prefix (lib, bin, share), and `mh` finds its files as in any other prefix.
+The tool auditwheel chooses the platform tag: the oldest glibc on which every library loads.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from wheel.wheelfile import WheelFile
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
-# Licences of the code that is linked into the libraries: the name in the wheel, and the text.
+# Licences of the code that is linked into the libraries: its name in the wheel, and the file with
+# the text.
 LICENCES = {
     "hwloc": ROOT / ".hwloc" / "COPYING",
     "fmt": Path("/usr/share/doc/libfmt-dev/copyright"),
@@ -44,7 +45,9 @@ def run(*command: str | Path) -> None:
 
 
 def python_packages(folder: Path) -> Path:
-    """The packages of cli/ as a folder of wheel contents."""
+    """Builds the Python packages of cli/ as a wheel, and returns the folder with its unpacked
+    contents.
+    """
     source = folder / "source"
     run(sys.executable, ROOT / "packaging" / "copy_python.py", source)
     words = ["wheel", "--quiet", "--no-deps", "--no-build-isolation", "--wheel-dir", folder]

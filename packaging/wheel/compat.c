@@ -30,14 +30,16 @@ int fstatat(int at, const char* restrict path, struct stat* restrict status, int
   return (int)syscall(SYS_newfstatat, at, path, status, flags);
 }
 
-/* atexit(), which the C compiler links into each library from an archive, but not into these. */
+/* Replaces atexit() of libc_nonshared.a: -nodefaultlibs keeps that archive out of these libraries.
+ */
 extern void* __dso_handle;
 static void call(void* function) { ((void (*)(void))function)(); }
 int atexit(void (*function)(void)) { return __cxa_atexit(call, (void*)function, __dso_handle); }
 
 pid_t gettid(void) { return (pid_t)syscall(SYS_gettid); }
 
-/* std::random_device. A kernel without getrandom (before 3.17) gives the time instead. */
+/* For std::random_device. On a kernel without getrandom (before 3.17) the value is a hash of the
+ * time. */
 uint32_t arc4random(void) {
   uint32_t value = 0;
   if (syscall(SYS_getrandom, &value, sizeof value, 0) == (long)sizeof value) return value;
@@ -46,7 +48,7 @@ uint32_t arc4random(void) {
   return (uint32_t)now.tv_nsec * 2654435761U ^ (uint32_t)now.tv_sec;
 }
 
-/* Waits until a time of any clock, by the same moment of the real-time clock. */
+/* Converts `until`, a time of `clock`, into a time of CLOCK_REALTIME, and waits until then. */
 int pthread_mutex_clocklock(pthread_mutex_t* restrict mutex, clockid_t clock,
                             const struct timespec* restrict until) {
   const int64_t second = 1000000000;
@@ -59,7 +61,8 @@ int pthread_mutex_clocklock(pthread_mutex_t* restrict mutex, clockid_t clock,
   return pthread_mutex_timedlock(mutex, &moment);
 }
 
-/* The object of a code address and its table of frames, for the unwinder of libgcc. */
+/* The search of _dl_find_object() for the object that holds a code address. The unwinder of libgcc
+ * asks for that object's table of frames. */
 struct search {
   uintptr_t address;
   struct dl_find_object* found;

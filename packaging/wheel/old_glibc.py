@@ -2,10 +2,10 @@
 """Writes stand-ins for the shared libraries of an older glibc, for the linker alone.
 
 A library that is linked with this machine's glibc asks for the newest version of each symbol, and
-does not load on older systems. The old versions are still there. The stand-ins offer each symbol
-of this machine with its newest version up to a limit. A symbol that is newer than the limit is
-absent, and the linker complains of it. Nothing is copied from glibc but names and versions. The C
-compiler links the stand-ins from assembler text; programs never load them.
+does not load on older systems, although glibc also has the older versions. The stand-ins offer each
+symbol of this machine's glibc with its newest version up to a limit. A symbol that is newer than
+the limit is absent, and the linker complains of it. Only names and versions are copied from glibc.
+The C compiler makes the stand-ins from assembler text; programs never load them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
-# Before 2.34, the functions of libpthread and libdl were in libraries of their own. These libraries
-# have to be loaded, and any library may offer the symbols to the linker, so both are empty.
+# Before glibc 2.34, the functions of libpthread and libdl were in libraries of their own. The
+# dynamic linker must load these libraries on older systems. For the linker, any stand-in may offer
+# the symbols, so these two are empty.
 EMPTY = ("libpthread.so.0", "libdl.so.2")
 FULL = ("libc.so.6", "libm.so.6", "ld-linux-x86-64.so.2")
 SYMBOL = re.compile(
