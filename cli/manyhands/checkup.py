@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Checks a program: whether Manyhands can help it at all, its MPI, and its OpenMP loops.
+"""Checks a program: whether Manyhands can help it at all, its MPI library, and its OpenMP loops.
 
-The program does not run. An interpreter runs to tell its MPI (program.py).
+The program does not run. For a script, its interpreter runs to find the MPI library (program.py).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STATIC_ADVICE = (
     "use schedule(runtime) and run with OMP_SCHEDULE=dynamic, or use schedule(dynamic, N), or mark "
     "the loops by #pragma ws for (docs/workshare.md)"
 )
-THREADS = 16  # of a rank on one core: enough units of work
+THREADS = 16  # enough threads of a rank on one core for helpers to take some
 BY_THREADS = f"run with MH_OPENMP=static and OMP_NUM_THREADS={THREADS} (docs/openmp.md)"
 TWO_RUN_TIMES = (
     "no loops are shared in a process with two OpenMP run times: compile all parts with GCC "
@@ -28,10 +28,10 @@ TWO_RUN_TIMES = (
 
 @dataclass
 class Sharing:
-    """The loops of a program that can be shared, over all its objects."""
+    """The loops that Manyhands can share, in the program and the libraries it loads."""
 
     objects: list[loops.Loops]
-    possible: bool  # there is a single OpenMP run time
+    possible: bool  # no more than one OpenMP run time is loaded
 
     @property
     def unmarked(self) -> int:
@@ -47,7 +47,7 @@ class Sharing:
 
 
 def examine_reach(report: Report, file: Path) -> bool:
-    """True if a preloaded library reaches the program."""
+    """Reports whether LD_PRELOAD reaches the program. Returns True if it does."""
     reason = program.keeps_preload_out(file)
     if reason is not None:
         static = "static" in reason
@@ -63,7 +63,9 @@ def examine_reach(report: Report, file: Path) -> bool:
 
 
 def examine_its_mpi(report: Report, file: Path) -> bool:
-    """True if the program has an MPI library."""
+    """Reports the program's MPI library and launcher. Returns True if the program has an MPI
+    library.
+    """
     mpi = program.mpi_of_file(file)
     if mpi is None:
         advice = (
@@ -91,7 +93,7 @@ def variant_of(mpi: program.MpiLibrary) -> str:
 
 
 def counted(found: loops.Loops) -> str:
-    """The loops of an object, in words."""
+    """Describes the loops of a program file or library in words."""
     named = [f"{kind} {count}" for kind, count in sorted(found.handed_out.items()) if kind != "any"]
     kinds = f" ({', '.join(named)})" if named else ""
     parts = [number_of(found.regions, "parallel region")]
@@ -108,7 +110,7 @@ def counted(found: loops.Loops) -> str:
 
 
 def by_threads(found: StaticRegions) -> str:
-    """The regions with static loops or without loops that MH_OPENMP=static shares, in words."""
+    """Describes in words the regions that MH_OPENMP=static can share, and those that it cannot."""
     refused = ", ".join(f"{reason} {count}" for reason, count in sorted(found.refused.items()))
     text = f"{number_of(found.qualify, 'region')} that MH_OPENMP=static can share"
     return f"{text} (others: {refused})" if refused else text
@@ -119,7 +121,7 @@ def number_of(count: int, what: str) -> str:
 
 
 def loops_advice(found: loops.Loops) -> tuple[str, str]:
-    """The verdict, and advice for the user."""
+    """The verdict about the loops of a program file or library, and advice for the user."""
     if found.marked and not found.unmarked:
         return OK, ""
     if not found.unmarked:
@@ -168,7 +170,7 @@ def about_program(mpi: bool, sharing: Sharing) -> str:
 
 
 def examine_program(report: Report, word: str) -> str:
-    """Examine the program and return the conclusion."""
+    """Examines the program that the user named, and returns the conclusion as a sentence."""
     try:
         file = program.locate(word)
     except program.NotThere:

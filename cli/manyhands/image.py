@@ -32,7 +32,7 @@ class Section:
 
 @dataclass
 class Image:
-    """The file of an object."""
+    """An ELF file: a program or a shared library."""
 
     data: bytes
     sections: list[Section]
@@ -44,7 +44,7 @@ class Image:
         return (section for section in self.sections if section.kind == kind)
 
     def code(self) -> Iterator[Section]:
-        """The sections of code, except the linker's stubs."""
+        """The sections of machine code, except the linker's stubs (.plt)."""
         return (
             section
             for section in self.sections
@@ -57,7 +57,7 @@ def text_at(strings: bytes, at: int) -> str:
 
 
 def image_of(path: Path) -> Image | None:
-    """The image of a file; None if it is not a (complete) 64-bit ELF file."""
+    """The image of a file; None if the file is not a complete 64-bit ELF file for x86-64."""
     try:
         data = path.read_bytes()
         if data[:6] != b"\x7fELF\x02\x01" or struct.unpack_from("<H", data, 18)[0] != X86_64:
@@ -74,7 +74,7 @@ def image_of(path: Path) -> Image | None:
 
 
 def dynamic_symbols(image: Image) -> list[tuple[str, bool]]:
-    """The dynamic symbols: each name, and whether the object defines it."""
+    """The dynamic symbols: the name of each, and whether this file defines it."""
     result = []
     for table in image.named(SHT_DYNSYM):
         strings = image.content(image.sections[table.link])
@@ -87,7 +87,9 @@ def dynamic_symbols(image: Image) -> list[tuple[str, bool]]:
 
 
 def slots(image: Image, names: list[str]) -> dict[int, str]:
-    """The addresses at which the loader stores the addresses of imported functions."""
+    """The GOT slots: each address at which the loader stores the address of an imported function,
+    with the function's name.
+    """
     found = {}
     for table in image.named(SHT_RELA):
         whole = image.content(table)
@@ -98,12 +100,15 @@ def slots(image: Image, names: list[str]) -> dict[int, str]:
     return found
 
 
-# call and jmp, direct or through a slot. The distance from the next instruction follows.
+# call and jmp, direct or through a GOT slot. Four bytes follow: the distance of the target, or of
+# the slot, from the next instruction.
 TRANSFER = re.compile(rb"[\xe8\xe9]|\xff[\x15\x25]", re.DOTALL)
 
 
 def transfers(image: Image, section: Section) -> Iterator[tuple[int, int, bool]]:
-    """Calls and jumps of a section: origin, target, and whether the target is a slot."""
+    """Calls and jumps in a section: address, target address, and whether the target is a GOT
+    slot.
+    """
     code = image.content(section)
     for match in TRANSFER.finditer(code, 0, max(len(code) - 4, 0)):
         end = match.end() + 4
@@ -113,7 +118,9 @@ def transfers(image: Image, section: Section) -> Iterator[tuple[int, int, bool]]
 
 
 def stubs(image: Image, filled: dict[int, str]) -> dict[int, str]:
-    """The imported functions by the addresses of the linker's stubs."""
+    """The address of each linker stub (PLT entry), with the name of the function that it jumps
+    to.
+    """
     found = {}
     for section in image.sections:
         if not (section.flags & SHF_EXECINSTR and section.name.startswith(".plt")):
@@ -125,7 +132,7 @@ def stubs(image: Image, filled: dict[int, str]) -> dict[int, str]:
 
 
 def calls(image: Image, names: list[str]) -> Counter[str]:
-    """The number of calls of each imported function."""
+    """The number of calls of each imported function in the machine code."""
     filled = slots(image, names)
     behind = stubs(image, filled)
     counted: Counter[str] = Counter()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The paths of this installation.
 
-An installation has one of two kinds. In a *checkout*, this package is in cli/ below a root with
+An installation is of one of two kinds. In a *checkout*, this package is in cli/ below a root with
 build/lib. In an *install prefix*, the library is in PREFIX/lib and the data in
-PREFIX/share/manyhands. This package is anywhere below PREFIX, or is run by a Python that lives in
+PREFIX/share/manyhands. This package is then anywhere below PREFIX, or the Python that runs it is in
 PREFIX.
 """
 
@@ -18,7 +18,7 @@ from pathlib import Path
 from manyhands import say
 
 LIBRARY = "libmanyhands.so"
-HEAP = "libmanyhands-heap.so"  # beside the library; preloaded, too, unless MH_HEAP=off
+HEAP = "libmanyhands-heap.so"  # beside LIBRARY; preloaded as well, unless MH_HEAP=off
 SETTINGS = "settings.json"
 
 
@@ -37,7 +37,7 @@ def prefixes() -> Iterator[Path]:
 
 
 def library() -> Path | None:
-    """The library to preload."""
+    """The front, libmanyhands.so, which programs preload; None if it is not installed."""
     root = checkout()
     if root is not None:
         built = root / "build" / "lib" / LIBRARY
@@ -50,13 +50,13 @@ def library() -> Path | None:
 
 
 def heap(front: Path) -> Path | None:
-    """The library of the shared heap beside `front`."""
+    """The library of the shared heap in the folder of `front`; None if it is not installed."""
     beside = front.with_name(HEAP)
     return beside if beside.exists() else None
 
 
 def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
-    """The libraries to preload, in order. The heap's library is the first, unless MH_HEAP is off.
+    """The libraries to preload, in order: the heap's library unless MH_HEAP is off, then `front`.
 
     `wanted` replaces the value of MH_HEAP.
     """
@@ -70,7 +70,9 @@ def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
 
 
 def wants_heap(mode: str) -> bool:
-    """True if a value of MH_HEAP, perhaps empty, wants the heap preloaded. Notes a wrong value."""
+    """True if this value of MH_HEAP, perhaps empty, asks for the heap. Prints a note if it is
+    wrong.
+    """
     if mode not in ("", "off", "auto", "on"):
         note_once(
             f"MH_HEAP={mode} is not accepted, so the heap is off; "
@@ -98,7 +100,7 @@ def needed_library(given: Path | None, otherwise: str) -> Path:
 
 
 def program(name: str) -> Path | None:
-    """A program of this installation that a command runs."""
+    """The path of a program of this installation, such as mh-tune; None if it is not installed."""
     root = checkout()
     places = [root / "build"] if root is not None else list(prefixes())
     found = (place / "bin" / name for place in places)
@@ -122,7 +124,9 @@ def settings_table() -> Path | None:
 
 
 def embedded_mpi() -> list[Path]:
-    """Prefixes of the MPI libraries in the checkout; the default library comes first."""
+    """Prefixes of the MPI libraries that scripts/bootstrap put into the checkout, the default one
+    first.
+    """
     root = checkout()
     folder = root / ".mpi" if root is not None else None
     if folder is None or not folder.is_dir():

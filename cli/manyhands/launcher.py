@@ -59,7 +59,7 @@ BY_VERSION = [
 
 @functools.cache
 def kind_of(path: Path) -> Kind:
-    """The kind by file name if the name tells, otherwise by the launcher's version output."""
+    """The kind of a launcher: by its file name if that tells, otherwise by its version output."""
     for name in (path.name, path.resolve().name):
         for mark, kind in BY_NAME:
             if mark in name:
@@ -83,10 +83,12 @@ NAMES = {
 
 
 def beside(library: Path, family: Family) -> Iterator[Path]:
-    """Launchers in a library's prefix: PREFIX/lib/.../libmpi.so.N, PREFIX/bin/mpiexec."""
+    """Launchers in the prefix of an MPI library: for PREFIX/lib/.../libmpi.so.N,
+    PREFIX/bin/mpiexec.
+    """
     seen = set()
-    # The path is resolved first, because Debian's /lib is /usr/lib and the prefix is /usr. The
-    # prefix is never "/".
+    # The resolved path comes first: Debian's /lib is a link to /usr/lib, and the prefix is /usr.
+    # "/" is never taken for a prefix.
     for file in (library.resolve(), library):
         for prefix in file.parents[1:-1]:
             for name in NAMES[family]:
@@ -116,7 +118,9 @@ def candidates(mpi: MpiLibrary | None) -> Iterator[Path]:
 
 
 def choose(mpi: MpiLibrary | None) -> Launcher | None:
-    """The launcher of an MPI library; with None, the launcher that the user's shell would find."""
+    """The launcher for an MPI library; without a library, the launcher that the user's shell would
+    find.
+    """
     for path in candidates(mpi):
         kind = kind_of(path)
         if mpi is None or matches(kind, mpi.family):
@@ -127,7 +131,7 @@ def choose(mpi: MpiLibrary | None) -> Launcher | None:
 # --- the environment, in the launcher's way ---------------------------------------------------
 
 
-# env would take a program with `=` in its name for another variable.
+# With these words, env does not take a program with `=` in its name for another variable.
 AFTER_ENV = ["sh", "-c", 'exec "$@"', "sh"]
 
 
@@ -149,13 +153,17 @@ def compose(
 
 
 def as_called(path: Path) -> str:
-    """The bare name if the PATH leads to it: Open MPI takes an absolute path as a --prefix."""
+    """The bare name of a launcher if the PATH leads to it, otherwise its path. Open MPI takes an
+    absolute path as a --prefix.
+    """
     found = shutil.which(path.name)
     return path.name if found and Path(found).resolve() == path.resolve() else as_word(path)
 
 
 def after_each_colon(words: list[str], given: list[str]) -> list[str]:
-    """Repeat options after each colon: Open MPI's -x belongs to one program of `a : -n 2 b`."""
+    """Repeats the options `given` after each colon: Open MPI's -x holds for one program of `a : -n
+    2 b`.
+    """
     result: list[str] = []
     for word in words:
         result.append(word)
@@ -165,7 +173,9 @@ def after_each_colon(words: list[str], given: list[str]) -> list[str]:
 
 
 def take_preload(options: list[str]) -> tuple[list[str], str | None]:
-    """The options without LD_PRELOAD, and its value, which the caller joins to ours."""
+    """The launcher's options without LD_PRELOAD, and its value, which the caller joins with our
+    libraries.
+    """
     rest: list[str] = []
     value: str | None = None
     index = 0

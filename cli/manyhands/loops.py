@@ -2,11 +2,13 @@
 """The OpenMP loops in a program file, found without running it.
 
 Compiled code calls the OpenMP run time by name. A loop whose iterations are handed out at run time
-begins with a call of its own. A loop with a static schedule asks for the size of the team (GCC) or
-for its share (Clang). The calls of each kind are counted in the machine code of the program and its
-libraries. The count is close, not exact: a compiler may copy a loop.
+begins with a call that tells its schedule. A loop with a static schedule asks for the size of the
+team (GCC) or for its thread's share of the iterations (Clang). The calls of each kind are counted
+in the machine code of the program and its libraries. The count is close, not exact: a compiler may
+copy a loop.
 
-Limits: ELF for x86-64 with section headers; libraries loaded at run time are not seen.
+Limits: ELF for x86-64 with section headers. Libraries that the program loads by dlopen are not
+seen.
 """
 
 from __future__ import annotations
@@ -32,11 +34,11 @@ DEALT_OUT = re.compile(r"omp_get_num_threads|__kmpc_for_static_init_\w+")
 
 @dataclass
 class Loops:
-    """The loops of an object."""
+    """The loops of a program file or of a shared library."""
 
     path: Path
     regions: int = 0
-    handed_out: Counter[str] = field(default_factory=Counter)  # by schedule; "any" for Clang
+    handed_out: Counter[str] = field(default_factory=Counter)  # by schedule; "any" from Clang
     dealt_out: int = 0
     marked: int = 0
     static: StaticRegions = field(default_factory=StaticRegions)
@@ -48,7 +50,7 @@ class Loops:
 
 
 def loops_of(path: Path, image: Image, symbols: list[tuple[str, bool]]) -> Loops | None:
-    """The loops of an object; None if the object has no parallel regions."""
+    """The loops of a program file or library; None if it calls no parallel region."""
     wanted = {name for name, defined in symbols if not defined}
     if not any(REGION.fullmatch(name) for name in wanted):
         return None

@@ -2,9 +2,10 @@
 """The abilities of this machine, found by trying where possible.
 
 The main question is whether a rank may read the memory of another rank (cross-memory attach, CMA:
-process_vm_readv). `try_cma` reads under the conditions of a job, between two sibling processes:
-directly, or after the reader's ancestor was named with PR_SET_PTRACER. The library names the
-ancestor if the Yama security module restricts tracing. The other functions explain the answer.
+process_vm_readv). `try_cma` reads under the conditions of an MPI job, between two sibling
+processes: directly, or after the process that is read has named the reader's ancestor with
+PR_SET_PTRACER. The library names the ancestor in this way if the Yama security module restricts
+tracing. The other functions find the cause of a refusal.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from manyhands.program import MpiLibrary, library_from, output_of
 
 PR_SET_PTRACER = 0x59616D61
 CAP_SYS_PTRACE = 19
-INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # inode numbers fixed in the kernel
+INITIAL_PID_NAMESPACE = 0xEFFFFFFC  # an inode number that the kernel fixes
 INITIAL_USER_NAMESPACE = 0xEFFFFFFD
 
 
@@ -53,7 +54,7 @@ def process_vm_readv() -> Callable[..., int]:
 
 
 def read_into(buffer: ctypes.Array[ctypes.c_char], pid: int, address: int) -> int:
-    """Fill the buffer with bytes of another process. Returns 0 or the errno."""
+    """Fills the buffer with bytes of another process. Returns 0 or the errno."""
     size = ctypes.sizeof(buffer)
     local = IoVec(ctypes.addressof(buffer), size)
     remote = IoVec(address, size)
@@ -62,17 +63,17 @@ def read_into(buffer: ctypes.Array[ctypes.c_char], pid: int, address: int) -> in
 
 
 def read_memory(pid: int, address: int, size: int) -> tuple[bytes, int]:
-    """Bytes of another process, or nothing and the errno."""
+    """Bytes of another process and 0, or no bytes and the errno."""
     buffer = ctypes.create_string_buffer(size)
     error = read_into(buffer, pid, address)
     return (b"", error) if error else (buffer.raw, 0)
 
 
 def kernel_page_ns() -> float | None:
-    """The cost of the kernel's copy beyond the copying itself, in nanoseconds per page of 4 KB.
+    """The cost of the kernel copy (process_vm_readv) beyond a memcpy, in ns per page of 4 KB.
 
-    The measurement follows the library's (src/memory/probe.hpp), but with more pages, which hide
-    the time of a call from Python. None if the kernel refuses.
+    The measurement follows that of the library (src/memory/probe.hpp), but with more pages, which
+    hide the time of a call from Python. None if the kernel refuses to copy.
     """
     pages = 512
     source = ctypes.create_string_buffer(b"\1" * (pages * 4096), pages * 4096)
@@ -90,7 +91,9 @@ def kernel_page_ns() -> float | None:
 
 
 def owner(to_reader: int, until_closed: int, ancestor: int) -> None:
-    """The process that is read: reports the address of its secret, and stays until told to exit."""
+    """Runs in the process that is read: sends the address of a secret to the reader, and stays
+    until the pipe `until_closed` is closed.
+    """
     if ancestor:
         ctypes.CDLL(None).prctl(PR_SET_PTRACER, ctypes.c_ulong(ancestor), 0, 0, 0)
     secret = ctypes.create_string_buffer(os.urandom(16), 16)
@@ -99,7 +102,9 @@ def owner(to_reader: int, until_closed: int, ancestor: int) -> None:
 
 
 def reader(from_owner: int) -> int:
-    """Exit code: 0 if the owner's secret was read, otherwise the errno."""
+    """Runs in the process that reads. Returns its exit code: 0 if it read the owner's secret,
+    otherwise the errno.
+    """
     size = struct.calcsize("iQ")
     message = os.read(from_owner, size + 16)
     pid, address = struct.unpack("iQ", message[:size])
@@ -108,7 +113,9 @@ def reader(from_owner: int) -> int:
 
 
 def try_cma(name_ancestor: bool) -> int:
-    """0 if a child of this process may read the memory of another child, otherwise the errno."""
+    """Returns 0 if a child of this process can read the memory of another child, otherwise the
+    errno.
+    """
     message_out, message_in = os.pipe()
     stay_out, stay_in = os.pipe()
     me = os.getpid() if name_ancestor else 0
@@ -167,7 +174,7 @@ def in_own_namespace(kind: str, initial: int) -> bool | None:
 
 
 def expand(cpu_list: str) -> set[int]:
-    """'0-3,8' as a set."""
+    """The CPUs of a list such as '0-3,8'."""
     cpus: set[int] = set()
     for part in cpu_list.split(","):
         first, _, last = part.partition("-")
@@ -177,7 +184,7 @@ def expand(cpu_list: str) -> set[int]:
 
 
 def compress(cpus: set[int]) -> str:
-    """A set as '0-3,8'."""
+    """The list of a set of CPUs, such as '0-3,8'."""
     runs: list[list[int]] = []
     for cpu in sorted(cpus):
         if runs and cpu == runs[-1][1] + 1:
@@ -188,7 +195,7 @@ def compress(cpus: set[int]) -> str:
 
 
 def numa_nodes() -> dict[int, set[int]]:
-    """CPUs of each NUMA node that has CPUs."""
+    """The CPUs of each NUMA node that has CPUs, by the number of the node."""
     nodes = {}
     for folder in Path("/sys/devices/system/node").glob("node[0-9]*"):
         cpus = expand(read(str(folder / "cpulist")) or "")
@@ -198,7 +205,7 @@ def numa_nodes() -> dict[int, set[int]]:
 
 
 def cores(cpus: set[int]) -> int:
-    """Physical cores among the CPUs."""
+    """The number of physical cores to which the CPUs belong."""
     siblings = {
         read(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list") or str(cpu)
         for cpu in cpus
@@ -211,7 +218,7 @@ def online_cpus() -> set[int]:
 
 
 def cgroup_cpus() -> float | None:
-    """CPUs granted by the tightest control group above this process, None without a limit."""
+    """The CPUs that the tightest control group above this process grants; None without a limit."""
     limits = [*version_two_limits(), *version_one_limits()]
     return min(limits) if limits else None
 
@@ -241,7 +248,7 @@ def transparent_huge_pages() -> str | None:
 
 
 def shared_memory() -> tuple[int, int] | None:
-    """Size and free bytes of /dev/shm."""
+    """The size and the free bytes of /dev/shm; None if it cannot be read."""
     try:
         facts = os.statvfs("/dev/shm")
     except OSError:
@@ -253,7 +260,9 @@ def shared_memory() -> tuple[int, int] | None:
 
 
 def mpi_libraries() -> list[MpiLibrary]:
-    """MPI libraries of the linker cache, LD_LIBRARY_PATH, the PATH's prefixes, the checkout."""
+    """The MPI libraries in the linker cache, LD_LIBRARY_PATH, the prefixes on the PATH, the
+    checkout.
+    """
     found: dict[Path, MpiLibrary] = {}
     for path in library_files():
         library = library_from(path)
@@ -284,7 +293,7 @@ def library_folders() -> list[Path]:
 @dataclass(frozen=True)
 class FoundMpi:
     library: MpiLibrary
-    variant: Path | None  # our library for the family, None if it was not built
+    variant: Path | None  # our variant for this MPI's ABI, None if it was not built
 
 
 def mpi_with_variants() -> list[FoundMpi]:
@@ -300,7 +309,9 @@ def mpi_with_variants() -> list[FoundMpi]:
 
 
 def heap_verdict(library: Path, mode: str) -> tuple[bool, str]:
-    """Whether MH_HEAP=`mode` would share large allocations here, and the reason if not."""
+    """Whether MH_HEAP=`mode` would share large allocations on this machine, and the reason if
+    not.
+    """
     explain = ctypes.CDLL(str(library)).mh_heap_explain
     explain.argtypes = (ctypes.c_char_p, ctypes.POINTER(ctypes.c_char_p))
     why = ctypes.c_char_p()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The program `mh`: gathers the commands of commands/ into a Typer application.
 
-`mh run` without options of its own starts the program directly, because loading Typer and the
-imports of other commands would take longer than the start.
+`mh run` without options of its own starts the program directly, because importing Typer and the
+other commands would take longer than that start.
 """
 
 from __future__ import annotations

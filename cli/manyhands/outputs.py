@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The output files of a command. A file that cannot be written is refused at the start.
+"""The output files of a command. A file that cannot be written is refused when the command starts.
 
 A later error, such as a full disk, ends the command with a message.
 """
@@ -17,7 +17,9 @@ from manyhands import say
 
 
 def writable(file: Path | None) -> Path | None:
-    """Check an option that names a file; complain if the file cannot be written."""
+    """Checks the value of an option that names an output file: ends the command if the file cannot
+    be written.
+    """
     if file is None:
         return None
     if file.is_dir():
@@ -31,7 +33,9 @@ def writable(file: Path | None) -> Path | None:
 
 @contextlib.contextmanager
 def writing(file: Path, advice: str = "") -> Iterator[None]:
-    """A context for code that writes this file, or files in this folder: errors end the command."""
+    """A context for code that writes `file`, or files in the folder `file`: an OSError ends the
+    command.
+    """
     try:
         yield
     except OSError as error:

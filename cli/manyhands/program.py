@@ -3,9 +3,9 @@
 
 A *program* is the word that the user gives after the launcher's options. Its kind decides whether a
 preloaded library reaches it at all (a static, 32-bit or set-user-ID program is out of reach). The
-kind also decides how its MPI is found: from the dynamic linker for a linked program, from the
-interpreter for Python, from the following words for a wrapper such as `numactl`. Nothing is
-guessed: an unknown fact is None.
+kind also decides how the program's MPI library is found: from the dynamic linker for a linked
+program, from the interpreter for Python, from the following words for a wrapper such as `numactl`.
+Nothing is guessed: an unknown fact is None.
 """
 
 from __future__ import annotations
@@ -23,7 +23,9 @@ from pathlib import Path
 
 
 class Family(str, Enum):
-    """An application binary interface of MPI; the value names our variant for it."""
+    """An application binary interface of MPI. The value is part of the name of our variant for
+    it.
+    """
 
     MPICH = "mpich"
     OPENMPI = "openmpi"
@@ -34,7 +36,7 @@ class Family(str, Enum):
         return {"mpich": "MPICH", "openmpi": "Open MPI", "abi": "standard-ABI MPI"}[self.value]
 
 
-# File names of the C library, in the order in which they are tried.
+# File names of the MPI library for C, in the order in which the patterns are tried.
 LIBRARY_NAMES = [
     (re.compile(r"libmpi_abi\.so(\.\d+)*$"), Family.ABI),
     (re.compile(r"libmpi\.so\.(?:2|3|4)0(\.\d+)*$"), Family.OPENMPI),
@@ -99,7 +101,7 @@ class Elf:
 
 
 def elf_of(path: Path) -> Elf | None:
-    """The facts that decide about preloading; None if the file is not an ELF executable."""
+    """The facts of an executable that decide about preloading; None if it is not an ELF file."""
     with path.open("rb") as file:
         ident = file.read(16)
         if len(ident) < 16 or ident[:4] != b"\x7fELF":
@@ -125,7 +127,7 @@ def elf_of(path: Path) -> Elf | None:
 
 
 def interpreter_of(path: Path) -> list[str]:
-    """Words of the `#!` line, without a leading env; empty if there is no such line."""
+    """The words of the `#!` line, without a leading env; empty if the file has no such line."""
     with path.open("rb") as file:
         line = file.readline(256)
     if not line.startswith(b"#!"):
@@ -164,7 +166,9 @@ def without_preload() -> dict[str, str]:
 
 
 def output_of(command: list[str], seconds: float = 20) -> str:
-    """Standard output and error of a command, empty if it cannot be run."""
+    """Standard output and error of a command in one text; empty if the command cannot run or takes
+    longer than `seconds`.
+    """
     try:
         result = subprocess.run(
             command,
@@ -180,7 +184,7 @@ def output_of(command: list[str], seconds: float = 20) -> str:
 
 
 def linked_mpi(path: Path) -> MpiLibrary | None:
-    """The MPI library that the dynamic linker would load, by RPATH too."""
+    """The MPI library that the dynamic linker would load for this program file."""
     for line in output_of(["ldd", as_word(path)]).splitlines():
         name, arrow, rest = line.strip().partition(" => ")
         library = library_from(name) if arrow else None
@@ -192,7 +196,7 @@ def linked_mpi(path: Path) -> MpiLibrary | None:
     return None
 
 
-# Importing mpi4py.MPI loads the MPI library but, with rc.initialize off, does not start it.
+# Importing mpi4py.MPI loads the MPI library. With rc.initialize off it does not call MPI_Init.
 ASK_PYTHON = """
 import sys
 try:
@@ -209,7 +213,7 @@ for line in open("/proc/self/maps"):
 
 
 def python_mpi(python: str) -> MpiLibrary | None:
-    """The MPI library that mpi4py loads under this interpreter."""
+    """The MPI library that mpi4py loads in the interpreter `python`."""
     for line in output_of([python, "-c", ASK_PYTHON]).splitlines():
         library = library_from(line[4:]) if line.startswith("MPI:") else None
         if library is not None:
@@ -231,7 +235,9 @@ def mpi_of_file(path: Path) -> MpiLibrary | None:
 
 
 def mpi_of(words: list[str]) -> MpiLibrary | None:
-    """The MPI of a command: of its program, or of a program that its wrapper names."""
+    """The MPI library of a command: that of its program, or of the program that its wrapper
+    starts.
+    """
     for word in words[:10]:
         try:
             library = mpi_of_file(locate(word))

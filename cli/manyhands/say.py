@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages of `mh` to its user: a line on stderr with the cause and the remedy.
+"""Messages of `mh` to its user: each a line on stderr with the cause and the remedy.
 
 Exit codes follow the shell: 2 for a usage error, 126 for a program that exists but cannot be
 executed, and 127 for a program that does not exist. Any other failure of `mh` itself gives 1.
@@ -23,7 +23,7 @@ def note(message: str) -> None:
 
 
 def not_there(word: str) -> NoReturn:
-    """Exit because no program has that name."""
+    """Exits because `word` names no program."""
     hint = "give its path, like ./app" if "/" not in word else "check the path"
     if "/" not in word and Path(word).exists():
         hint = f"it is not on the PATH; did you mean ./{word}?"

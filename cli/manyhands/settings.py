@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The settings as the library will read them: the table, the environment, the tune file.
 
-src/base/settings.json is the table; this module follows it. Precedence: environment, tune file,
-default. A value that the library would refuse is *refused* here, too, and the next source in
-precedence counts.
+src/base/settings.json is the table; this module reads its rows. Precedence: environment, tune file,
+default. A value that the library would refuse is *refused* by this module, too, and the next source
+in precedence counts.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ NUMBER = re.compile(r"^(\d+)(?:([KMG])(?:i?B)?)?$", re.IGNORECASE)
 FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-# The preloaded heap (src/heap) reads this variable itself and cannot parse a table; see
-# settings.cpp.
+# The preloaded heap (src/heap) reads MH_HEAP itself, from the environment only: it cannot parse the
+# tune file (see settings.cpp).
 HEAP_KEY = "MH_HEAP"
 
 
@@ -48,7 +48,9 @@ class Value:
 
 
 def number_from(text: str) -> int | None:
-    """A whole number with an optional K, M or G (powers of 1024)."""
+    """The value of a whole number with an optional K, M or G (powers of 1024); None if it is not
+    one.
+    """
     match = NUMBER.match(text.strip())
     return int(match.group(1)) * FACTOR[(match.group(2) or "").upper()] if match else None
 
@@ -124,7 +126,9 @@ def are_names(text: str) -> bool:
 
 
 def refusal(setting: Setting, text: str) -> str | None:
-    """The accepted values, or None if the value is good."""
+    """The accepted values in words if the library would refuse `text`; None if the value is
+    good.
+    """
     text = text.strip()
     if "|" in setting.type:
         words = setting.type.split("|")
@@ -153,7 +157,9 @@ def number_refusal(setting: Setting, text: str) -> str | None:
 
 
 def current(environment: Mapping[str, str] = os.environ) -> tuple[list[Value], list[str]]:
-    """Every setting with its value and origin, and the complaints about given values."""
+    """Every setting with its value and source, and the complaints about values that users have
+    given.
+    """
     rows = table()
     file = tune_file(environment)
     tuned = read_tune_file(file)

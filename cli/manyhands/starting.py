@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Starts a program for `mh run`: with the library preloaded, by the launcher of its own MPI.
+"""Starts a program for `mh run`: with the library preloaded, by the launcher of the program's MPI.
 
 `mh` *becomes* the launcher (execve). Signals, terminal, exit code and process tree are those of the
 launcher itself: nothing has to be forwarded, and nothing can be orphaned. Inside a rank that a
@@ -20,7 +20,7 @@ from manyhands_unix import streams
 
 from manyhands import installation, launcher, program, say, words
 
-# A process with any of these variables is a rank already.
+# A process is a rank already if it has all variables of one of these rows.
 RANK_MARKS = (
     ("PMI_RANK",),
     ("PMIX_RANK",),
@@ -37,14 +37,16 @@ def is_rank() -> bool:
 
 
 def preload_with(library: Path, others: str | None) -> str:
-    """LD_PRELOAD with our library last: tools that were set up before stay in front."""
+    """The value of LD_PRELOAD: libraries of other tools, which stay in front, then ours."""
     ours = [str(path) for path in installation.preloaded(library)]
     kept = [path for path in (others or "").replace(":", " ").split() if path not in ours]
     return ":".join([*kept, *ours])
 
 
 def rank_environment(library: Path, preload: str | None) -> dict[str, str]:
-    """The environment of the ranks: the preload, the user's settings, and the default summary."""
+    """The variables for the ranks: LD_PRELOAD, the user's settings, and MH_SUMMARY=1 as its
+    default.
+    """
     others = preload or os.environ.get("LD_PRELOAD")
     settings = {key: value for key, value in os.environ.items() if key.startswith("MH_")}
     return {
@@ -55,7 +57,10 @@ def rank_environment(library: Path, preload: str | None) -> dict[str, str]:
 
 
 def check_program(line: words.CommandLine) -> Path | None:
-    """The program's file; exits with 126 or 127 if it cannot be executed."""
+    """The program's file. Exits with 126 or 127 if the file cannot be executed.
+
+    None: the launcher looks for the program in another folder.
+    """
     word = line.program[0]
     moved = {option.lstrip("-").split("=")[0] for option in line.launcher} & ELSEWHERE
     try:
@@ -80,7 +85,7 @@ def words_of(line: words.CommandLine, file: Path | None) -> list[str]:
 
 
 def report_reach(file: Path, mpi: program.MpiLibrary | None) -> None:
-    """Tell the user if the library can do nothing for this program."""
+    """Tells the user if the library can do nothing for this program."""
     reason = program.keeps_preload_out(file)
     if reason is not None:
         say.note(f"{file} runs without help: {reason}, so no library can be preloaded into it")
@@ -122,7 +127,7 @@ def choose_launcher(
 
 
 def become(command: list[str]) -> NoReturn:
-    """Lets a program take the place of this process."""
+    """Replaces this process by a program."""
     # Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across execve.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
@@ -138,7 +143,7 @@ def command_of(
 ) -> tuple[list[str], dict[str, str]]:
     """The launcher's command line, and the environment of the ranks with the `chosen` settings.
 
-    In a rank it is the program's command line, without the environment.
+    Inside a rank, the command line is that of the program alone.
     """
     if not line.program:
         say.fail("no program given: mh run -n 4 ./app (see mh run --help)", say.USAGE)
@@ -158,12 +163,14 @@ def command_of(
 
 
 def starts_alone(line: words.CommandLine, mpiexec: str | None) -> bool:
-    """True in a rank that a launcher has started: the command starts just the program."""
+    """True inside a rank that a launcher has started, if the command line asks for no launcher:
+    `mh` then becomes the program.
+    """
     return is_rank() and not line.launcher and mpiexec is None
 
 
 def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = False) -> None:
-    """Become the launcher, or exit."""
+    """Becomes the launcher, or inside a rank the program. Exits with a message if that fails."""
     command, environment = command_of(line, mpiexec, {})
     if dry_run:
         print(shlex.join(command))
@@ -178,7 +185,9 @@ def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = F
 
 
 def start_at_once(args: list[str]) -> bool:
-    """Start a command line without options of `mh run` itself. False: it has such options."""
+    """Starts a command line without options of `mh run` itself. Returns False if it has such
+    options.
+    """
     line = words.split(args)
     if line.own:
         return False

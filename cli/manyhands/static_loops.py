@@ -2,8 +2,9 @@
 """The parallel regions in a program file that virtual threads may run (MH_OPENMP=static).
 
 Compilers make a function of each region. The calls of the OpenMP run time in that function, and in
-the functions of the same file that it calls, say whether the region needs a real team. The library
-decides at run time: it decodes instructions, follows other libraries, and watches the region.
+the functions of the same file that it calls, tell whether the region needs a real team. This is an
+estimate: the library decides at run time, when it decodes instructions, follows other libraries,
+and watches the region.
 
 Limits: regions are found by the names of their functions, so a stripped file has no regions. Bytes
 that look like a call count as a call.
@@ -21,7 +22,7 @@ from manyhands.image import Image, slots, stubs, transfers
 
 REGION = re.compile(r".*\._omp_fn\.\d+(\..+)?|\.omp_outlined\..*")
 RUN_TIME = re.compile(r"GOMP_|GOACC_|omp_|__kmp|kmp_")
-# The lists of src/openmp/calls.cpp.
+# These patterns repeat the lists of src/openmp/calls.cpp.
 PERMITTED = re.compile(
     r"__kmpc_for_static_(init_\w+|fini)|__kmpc_global_thread_num|GOMP_(critical|atomic)_\w+"
     r"|__kmpc_(critical\w*|end_critical|atomic_\w+|\w+_lock(_with_hint)?)|omp_\w+_lock(_with_hint)?"
@@ -45,7 +46,7 @@ SHT_SYMTAB, STT_FUNC, PT_TLS = 2, 2, 7
 
 @dataclass
 class StaticRegions:
-    """The number of regions that qualify, and of refused regions by reason."""
+    """The number of regions that qualify, and for each reason the number of regions it refuses."""
 
     qualify: int = 0
     refused: Counter[str] = field(default_factory=Counter)
@@ -59,7 +60,7 @@ class Function:
 
 
 def functions_of(image: Image) -> dict[int, tuple[str, int]]:
-    """Name and size of each function, by its address."""
+    """The name and the size of each function, by its address."""
     found = {}
     for table in image.named(SHT_SYMTAB):
         strings = image.content(image.sections[table.link])
@@ -74,7 +75,7 @@ def functions_of(image: Image) -> dict[int, tuple[str, int]]:
 
 
 def with_calls(image: Image, names: list[str]) -> dict[int, Function]:
-    """The functions of the file by address, each with its calls."""
+    """The functions of the file by address, each with the functions it calls."""
     sizes = functions_of(image)
     result = {address: Function(name) for address, (name, _) in sizes.items()}
     starts = sorted(sizes)
@@ -95,7 +96,7 @@ def with_calls(image: Image, names: list[str]) -> dict[int, Function]:
 
 
 def within_reach(functions: dict[int, Function], first: int) -> set[str]:
-    """The imports that a function and all that it calls can reach."""
+    """The imported functions that a function can reach through calls within its file."""
     seen, ahead, imports = {first}, [first], set()
     while ahead:
         function = functions[ahead.pop()]
@@ -106,7 +107,9 @@ def within_reach(functions: dict[int, Function], first: int) -> set[str]:
 
 
 def reason_against(imports: set[str]) -> str | None:
-    """The reason why a region with these calls needs a real team; None: the region qualifies."""
+    """The reason why a region with these imports needs a real team; None if the region
+    qualifies.
+    """
     refused = {name for name in imports if RUN_TIME.match(name) and not PERMITTED.fullmatch(name)}
     refused |= {name for name in imports if REASONS["MPI calls"].fullmatch(name)}
     for words, pattern in REASONS.items():
@@ -125,7 +128,7 @@ def has_thread_data(image: Image) -> bool:
 
 
 def static_regions(image: Image, names: list[str]) -> StaticRegions:
-    """The regions that contain no loop whose iterations are handed out at run time."""
+    """Judges the regions that contain no loop whose iterations are handed out at run time."""
     found = StaticRegions()
     functions = with_calls(image, names)
     own_data = has_thread_data(image)

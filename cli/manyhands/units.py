@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers with units, as the summary of a run writes them: decimal, three digits."""
+"""Numbers with units in the form of the summary of a run: powers of 1000, three digits."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ NO_VALUE = frozenset(
 
 @dataclass(frozen=True)
 class OwnOptions:
-    """The options of a command of ours; all others are the launcher's."""
+    """The options of `mh run` or `mh profile`; all others are the launcher's."""
 
     values: frozenset[str]
     flags: frozenset[str]
@@ -128,7 +128,7 @@ def names_a_program(word: str) -> bool:
 
 
 def values_of(option: str, following: list[str]) -> int:
-    """The number of following words that belong to an option of the launcher."""
+    """The number of words after `option` that are its values; `option` is one of the launcher's."""
     name = option.lstrip("-")
     if "=" in name or name in NO_VALUE or not following:
         return 0
