@@ -19,21 +19,25 @@ GRACE_S = 5.0
 
 
 def end(number: int, _frame: object) -> NoReturn:
-    """End by unwinding. A second signal, such as `timeout` sends, does not stop the clean-up."""
+    """Ends the command by unwinding its stack. A second signal, such as `timeout` sends, does not
+    stop the clean-up.
+    """
     for ending in ENDINGS:
         signal.signal(ending, signal.SIG_IGN)
     sys.exit(128 + number)
 
 
 def catch_endings() -> None:
-    """Make SIGTERM and SIGHUP unwind the stack. Call in the main thread, as Python requires."""
+    """Makes SIGTERM and SIGHUP unwind the stack. Call it in the main thread, as Python requires."""
     for number in ENDINGS:
         if signal.getsignal(number) == signal.SIG_DFL:
             signal.signal(number, end)
 
 
 def end_session(process: subprocess.Popen[str]) -> None:
-    """End a launcher that leads its session. If the launcher still runs after GRACE_S, kill all."""
+    """Ends a launcher that leads its session. If it still runs after GRACE_S, kills the whole
+    session.
+    """
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)

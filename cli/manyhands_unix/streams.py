@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The three standard streams, which may be closed, full, or a pipe without a reader.
 
-A command that cannot write its output reports the reason in one sentence and ends with FAILURE.
-A command whose pipe has no reader ends silently with the status of SIGPIPE. In both cases the stack
-unwinds, so launchers end first. A message that cannot be written to standard error is dropped. A
-program that takes the place of the command finds closed streams closed; a launcher finds /dev/null.
+A command that cannot write its output reports the reason in one sentence and ends with FAILURE. A
+command whose output pipe has no reader ends silently with the status of SIGPIPE. In both cases the
+stack unwinds, so launchers end first. A message that cannot be written to standard error is
+dropped. A program that replaces the command (exec) finds closed streams closed; a launcher finds
+/dev/null in their place.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import sys
 from typing import IO, Any
 
 FAILURE = 1
-PIPE_CLOSED = 128 + 13  # as a shell reports SIGPIPE
+PIPE_CLOSED = 128 + 13  # the status that a shell reports for SIGPIPE
 INPUT, OUTPUT, ERRORS = 0, 1, 2
 
-closed: list[int] = []  # streams that the user closed
+closed: list[int] = []  # numbers of the streams that the user closed
 
 
 class Sink(io.FileIO):
-    """A descriptor that drops everything after its first failure."""
+    """A descriptor for writing that drops everything after its first failure."""
 
     failed = False
 
@@ -36,7 +37,7 @@ class Sink(io.FileIO):
         return memoryview(data).nbytes
 
     def on_failure(self, error: OSError) -> None:
-        """Called at the first failure."""
+        """A hook that the first failure calls; this class does nothing in it."""
 
 
 class Output(Sink):
@@ -48,8 +49,8 @@ class Output(Sink):
 
 
 def open_what_is_closed() -> None:
-    """Open closed streams on /dev/null, so that no file opened later becomes a standard stream.
-    The wrong mode makes each use of such a stream an error.
+    """Opens closed streams on /dev/null, so that no file opened later becomes a standard stream.
+    The opposite mode (write for input, read for output) makes each use of such a stream an error.
     """
     for number, mode in ((INPUT, os.O_WRONLY), (OUTPUT, os.O_RDONLY), (ERRORS, os.O_RDONLY)):
         try:
@@ -60,7 +61,7 @@ def open_what_is_closed() -> None:
 
 
 def open_for_launcher() -> None:
-    """Open closed streams on /dev/null in the right mode: a launcher hands its streams on to its
+    """Opens closed streams on /dev/null in their own mode: a launcher hands its streams on to its
     ranks, and Hydra's launcher starts no ranks if a stream is closed.
     """
     for number in closed:
@@ -71,14 +72,14 @@ def open_for_launcher() -> None:
 
 def writer(sink: Sink, before: IO[str] | None, line_by_line: bool) -> io.TextIOWrapper:
     encoding = getattr(before, "encoding", None) or "utf-8"
-    # Names of files need not be text.
+    # File names are bytes that need not be valid text.
     errors = "surrogateescape" if encoding.lower().startswith("utf") else "replace"
     buffer = io.BufferedWriter(sink)
     return io.TextIOWrapper(buffer, encoding, errors, line_buffering=line_by_line)
 
 
 def prepare() -> None:
-    """To be called before anything is opened or written."""
+    """Prepares the standard streams. Call it before anything is opened or written."""
     open_what_is_closed()
     if sys.stdin is None:
         sys.stdin = open(INPUT, closefd=False)  # noqa: SIM115

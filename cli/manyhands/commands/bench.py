@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh bench`: programs measured plain and helped, in turn.
 
-Every round launches each arm of a case once, and every second round has the arms in reverse. At
-least five rounds give a ratio with a range. Pinning and estimators are the same for all arms.
+A round launches each arm of a case once, and every second round launches the arms in reverse order.
+At least five rounds give a ratio with a range. Pinning and estimators are the same for all arms.
 docs/benchmarks.md explains each number.
 """
 
@@ -176,7 +176,7 @@ def _emulate(
     plot_file: Path | None,
     library: Path | None,
 ) -> None:
-    """Runs the cases of emulated nodes under one MPI, shows and stores the results."""
+    """Runs the cases for the emulated node `name` under one MPI; shows and stores the results."""
     root = _checkout()
     if name not in emulated_nodes.names(root):
         found = ", ".join(emulated_nodes.names(root))
@@ -243,7 +243,7 @@ def _stored(file: Path) -> dict:
 
 
 def _console() -> Console:
-    """A console of 100 columns on any terminal, as the tables need, and in files."""
+    """A console of 100 columns, which the tables need, on any terminal and in files."""
     return Console(width=COLUMNS, highlight=False)
 
 
@@ -346,7 +346,7 @@ def _progress(console: Console) -> Progress:
         TimeRemainingColumn(),
         console=console,
         transient=True,
-        auto_refresh=False,  # a clock that draws ten times a second takes a core from the ranks
+        auto_refresh=False,  # a timer that draws ten times a second takes a core from the ranks
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh demo`: a real program, plain and helped in turn, with its results compared bit for bit.
+"""`mh demo`: a stencil program, plain and helped in turn, with its results compared bit for bit.
 
 Exit status: 0 if all results are equal, with or without a gain; 1 if results differ or a run
 failed; 2 for a wrong command line.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh doctor`: the abilities of this machine or of a program, and advice to improve them.
 
-The exit code is 0 if ranks can help each other here (or in that program), and 1 if something has to
-change first.
+The exit code is 0 if ranks can help each other on this machine (or in that program), and 1 if
+something has to be changed first.
 """
 
 from __future__ import annotations
@@ -157,7 +157,9 @@ def examine_pages(report: Report) -> None:
 
 
 def examine_heap(report: Report) -> None:
-    """Whether ranks started from here can share large allocations, by the heap's own judgement."""
+    """Reports whether ranks on this machine can share large allocations; the heap's library
+    decides.
+    """
     library = installation.library()
     beside = installation.heap(library) if library else None
     if beside is None:
@@ -246,7 +248,7 @@ def print_table(report: Report, title: str, text: str) -> None:
 
 
 def examine_machine(report: Report) -> str:
-    """Examine the machine and return the conclusion."""
+    """Examines the machine and returns the conclusion as a sentence."""
     for examine in (
         examine_memory,
         examine_cores,

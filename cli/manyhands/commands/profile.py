@@ -19,7 +19,7 @@ FILE = Path("mh-profile.json")
 
 
 class ProfileCommand(TyperCommand):
-    """Splits the line itself: Typer parses only the options of `mh profile`."""
+    """Splits the command line itself: Typer parses only the options of `mh profile`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.obj = words.split(args, words.PROFILE_OPTIONS)

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""`mh report`: a traced run as a page for the browser, or as data for other programs."""
+"""`mh report`: a report on a traced run as a page for the browser, or as data for other
+programs.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def _write_json(runs: list[Run], out: TextIO) -> None:
 
 
 def _writer(format: Format, folders: list[Path]) -> Callable[[TextIO], None]:
-    """The function that writes the wanted format."""
+    """Returns the function that writes the run, or the two runs, in the chosen format."""
     if format is Format.chrome:
         return lambda out: export.write_chrome(folders[0], out)
     if format is Format.csv:

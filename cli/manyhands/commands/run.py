@@ -12,7 +12,9 @@ from manyhands import starting, words
 
 
 class RunCommand(TyperCommand):
-    """Splits the line itself: Typer parses only the options of `mh run`, such as --mpiexec."""
+    """Splits the command line itself: Typer parses only the options of `mh run`, such as
+    --mpiexec.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         line = words.split(args)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh simulate`: task collections on a simulated machine; tables, CSV and plots.
 
-The command runs mh-simulate, which processes the tasks by the library's own code. docs/tasks.md
-describes the model.
+The command runs mh-simulate, in which simulated cores process the tasks with the code of the
+library for task collections. docs/tasks.md describes the model.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _installed() -> Path:
 
 
 def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
-    """The program's lines as they arrive."""
+    """Runs the simulator and yields each of its lines as it arrives."""
     try:
         process = subprocess.Popen(
             [as_word(program), *arguments], stdout=subprocess.PIPE, text=True
@@ -106,7 +106,7 @@ def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
         for text in process.stdout:
             yield json.loads(text)
     if process.returncode != 0:
-        # The program has printed the reason.
+        # The simulator has printed the reason.
         raise typer.Exit(say.USAGE if process.returncode == say.USAGE else say.FAILURE)
 
 

@@ -64,7 +64,7 @@ def _installed() -> Path:
 
 
 def _measured(console: Console, program: Path, quick: bool) -> list[decide.Line]:
-    """All lines of the program, with progress as they come."""
+    """Runs the measuring program and returns all its lines; shows its progress meanwhile."""
     command = [as_word(program), *(["--quick"] if quick else [])]
     try:
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -106,13 +106,13 @@ def _table(title: str, *columns: str) -> Table:
         title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
     )
     for index, column in enumerate(columns):
-        # The last column is a bar and grows from the left.
+        # The last column is a bar that begins at the left.
         table.add_column(column, justify="left" if index == len(columns) - 1 else "right")
     return table
 
 
 def _bar(value: float, largest: float) -> str:
-    """A bar in eighths of a character."""
+    """A bar whose length is exact to an eighth of a character; `largest` gives the full length."""
     eighths = round(8 * BAR * value / largest)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 

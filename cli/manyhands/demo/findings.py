@@ -17,14 +17,16 @@ from manyhands_bench.rounds import left_aside
 from manyhands.demo.problem import Case
 from manyhands.demo.runs import Result
 
-SMALLEST_CLAIM = 0.01  # of the time; a smaller change is called no difference
-FEWEST_ROUNDS = 6  # chance alone puts all of six rounds on a single side in 3 of 100 cases
+SMALLEST_CLAIM = 0.01  # fraction of the time; a smaller change is called no difference
+FEWEST_ROUNDS = 6  # chance alone puts six of six rounds on the same side in 3 of 100 cases
 PARTS = ("seconds", "compute_s", "pack_s", "mpi_s", "wait_s")
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """A median of rounds and its 95 % confidence range (the extremes if the rounds are few)."""
+    """The median over rounds, and the range that contains it with 95 % confidence (smallest and
+    largest ratio if the rounds are few).
+    """
 
     median: float
     low: float
@@ -39,7 +41,9 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Did:
-    """The work of Manyhands in a helped run, as the library reports it, summed over ranks."""
+    """The work of Manyhands in a helped run, as the library's summary reports it, summed over
+    ranks.
+    """
 
     messages: int
     bytes: int
@@ -57,7 +61,7 @@ class Finding:
     steps: int
     message_bytes: int
     bytes_per_step: int  # sent by all ranks together
-    plain: dict[str, float]  # PARTS: seconds; all but "seconds" are means over ranks
+    plain: dict[str, float]  # seconds for each of PARTS; all but "seconds" are means over ranks
     helped: dict[str, float]
     speedup: Ratio
     communication: Ratio
@@ -72,7 +76,9 @@ class Finding:
 
 
 def parts(result: Result) -> dict[str, float]:
-    """Seconds of a run, by the slowest rank; the parts are averages over the ranks."""
+    """The time of a run: "seconds" is that of the slowest rank, the parts are means over
+    the ranks.
+    """
     ranks = result.times["times"]
     means = {part: mean(rank[part] for rank in ranks) for part in PARTS[1:]}
     return {"seconds": result.times["seconds"], **means}
@@ -139,7 +145,7 @@ def share(finding: Finding, part: str) -> float:
 
 
 def sentence(finding: Finding, control: bool = False) -> str:
-    """The finding in plain words, with the reason if there was no gain."""
+    """The finding in a sentence for users, with the reason if there is no gain."""
     if not finding.identical:
         return "The results DIFFER: this is a bug of Manyhands, please report it."
     if finding.rounds < FEWEST_ROUNDS:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The MPI for the demo: the requested MPI, that of the site, or that of the checkout."""
+"""The MPI for the demo: the one that the user named, that of the site, or that of the checkout."""
 
 from __future__ import annotations
 
@@ -16,11 +16,13 @@ EMBEDDED = ("mpich5", "openmpi5")
 
 
 class NoMpi(Exception):
-    """No usable MPI; the text has the remedy."""
+    """There is no usable MPI; the text has the remedy."""
 
 
 def choose(wanted: str | None) -> MpiBuild:
-    """`wanted`: the name of a build, a prefix, or an mpicc; None: the site's MPI, else a build."""
+    """The MPI that `wanted` names: a build, a prefix, or an mpicc. Without `wanted`, that of the
+    site, otherwise a build of the checkout.
+    """
     found = find_builds(installation.checkout() or Path.cwd())
     if wanted is not None:
         return found[wanted] if wanted in found else _named(wanted, list(found))
@@ -57,7 +59,7 @@ def _named(wanted: str, names: list[str]) -> MpiBuild:
 
 
 def _beside(mpicc: Path) -> MpiBuild | None:
-    """The build of an mpicc; mpicc.mpich goes with mpiexec.mpich."""
+    """The MPI of this mpicc, with the mpiexec beside it; for mpicc.mpich that is mpiexec.mpich."""
     suffix = mpicc.name.removeprefix("mpicc") if mpicc.name.startswith("mpicc.") else ""
     mpiexec = mpicc.with_name(f"mpiexec{suffix}")
     if not mpiexec.exists():

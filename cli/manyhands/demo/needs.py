@@ -2,7 +2,7 @@
 """Prints the CMake targets that the demo needs: `make demo` builds these and nothing else.
 
 The demo runs under one MPI, so it needs the front, the heap, and the variant for the ABI of that
-MPI. An MPI of unknown kind gets all variants. Usage: `python -m manyhands.demo.needs`.
+MPI. For an MPI of unknown kind it needs all variants. Usage: `python -m manyhands.demo.needs`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ VARIANTS = ("manyhands-mpich", "manyhands-openmpi", "manyhands-abi")
 
 
 def variants(build: MpiBuild) -> tuple[str, ...]:
-    """The variants that programs compiled by the MPI's mpicc may load."""
+    """The targets of the variants that programs compiled by this MPI's mpicc may load."""
     if build.family == "openmpi":
         return ("manyhands-openmpi",)
     if links_standard_abi(build):
@@ -27,7 +27,7 @@ def variants(build: MpiBuild) -> tuple[str, ...]:
 
 
 def links_standard_abi(build: MpiBuild) -> bool:
-    """True if the MPI's mpicc links libmpi_abi, by the command that `mpicc -show` prints."""
+    """True if the MPI's mpicc links libmpi_abi, judged by the command that `mpicc -show` prints."""
     shown = subprocess.run(
         [str(build.mpicc), "-show"], capture_output=True, text=True, stdin=subprocess.DEVNULL
     )
@@ -35,7 +35,9 @@ def links_standard_abi(build: MpiBuild) -> bool:
 
 
 def targets() -> tuple[str, ...]:
-    """The targets: all without an MPI, whose absence the demo itself reports."""
+    """The targets that the demo needs. Without an MPI these are all: the demo itself reports the
+    lack.
+    """
     try:
         return (*COMMON, *variants(choose(None)))
     except NoMpi:

@@ -2,8 +2,8 @@
 """The demo from its first run to its verdict.
 
 Every case begins with a trial run that determines the number of steps of a run. Then plain and
-helped take turns and alternate the start, so that neither gains from a machine that warms up or
-cools down.
+helped runs take turns, and in each round the other of the two is the first: neither gains from a
+machine that warms up or cools down.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from manyhands.demo.runs import Result, RunError, Setup, compile_stencil, run
 FEWEST_STEPS, MOST_STEPS = 20, 1000
 TRIAL_STEPS = 6
 WARMUP_STEPS = 2
-BUDGET_S = 75.0  # for all cases; a machine that is too busy gets fewer rounds
-DUMP_LIMIT_BYTES = 1 << 28  # larger grids are compared by hash alone
+BUDGET_S = 75.0  # for all cases together; a machine that is too busy gets fewer rounds
+DUMP_LIMIT_BYTES = 1 << 28  # larger grids are compared by checksum alone
 QUIET_LOAD = 0.5
 CPU_TOPOLOGY = Path("/sys/devices/system/cpu")
 TINY = ["--nx", "4", "--ny", "4", "--nz", "4", "--vars", "1", "--steps", "1"]
@@ -41,7 +41,7 @@ TINY = ["--nx", "4", "--ny", "4", "--nz", "4", "--vars", "1", "--steps", "1"]
 
 @dataclass(frozen=True)
 class Wish:
-    """The options of the command line."""
+    """The options of `mh demo`."""
 
     ranks: int | None
     mpi: str | None
@@ -51,7 +51,7 @@ class Wish:
 
 
 def usable_cores() -> int:
-    """Cores this process may use; two hardware threads of a core count once."""
+    """The number of cores that this process may use; two hardware threads of a core count once."""
     cores = set()
     for cpu in os.sched_getaffinity(0):
         siblings = CPU_TOPOLOGY / f"cpu{cpu}" / "topology" / "thread_siblings_list"
@@ -63,7 +63,7 @@ def usable_cores() -> int:
 
 
 def demonstrate(wish: Wish, source: Path) -> dict[str, Any]:
-    """Run the demo, print the results, and return a record of them for JSON."""
+    """Runs the demo, prints the results, and returns a record of them for JSON."""
     started = time.monotonic()
     out = show.console()
     build = choose(wish.mpi)
@@ -104,7 +104,9 @@ def warn_of_load(out: Console) -> None:
 
 
 def pinned_if_possible(setup: Setup, out: Console) -> Setup:
-    """The setup with pinned ranks, if the launcher can pin here."""
+    """The setup with pinned ranks, or with free ranks if the launcher cannot pin on this
+    machine.
+    """
     try:
         run(setup, TINY, None)
     except RunError:
@@ -118,7 +120,7 @@ def pinned_if_possible(setup: Setup, out: Console) -> Setup:
 
 @dataclass(frozen=True)
 class Play:
-    """All runs, in their order."""
+    """All runs of the demo, in their order."""
 
     setup: Setup
     grid: Problem
@@ -164,7 +166,10 @@ class Play:
         return result
 
     def same_grid(self, case: Case) -> bool | None:
-        """Compare the whole final grid of a short plain and a short helped run, byte by byte."""
+        """Compares the whole final grids of a short plain and a short helped run, byte by byte.
+
+        None: the grids are too large to be compared.
+        """
         if self.grid.bytes_of_a_rank() * self.setup.ranks > DUMP_LIMIT_BYTES:
             return None
         arguments = [*self.grid.arguments(), *case.arguments, "--steps", str(TRIAL_STEPS)]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The size of the stencil: halo exchange gets the share of work that it has in practice.
+"""The size of the stencil, which gives halo exchange the share of work that it has in practice.
 
-The measure is CAB-MPI's best case of miniGhost: cubes of 24 cells with six neighbours, which
-exchange a plane for every four planes that they compute. With few ranks each rank has fewer
-neighbours, so the boxes are made thinner until the share is the same. The number of variables then
-makes a message megabytes long.
+The measure is the best case that CAB-MPI shows for miniGhost: cubes of 24 cells with six
+neighbours, which exchange a plane for every four planes that they compute. With few ranks each rank
+has fewer neighbours, so the boxes are made thinner until the share is the same. The number of
+variables in a cell is chosen so that a message is megabytes long.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Problem:
         return ["--nx", nx, "--ny", ny, "--nz", nz, "--vars", str(self.variables)]
 
     def bytes_of_a_rank(self) -> int:
-        """The size of one copy of a rank's values."""
+        """The size of one copy of a rank's cells, in bytes."""
         return math.prod(self.cells) * self.variables * BYTES_OF_A_CELL
 
 
@@ -58,7 +58,9 @@ CASES = [
 
 
 def process_grid(ranks: int) -> tuple[int, int, int]:
-    """Processes along x, y, z: three factors as similar as possible, the largest along z."""
+    """Numbers of processes along x, y, z: three factors as similar as possible, the largest along
+    z.
+    """
     factors = [f for f in range(1, ranks + 1) if ranks % f == 0]
     grids = [(x, y, ranks // (x * y)) for x in factors for y in factors if ranks % (x * y) == 0]
     ordered = [grid for grid in grids if grid[0] <= grid[1] <= grid[2]]

@@ -43,7 +43,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Setup:
-    """The parts that are the same in all runs."""
+    """The parts that are the same in all runs of the demo."""
 
     build: MpiBuild
     placement: Placement
@@ -55,7 +55,7 @@ class Setup:
 def compile_stencil(build: MpiBuild, source: Path, target: Path) -> Path:
     target.mkdir(parents=True, exist_ok=True)
     program = target / "stencil"
-    program.unlink(missing_ok=True)  # an old program may be of another mpicc
+    program.unlink(missing_ok=True)  # an existing program may have been compiled by another mpicc
     command = ["make", "-s", "-C", str(source), f"MPICC={build.mpicc}", f"PROGRAM={program}"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment(build))
@@ -73,7 +73,9 @@ def run(
     on_step: Steps = lambda _: None,
     heap: bool = False,
 ) -> Result:
-    """Run once: helped if `library` is given, and with a shared heap if `heap` is true."""
+    """Runs the stencil once: helped if `library` is given, and with a shared heap if `heap` is
+    true.
+    """
     files = {name: setup.scratch / f"{name}.out" for name in ("json", "checksum", "summary")}
     for file in files.values():
         file.unlink(missing_ok=True)
@@ -101,13 +103,17 @@ def run(
 
 
 def environment(build: MpiBuild) -> dict[str, str]:
-    """Our environment without a preload, so that the plain arm is plain; MH_* settings stay."""
+    """The environment of this process without LD_PRELOAD, so that the plain arm is plain. MH_*
+    settings stay.
+    """
     kept = {key: value for key, value in os.environ.items() if key != "LD_PRELOAD"}
     return kept | build.environment()
 
 
 def _run_to_end(command: list[str], env: dict[str, str], on_step: Steps) -> list[str]:
-    """The lines of standard error apart from the steps."""
+    """Runs the command and returns its lines on standard error, without those that report a
+    step.
+    """
     late = threading.Event()
     with subprocess.Popen(
         command,

@@ -22,12 +22,14 @@ ROWS = [
 
 
 def console() -> Console:
-    """A console of 100 columns on any terminal, as the table needs, and in files."""
+    """A console of 100 columns, which the table needs, on any terminal and in files."""
     return Console(width=COLUMNS, highlight=False)
 
 
 class Steps:
-    """Progress: a bar with the steps of the current run on a terminal, else a line per run."""
+    """The progress of the demo: on a terminal a bar with the steps of the current run, otherwise a
+    line for each run.
+    """
 
     def __init__(self, out: Console, runs: int) -> None:
         self.out = out
@@ -38,7 +40,7 @@ class Steps:
             TimeRemainingColumn(),
             console=out,
             transient=True,
-            auto_refresh=False,  # a clock that draws ten times a second takes a core from the ranks
+            auto_refresh=False,  # a timer that draws ten times a second takes a core from the ranks
         )
         self.task: TaskID = self.bar.add_task("", total=float(runs), steps="")
         self.done = 0
@@ -93,7 +95,7 @@ def _range(ratio: Ratio) -> str:
 
 
 def _speed(seconds: float, finding: Finding) -> str:
-    """Bytes exchanged by all ranks, per second that a rank (on average) was inside MPI."""
+    """Bytes that all ranks exchanged in a run, per second that a rank was inside MPI on average."""
     if seconds <= 0:
         return "-"
     return f"{finding.bytes_per_step * finding.steps / seconds / 1e9:.1f} GB/s"

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A running job as `mh top` shows it: finds jobs, reads them by mh-top, and draws the table."""
+"""The parts of `mh top`: find running MPI jobs, read one through the program mh-top, draw its
+table.
+"""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The running jobs of this user on this machine, and the job that the user names."""
+"""The running MPI jobs of this user on this node, and the job that the user names."""
 
 from __future__ import annotations
 
@@ -15,11 +15,14 @@ from manyhands.live import processes
 
 @dataclass(frozen=True)
 class Job:
-    """The part of a job that is on this node. mh-top reaches it by `pid` and `fd`."""
+    """The part of an MPI job that is on this node.
+
+    `fd` is a descriptor of process `pid` for the node segment, which mh-top opens through /proc.
+    """
 
     pid: int
     fd: int
-    refused: str | None = None  # the reason why mh-top does not read it
+    refused: str | None = None  # the reason why mh-top does not read the segment
     age_s: float = 0
     ranks: list[int] = field(default_factory=list)  # of MPI_COMM_WORLD
     pids: list[int] = field(default_factory=list)
@@ -57,7 +60,7 @@ def _job(line: dict[str, Any]) -> Job:
 
 
 def find(reader: Path) -> Search:
-    """All jobs, the oldest first."""
+    """Finds all MPI jobs of this user on this node, the oldest first."""
     done = subprocess.run([reader, "find"], stdout=subprocess.PIPE, text=True, check=True)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     jobs = [_job(line) for line in lines if "pid" in line]
@@ -66,7 +69,7 @@ def find(reader: Path) -> Search:
 
 
 def why_not(word: str) -> str:
-    """The reason why this word names no job."""
+    """The reason why `word`, which the user gave, names no job."""
     if not word.isdecimal() or not processes.exists(int(word)):
         return f"there is no process {word} on this node, and no batch job {word} with Manyhands"
     pid = int(word)

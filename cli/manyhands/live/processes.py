@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Facts about processes from /proc: names, parents, users. A process that is gone has none."""
+"""Facts about processes from /proc: names, parents, users. A process that has ended has no
+facts.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ def exists(pid: int) -> bool:
 
 
 def user(pid: int) -> int | None:
-    """The real user, also of a process whose files /proc gives to root."""
+    """The real user of a process, even if its files in /proc belong to root."""
     for line in _read(pid, "status").splitlines():
         if line.startswith(b"Uid:"):
             return int(line.split()[1])
@@ -44,7 +46,9 @@ def name(pid: int) -> str:
 
 
 def command(pid: int) -> str:
-    """The command line with bare file names of the program and, for an interpreter, its script."""
+    """The command line, in which the program and the script of an interpreter are bare file
+    names.
+    """
     line = words(pid)
     scripts = 2 if line and os.path.basename(line[0]).startswith(INTERPRETERS) else 1
     bare = [os.path.basename(word) or word for word in line[:scripts]]
@@ -52,7 +56,7 @@ def command(pid: int) -> str:
 
 
 def launcher(pid: int) -> int | None:
-    """The outermost launcher process above a rank; wrappers may stand between the two."""
+    """The outermost launcher process above a rank; wrappers may stand between launcher and rank."""
     found = None
     above = parent(pid)
     while above > 1:

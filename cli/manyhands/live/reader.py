@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs mh-top on one job and hands out its lines."""
+"""Runs the program mh-top on one MPI job and yields its lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from manyhands.live.jobs import Job
 
 @dataclass(frozen=True)
 class Ended:
-    """The job is over, or cannot be read any more."""
+    """The job is over, or mh-top cannot read its segment any more."""
 
     why: str
 
@@ -31,7 +31,9 @@ def parse(line: str) -> Interval | Ended:
 
 @contextlib.contextmanager
 def watching(reader: Path, job: Job, interval_s: float, count: int = 0) -> Iterator[IO[str]]:
-    """The lines of mh-top: a line an interval, `count` times (0: until the job ends)."""
+    """Runs mh-top and yields its output: a line for each interval, `count` times (0: until the job
+    ends).
+    """
     words = [str(reader), "watch", str(job.pid), str(job.fd), str(round(interval_s * 1000))]
     process = subprocess.Popen([*words, str(count)], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

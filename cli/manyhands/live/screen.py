@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The live view: the table in the terminal's second screen, and keys that scroll and leave.
+"""The live view of `mh top`: the table in the terminal's second screen, and keys to scroll and
+leave.
 
 The terminal is restored however the view ends. Ctrl-C is a key that leaves, and Ctrl-Z a key
-without effect: signals would come in the middle of writing to the terminal.
+without effect, because a signal could interrupt writing to the terminal.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from manyhands.live import table
 from manyhands.live.jobs import Job
 from manyhands.live.reader import Ended, Interval, parse, watching
 
-OTHER_LINES = 7  # above and below the ranks
+OTHER_LINES = 7  # lines of the table above and below the ranks
 LOCAL_MODES = 3  # index in the list that tcgetattr() returns
 LEAVE = (b"q", b"Q", b"\x03", b"\x04")
 STEPS = {b"j": 1, b"\x1b[B": 1, b"k": -1, b"\x1b[A": -1}
@@ -32,7 +33,7 @@ PAGES = {b" ": 1, b"\x1b[6~": 1, b"b": -1, b"\x1b[5~": -1}
 
 
 class Keys:
-    """Single keys, without echo; no keys if standard input is not a terminal."""
+    """Reads single keys without echo; reads none if standard input is not a terminal."""
 
     def __init__(self) -> None:
         self.descriptor = sys.stdin.fileno() if sys.stdin.isatty() else None
@@ -56,12 +57,12 @@ class Keys:
             termios.tcsetattr(self.descriptor, termios.TCSADRAIN, self.before)
 
     def pressed(self) -> bytes:
-        """The key that has been pressed; the end of the input counts as the key that leaves."""
+        """The key that has been pressed. The end of the input counts as the key that leaves."""
         return os.read(self.descriptor, 16) or LEAVE[0] if self.descriptor is not None else b""
 
 
 class View:
-    """The last interval, and the first visible rank."""
+    """The last interval of the job, and the first visible rank."""
 
     def __init__(self, job: Job, console: Console) -> None:
         self.job = job
@@ -93,14 +94,14 @@ class View:
 
 
 class Lines:
-    """Whole lines from a descriptor, without waiting."""
+    """Reads whole lines from a descriptor that select() has found readable."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self.rest = b""
 
     def read(self) -> list[str]:
-        """The lines that have come; the end of the stream reads as the end of the job."""
+        """The lines that have arrived. The end of the stream reads as the end of the job."""
         got = os.read(self.descriptor, 1 << 16)
         if not got:
             return ['{"ended": "mh-top ended unexpectedly"}']
@@ -109,7 +110,7 @@ class Lines:
 
 
 def _follow(view: View, live: Live, keys: Keys, lines: Lines) -> str | None:
-    """Shows intervals until the user leaves (None) or the job ends (the reason)."""
+    """Shows intervals until the user leaves (returns None) or the job ends (returns the reason)."""
     sources = [source for source in (lines.descriptor, keys.descriptor) if source is not None]
     while True:
         ready, _, _ = select.select(sources, [], [])
@@ -127,7 +128,7 @@ def _follow(view: View, live: Live, keys: Keys, lines: Lines) -> str | None:
 
 
 def show(reader: Path, job: Job, interval_s: float) -> str | None:
-    """Shows the job until the user leaves (None) or the job ends (the reason)."""
+    """Shows the job until the user leaves (returns None) or the job ends (returns the reason)."""
     console = Console(highlight=False)
     view = View(job, console)
     with (

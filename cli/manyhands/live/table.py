@@ -25,7 +25,7 @@ STYLES = {
     "lends": "cyan",
     "gone": "red",
 }
-# heading, width
+# Heading and width of each column.
 LAYOUT = (
     ("rank", 5),
     ("pid", 7),
@@ -59,7 +59,7 @@ def share(value: float) -> str:
 
 
 def some(ranks: Sequence[int], space: int) -> str:
-    """The ranks that fit into the space, and the number of the others."""
+    """The ranks that fit into `space` characters, and the number of ranks left out."""
     for count in range(len(ranks), -1, -1):
         text = ", ".join(map(str, ranks[:count]))
         if count < len(ranks):

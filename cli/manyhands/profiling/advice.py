@@ -91,7 +91,7 @@ def advice(profile: Profile) -> list[str]:
 
 
 def taken_over(profile: Profile) -> str:
-    """The work that Manyhands did in this run, in a sentence."""
+    """The work that ranks did for each other in this run, in words."""
     if profile.summary is None:
         return "unknown"
     total = profile.summary["total"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A profile as the library writes it (MH_PROFILE, docs/profile.md), and sums over its rows.
 
-Times are seconds. A time *of a rank* is the mean over the ranks. The times of the run and of
+All times are in seconds. A time "of a rank" is the mean over the ranks. The times of the run and of
 MPI_Init are those of the slowest rank.
 """
 
@@ -33,7 +33,9 @@ class Rank:
 
 @dataclass
 class Row:
-    """Calls of one name, size class and shape, summed over ranks."""
+    """The calls of one MPI function with buffers of one size class, contiguous or not, summed over
+    ranks.
+    """
 
     call: str
     bytes_at_most: int | None

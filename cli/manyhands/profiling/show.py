@@ -11,7 +11,7 @@ from manyhands.profiling.advice import advice, percent, size_text, taken_over
 from manyhands.profiling.record import Profile, Row
 
 COLUMNS = 100
-MOST_RANKS = 16  # of the table of ranks
+MOST_RANKS = 16  # rows of the table of ranks
 
 
 def console() -> Console:

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The plots of `mh simulate` (matplotlib), after figures 6 to 10 and table 3 of the paper."""
+"""The plots of `mh simulate` (matplotlib), like figures 6 to 10 and table 3 of the paper
+(paper.py).
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def _groups(lines: list[Line], *keys: str) -> dict[tuple[Any, ...], list[Line]]:
 
 
 def efficiency(file: Path, lines: list[Line], title: str) -> None:
-    """Efficiency over iterations, a line per scheme and number of cores (figures 6 and 7)."""
+    """Draws efficiency over iterations, a line per scheme and number of cores (figures 6 and 7)."""
     reference = best(lines)
     with _picture(file, f"Efficiency of each iteration, {title}") as (axes,):
         for (scheme, cores), group in _groups(lines, "scheme", "cores").items():
@@ -57,9 +59,9 @@ def efficiency(file: Path, lines: list[Line], title: str) -> None:
 
 
 def steals(file: Path, lines: list[Line], title: str) -> None:
-    """Attempted and successful steals of a rank over cores (figures 8 and 9).
+    """Draws attempted and successful steals of a rank over the number of cores (figures 8 and 9).
 
-    Shows the first, second and last iteration, as far as ranks attempt steals there.
+    Shows the first, second and last iteration, unless no rank attempted a steal in it.
     """
     last = max(line["iteration"] for line in lines)
     shown = [line for line in lines if line["iteration"] in (1, 2, last) and line["attempts"] > 0]
@@ -87,7 +89,9 @@ def steals(file: Path, lines: list[Line], title: str) -> None:
 
 
 def utilization(file: Path, lines: list[Line], title: str) -> None:
-    """Share of ranks that run a task at the end of the first and the last iteration (figure 10)."""
+    """Draws the share of ranks that run a task near the end of the first and last iteration (figure
+    10).
+    """
     with _picture(file, f"Utilization, {title}") as (axes,):
         for at, ((scheme, cores), group) in enumerate(_groups(lines, "scheme", "cores").items()):
             for line, style in ((group[0], "--"), (group[-1], "-")):
@@ -102,7 +106,9 @@ def utilization(file: Path, lines: list[Line], title: str) -> None:
 
 
 def balancers(file: Path, lines: list[Line], title: str) -> None:
-    """Time and quality of both balancers over cores; each point is an initial distribution."""
+    """Draws time and quality of both balancers over cores. Each point is an initial
+    distribution.
+    """
     with _picture(file, f"Balancers, {title}", 2) as (times, quality):
         for at, (name, group) in enumerate(_groups(lines, "balancer").items()):
             cores = [line["cores"] * (0.97, 1.03)[at % 2] for line in group]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The lines of mh-simulate, and the CSV made from them."""
+"""The lines that mh-simulate prints, and the CSV files made from them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,19 @@ def iterations(lines: Iterable[Line]) -> list[Line]:
 
 
 def balancers(lines: Iterable[Line]) -> list[Line]:
-    """The lines of the table; a balancer between two iterations has no period."""
+    """The lines for the table of balancers. A balancer that runs between two iterations has no
+    period and is left out.
+    """
     return [line for line in lines if line["kind"] == "balancer" and line["period"]]
 
 
 def best(lines: list[Line]) -> float:
-    """The paper's reference: the best efficiency of any scheme at any number of cores."""
+    """The reference of the paper: the best efficiency of any scheme at any number of cores."""
     return max(line["efficiency"] for line in lines)
 
 
 def write_csv(file: Path, lines: list[Line]) -> None:
-    """A row per line, a column per field."""
+    """Writes a row for each line and a column for each field."""
     fields = [key for key in lines[0] if key not in NOT_IN_TABLE]
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, fields, extrasaction="ignore")
@@ -36,7 +38,7 @@ def write_csv(file: Path, lines: list[Line]) -> None:
 
 
 def write_utilization(file: Path, lines: list[Line]) -> None:
-    """A row per interval: a two-hundredth of the ideal time of its iteration."""
+    """Writes a row for each interval of an iteration. An interval is 1/PARTS of the ideal time."""
     with file.open("w", newline="") as out:
         writer = csv.writer(out)
         writer.writerow(("scheme", "cores", "iteration", "time_s", "utilization"))
@@ -48,4 +50,4 @@ def write_utilization(file: Path, lines: list[Line]) -> None:
                 )
 
 
-PARTS = 200  # of the ideal time: as in simulation.cpp
+PARTS = 200  # intervals of the ideal time: as in simulation.cpp

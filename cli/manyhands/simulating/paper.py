@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Numbers of the paper, shown beside the simulator's.
+"""Numbers of the paper, shown beside those of the simulator.
 
 Lifflander, Krishnamoorthy, Kale: Work Stealing and Persistence-based Load Balancers for Iterative
-Overdecomposed Applications, HPDC 2012. Only numbers from its text and from table 3 are here, none
-from its figures.
+Overdecomposed Applications, HPDC 2012. This file has numbers from the paper's text and table 3, and
+none read off its figures.
 """
 
 from __future__ import annotations
 
 from manyhands.simulating.lines import Line
 
-# Section 7.2, last iteration of retentive stealing, HF-Be512: the efficiency is above this.
+# Section 7.2, last iteration of retentive stealing, HF-Be512: lower bounds of the efficiency.
 EFFICIENCY = {("hopper", 76_800): 0.90, ("intrepid", 163_840): 0.91, ("titan", 128_000): 0.81}
 
-# Section 7.4, HF-Be512 on Hopper: a core's average, by iteration and cores.
+# Section 7.4, HF-Be512 on Hopper: averages over the cores, by iteration and number of cores.
 ATTEMPTS = {
     1: {9_600: 5661, 38_400: 5471, 76_800: 14_898},
     5: {38_400: 1430, 76_800: 1537},
 }
 STEALS = {5: {9_600: 0.3, 19_200: 0.3, 38_400: 0.4, 76_800: 0.4}}
 
-# Table 3, HF-Be256 on Hopper. By (n, m), then by CORES: seconds central, seconds tree, percent over
-# ideal central, percent over ideal tree.
+# Table 3, HF-Be256 on Hopper. A row for each (n, m) has an entry for each of CORES: seconds, and
+# percent over ideal; in each entry the central balancer, then the tree.
 CORES = (2_400, 4_800, 9_600, 19_200, 38_400)
 _SECONDS = {
     (1, 1): "1.57/1.42 1.98/1.12 5.76/1.08 14.8/1.92 35.6/1.04",
@@ -56,17 +56,17 @@ def _cell(table: dict[tuple[int, int], str], n: int, m: int, cores: int) -> str 
 
 
 def seconds(n: int, m: int, cores: int) -> str | None:
-    """Table 3, left: central/tree."""
+    """Seconds from the left part of table 3, as central/tree."""
     return _cell(_SECONDS, n, m, cores)
 
 
 def over_ideal(n: int, m: int, cores: int) -> str | None:
-    """Table 3, right: central/tree, in percent."""
+    """Percent over ideal from the right part of table 3, as central/tree."""
     return _cell(_OVER, n, m, cores)
 
 
 def retention(line: Line, problem: str, machine: str, is_last: bool) -> list[str]:
-    """Section 7.2 and 7.4 about an iteration of retentive stealing."""
+    """The numbers of sections 7.2 and 7.4 about an iteration of retentive stealing, as words."""
     if line["scheme"] != "retain" or not problem.startswith("hf-be512"):
         return []
     cores, iteration = line["cores"], line["iteration"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The timelines of the cores: which ranks were on a core, and what they did there.
+"""The timelines of the cores: the ranks that were on a core, and their calls and help on it.
 
 A rank counts as present on the core of its last event until its next event on another core. A chunk
 that a helper thread moves on a lent core does not move the rank.
@@ -33,8 +33,9 @@ class CoreLane(Lane):
 
 
 def say_more(cores_of_ranks: Iterable[tuple[str, set[int]]]) -> bool:
-    """Whether the timelines of the cores say more than those of the ranks. They do not if each rank
-    had a core to itself."""
+    """True if the timelines of the cores show more than those of the ranks: some rank changed its
+    core, or ranks shared a core.
+    """
     seen: set[tuple[str, int]] = set()
     for host, cpus in cores_of_ranks:
         own = {(host, cpu) for cpu in cpus}
@@ -45,7 +46,7 @@ def say_more(cores_of_ranks: Iterable[tuple[str, set[int]]]) -> bool:
 
 
 def lanes_of(files: list[RankFile], most: int) -> list[CoreLane]:
-    """The lanes by host and core, with at most `most` segments together."""
+    """The lanes, ordered by host and core, with at most `most` segments in all lanes together."""
     lanes: dict[tuple[str, int], CoreLane] = {}
     for file in files:
         _add_rank(file, lanes)

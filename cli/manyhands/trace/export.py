@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A traced run for other programs: sums as JSON, events as CSV, and Chrome's trace format.
+"""Writes a traced run for other programs: sums as JSON, events as CSV, and Chrome's trace format.
 
-Chrome's format is the JSON object that Perfetto and chrome://tracing open: a process for each rank,
-with threads for the rank's calls, for the help that the rank gives, and for its messages.
+Chrome's format is the JSON object that Perfetto and chrome://tracing open. It shows each rank as a
+process, with threads for the rank's calls, for the help that the rank gives, and for its messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMAT = "manyhands-report-1"
 COLUMNS = (
     "rank kind call detail begin_s extent_s transfer_s waiting_s bytes peer count cpu"
 ).split()
-CALLS, HELP, MESSAGES = 0, 1, 2  # threads of Chrome's format
+CALLS, HELP, MESSAGES = 0, 1, 2  # thread numbers in Chrome's format
 THREADS = {CALLS: "MPI calls", HELP: "help given, loops, tasks", MESSAGES: "messages"}
 THREAD_OF = {"call": CALLS, "brief_calls": CALLS, "sent": MESSAGES, "left": MESSAGES}
 THREAD_OF |= {"copied": MESSAGES, "on_lent_core": MESSAGES}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The files of a trace, as src/observe/trace.hpp writes them. The format: docs/trace.md.
+"""Reads the files of a trace, which src/observe/trace.hpp writes. docs/trace.md has the format.
 
-A file whose rank was killed, or still runs, is read as far as it goes.
+The file of a rank that was killed, or that still runs, is read as far as it has been written.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ END_AT, EVENTS_AT, TOTALS_AT = 192, 256, 320
 TOTAL = struct.Struct("<6Q")
 SLOT = struct.Struct("<5Q 2I H B B I Q")
 
-KINDS = tuple(  # EventKind
+KINDS = tuple(  # EventKind of trace.hpp
     "none call brief_calls sent copied left helped lent on_lent_core loop task".split()
 )
 PATHS = ("mapped", "kernel", "cells", "pushed", "library")  # MessagePath
@@ -39,7 +39,7 @@ class NotATrace(Exception):
 
 @dataclass(frozen=True)
 class Total:
-    """The sums over all events of a kind, those overwritten included."""
+    """The sums over all events of a kind, including events that were overwritten."""
 
     events: int = 0
     count: int = 0
@@ -50,7 +50,7 @@ class Total:
 
 
 class Event(NamedTuple):
-    """Times are seconds since the start of the job."""
+    """An event of a rank. Times are in seconds since the start of the MPI job."""
 
     begin: float
     extent: float
@@ -102,17 +102,17 @@ class RankFile:
 
     @property
     def written(self) -> int:
-        """The events so far, those overwritten included."""
+        """The number of events so far, including those that were overwritten."""
         return self._number(EVENTS_AT)
 
     @property
     def lost(self) -> int:
-        """The events that were overwritten."""
+        """The number of events that were overwritten."""
         return max(0, self.written - self._capacity)
 
     @property
     def is_complete(self) -> bool:
-        """The rank has come to MPI_Finalize."""
+        """True if the rank has reached MPI_Finalize."""
         return self._number(END_AT) != 0
 
     @property
@@ -128,7 +128,9 @@ class RankFile:
         return self._shift + (ticks - self._origin) / self._rate
 
     def set_origin(self, first: RankFile, job_unix_ns: int) -> None:
-        """Count from the start of the job. `first`: the file of this host whose ticks all use."""
+        """Makes times count from the start of the MPI job. `first` is the file whose ticks and rate
+        all files of this host use.
+        """
         self._origin = first.start_ticks
         self._rate = first._rate
         self._shift = (first.start_unix_ns - job_unix_ns) / 1e9
@@ -142,7 +144,7 @@ class RankFile:
         return self._names[index] if index < len(self._names) else ""
 
     def events(self) -> Iterator[Event]:
-        """The events that are there, in the order of their ends."""
+        """The events that have not been overwritten, in the order of their ends."""
         written = self.written
         first = max(0, written - self._capacity)
         for index in range(first, written):
@@ -168,7 +170,7 @@ class RankFile:
 
 
 def _of_one_run(files: list[RankFile]) -> list[RankFile]:
-    """Without files that an earlier run has left in the folder."""
+    """The files of the last run, without those that an earlier run has left in the folder."""
     newest = max(files, key=lambda file: file.start_unix_ns)
     minute_ns = 60 * 10**9
     return [
@@ -179,7 +181,9 @@ def _of_one_run(files: list[RankFile]) -> list[RankFile]:
 
 
 def open_all(folder: Path) -> list[RankFile]:
-    """The files of the last run in this folder, by rank; their times begin with the job."""
+    """The files of the last run in this folder, by rank. Their times count from the start of the
+    job.
+    """
     paths = sorted(folder.glob(f"rank-*{SUFFIX}"))
     if not paths:
         raise NotATrace(f"there is no file rank-*{SUFFIX} in {folder}")

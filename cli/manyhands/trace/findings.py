@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Sentences about a traced run: what the job did, why help was refused, what can help."""
+"""Sentences about a traced run: the work of the job, why work was left to the MPI library, and
+advice.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,7 @@ from manyhands.profiling.advice import percent
 from manyhands.trace.run import Run
 from manyhands.units import size_text
 
-# The counts of the summary that say why work was left to the MPI library.
+# Counts of the summary for work that was left to the MPI library, each with the reason.
 REFUSALS = (
     ("messages_exchanged", "messages of an exchange: both ends were busy"),
     ("messages_without_slot", "messages that found the send table full"),
@@ -94,7 +96,7 @@ def paragraph(run: Run) -> str:
 
 
 def refusals(run: Run) -> list[tuple[str, str]]:
-    """The work that was left to the MPI library: how often, and why."""
+    """The work that was left to the MPI library: the amount and the reason of each kind."""
     if run.profile is None or run.profile.summary is None:
         return [
             (f"{messages} ({size_text(size)})", LEFT.get(reason, reason))
@@ -125,7 +127,9 @@ def advice(run: Run) -> list[str]:
 
 
 def collectives(run: Run) -> list[tuple[str, int]]:
-    """The number of collectives by the way that carried them out."""
+    """The number of collectives that the ranks carried out, and that went through the arrival
+    barrier.
+    """
     if run.profile is None or run.profile.summary is None:
         return []
     total = run.profile.summary["total"]

@@ -90,7 +90,7 @@ def _ranks(run: Run) -> str:
 
 
 def _pairs(run: Run) -> dict[tuple[int, int], tuple[int, float]]:
-    """Bytes copied and seconds lent, by helper and owner."""
+    """Bytes copied and seconds of lent cores for each pair of helping rank and owner."""
     keys = set(run.helped_bytes) | set(run.lent_s)
     return {key: (run.helped_bytes.get(key, 0), run.lent_s.get(key, 0.0)) for key in sorted(keys)}
 
@@ -225,7 +225,7 @@ def _data(runs: list[Run]) -> str:
 
 
 def _choice(index: int) -> str:
-    """The switch between the timelines of the ranks and of the cores."""
+    """The radio buttons that switch between the timelines of the ranks and of the cores."""
     options = "".join(
         f"<label><input type=radio name=rows-{index} value={rows} {checked}> by {label}</label>"
         for rows, label, checked in (("ranks", "rank", "checked"), ("cores", "core", ""))
@@ -247,7 +247,7 @@ def _one(run: Run, index: int, heading: str) -> str:
 
 
 def html(runs: list[Run]) -> str:
-    """The page of a run, or of two runs before and after."""
+    """The page of a run, or of two runs under the headings Before and After."""
     template = Template(files("manyhands.trace").joinpath("template.html").read_text())
     headings = ["Before", "After"] if len(runs) == 2 else [""]
     named = [

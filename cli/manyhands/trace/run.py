@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A traced run: its ranks, sums over its events, and the profile if the run came to its end.
 
-Times are seconds. Sums that the files keep (help, messages, time in MPI) are exact even where
-events were overwritten; sums by call come from the profile, or else from the events that are there.
+All times are in seconds. Sums that the trace files keep (help, messages, time in MPI) are exact
+even where events were overwritten. Sums by call come from the profile; without a profile they cover
+the events that have not been overwritten.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ PROFILE = "profile.json"
 
 @dataclass
 class CallSums:
-    """The calls of one name, of all ranks."""
+    """The calls of one MPI function by all ranks."""
 
     call: str
     calls: int = 0
@@ -77,7 +78,7 @@ class Rank:
 
 @dataclass(frozen=True)
 class Efficiency:
-    """The efficiencies of POP: parallel = load_balance x communication."""
+    """The efficiencies of the POP model: parallel = load_balance x communication."""
 
     parallel: float
     load_balance: float
@@ -96,14 +97,14 @@ def efficiency(work_s: list[float], elapsed_s: float) -> Efficiency:
 class Run:
     folder: Path
     ranks: list[Rank]
-    world: int  # ranks of the job, which may be more than the files
+    world: int  # ranks of the MPI job; files of some may be missing
     profile: Profile | None
     calls: list[CallSums]  # the longest first
-    helped_bytes: dict[tuple[int, int], int]  # helper, owner
-    lent_s: dict[tuple[int, int], float]  # helper, owner
+    helped_bytes: dict[tuple[int, int], int]  # key: helping rank, owner
+    lent_s: dict[tuple[int, int], float]  # key: lender, owner
     late_s: dict[int, float]  # by rank: how long other ranks have waited for the rank
     paths: dict[str, tuple[int, int]]  # messages and bytes by path
-    left: dict[str, tuple[int, int]]  # messages and bytes by the reason why they were left
+    left: dict[str, tuple[int, int]]  # messages and bytes left to the MPI library, by reason
     cores: list[CoreLane]  # empty if each rank had a core to itself
 
     @property
@@ -205,7 +206,7 @@ def _read_rank(file: RankFile, sums: _Sums, most_segments: int) -> Rank:
 
 
 def _profile_of(folder: Path, files: list[RankFile]) -> Profile | None:
-    """The profile of this run; None if the folder has only the profile of an earlier run."""
+    """The profile of this run; None if there is none, or only that of an earlier run."""
     path = folder / PROFILE
     if not all(file.is_complete for file in files) or not path.exists():
         return None
@@ -231,7 +232,9 @@ def _calls_of(profile: Profile | None, sums: _Sums) -> list[CallSums]:
 
 
 def read(folder: Path, most_segments: int = 100_000) -> Run:
-    """Read a traced run. The timelines have `most_segments` for ranks, a quarter for cores."""
+    """Reads a traced run. The timelines have at most `most_segments` for ranks, a quarter of it for
+    cores.
+    """
     if not folder.is_dir():
         raise NotATrace(f"{folder} is not a folder")
     files = open_all(folder)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The timeline of a rank: the segments of its calls and of its help, merged to a given number.
 
-A merged segment reaches from the begin of its first event to the end of its last event and has the
-sums of their transfer and waiting.
+A merged segment reaches from the start of its first event to the end of its last event. Its
+transfer and waiting times are the sums over its events.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Segment:
 
 
 def merged(segments: list[Segment], most: int) -> list[Segment]:
-    """Return at most `most` segments: those with the smallest gaps between them become one."""
+    """Merges segments across the smallest gaps between them, until at most `most` are left."""
     if len(segments) <= most:
         return segments
     gaps = [b.begin - a.end for a, b in zip(segments, segments[1:], strict=False)]
@@ -77,7 +77,7 @@ class Lane:
             self.loops.append(segment_of(event, rank, event.kind, 0.0))
 
     def reduce(self, most: int) -> None:
-        """Keep `most` segments: half are calls, the rest help and loops."""
+        """Reduces the segments to `most`: a half for calls, a third for help, a sixth for loops."""
         for name, part in (("calls", 2), ("help", 3), ("loops", 6)):
             segments = sorted(getattr(self, name), key=lambda segment: segment.begin)
             setattr(self, name, merged(segments, max(1, most // part)))

@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Derives MH_THRESHOLD, MH_CHUNK and MH_SATURATE from the lines of mh-tune.
 
-Noise only makes a copy slower, so each number is the better quartile of its batches. The rules:
+Noise only makes a copy slower, so the number for a measurement is the better quartile of its
+batches. The rules:
 
-* threshold: the smallest size from which on a message copied by sender and receiver is faster than
-  every plain way. Sharing must win at every larger size, by a margin that covers MPI matching.
+* threshold: the smallest size from which on a message copied by sender and receiver together is
+  faster than every plain way. It must be faster at every larger size, by a margin that covers MPI
+  matching.
 * chunk: for each size, the smallest chunk within a few per cent of the best time (more chunks feed
   more thieves), and never a smaller chunk for a larger message.
 * saturate: the number of copying cores of a NUMA node beside which a core of another node, copying
   within the same memory, adds less than 5 % (CAB-MPI, III-C3); more than all cores if such a core
-  always adds more. On a machine of one node, the number of cores after which a further core adds
-  less than 5 %, or all cores. MH_SATURATE is the least number over all NUMA nodes.
+  always adds more. On a machine with one NUMA node, the number of cores after which a further core
+  adds less than 5 %, or all cores. MH_SATURATE is the least number over all NUMA nodes.
 """
 
 from __future__ import annotations
@@ -21,20 +23,20 @@ from typing import Any
 
 Line = dict[str, Any]
 
-MARGIN = 1.05  # sharing must win by this factor
+MARGIN = 1.05  # a copy by two ranks must be faster by this factor
 NEARLY_BEST = 1.03  # a time within this factor of the best counts as the best
-WORTH_ADDING = 1.05  # least gain in throughput by another copier
+WORTH_ADDING = 1.05  # least factor in throughput by one more copying core
 MIN_THRESHOLD = 32 << 10  # MPI libraries send shorter messages eagerly: the sender does not wait
 
 
 @dataclass(frozen=True)
 class Transfer:
-    """Times in ns of a message of `bytes`, by way."""
+    """The times in ns of a message of `bytes`, for each way to copy it."""
 
     bytes: int
     readv: float
     cells: float
-    shared: dict[int, float]  # by chunk
+    shared: dict[int, float]  # by chunk size
 
     @property
     def plain(self) -> float:
@@ -50,23 +52,23 @@ class Transfer:
 
     @property
     def chunk(self) -> int:
-        """The smallest chunk that is nearly the best."""
+        """The smallest chunk whose time is within NEARLY_BEST of the best."""
         limit = self.best_shared * NEARLY_BEST
         return min(chunk for chunk, ns in self.shared.items() if ns <= limit)
 
 
 def low(samples: list[float]) -> float:
-    """The quartile of the shorter times."""
+    """The lower quartile, for times."""
     return quantiles(samples, n=4, method="inclusive")[0] if len(samples) > 1 else samples[0]
 
 
 def high(samples: list[float]) -> float:
-    """The quartile of the higher rates."""
+    """The upper quartile, for rates."""
     return quantiles(samples, n=4, method="inclusive")[2] if len(samples) > 1 else samples[0]
 
 
 def copies(lines: list[Line]) -> dict[str, dict[int, float]]:
-    """GB/s by way and chunk."""
+    """Throughput of a copy in GB/s, by way and chunk size."""
     found: dict[str, dict[int, float]] = {}
     for line in lines:
         if line["kind"] == "copy":
@@ -75,7 +77,9 @@ def copies(lines: list[Line]) -> dict[str, dict[int, float]]:
 
 
 def saturation(lines: list[Line], guests: int = 0) -> dict[int, list[float]]:
-    """GB/s of 1, 2, ... copying cores and `guests` cores of another node, by NUMA node."""
+    """GB/s of 1, 2, ... copying cores of a NUMA node and `guests` cores of another one, by NUMA
+    node.
+    """
     found: dict[int, list[float]] = {}
     for line in lines:
         if line["kind"] == "saturation" and line.get("guests", 0) == guests:
@@ -84,7 +88,7 @@ def saturation(lines: list[Line], guests: int = 0) -> dict[int, list[float]]:
 
 
 def transfers(lines: list[Line]) -> list[Transfer]:
-    """Transfers by ascending size; only sizes for which every way was measured."""
+    """The transfers by ascending size, for sizes at which every way was measured."""
     times: dict[int, dict[str, dict[int, float]]] = {}
     for line in lines:
         if line["kind"] == "transfer":
@@ -98,7 +102,9 @@ def transfers(lines: list[Line]) -> list[Transfer]:
 
 
 def threshold(found: list[Transfer]) -> int | None:
-    """The least size from which on sharing pays; None if sharing loses at the largest size."""
+    """The least size from which on a copy by two ranks pays; None if it loses at the
+    largest size.
+    """
     smallest = None
     for transfer in reversed(found):
         if transfer.gain < MARGIN or transfer.bytes < MIN_THRESHOLD:
@@ -108,7 +114,9 @@ def threshold(found: list[Transfer]) -> int | None:
 
 
 def chunk_table(found: list[Transfer]) -> dict[int, int]:
-    """The rules of MH_CHUNK: the chunk by the least size of a message, beginning at 0."""
+    """The rules of MH_CHUNK: the chunk size by the least size of its messages, the first of which
+    is 0.
+    """
     rules: dict[int, int] = {}
     largest = 0
     for transfer in found:
@@ -156,7 +164,7 @@ def _saturates_at(rates: list[float]) -> int:
 
 
 def settings(lines: list[Line]) -> dict[str, str]:
-    """The settings to store, without those that could not be measured."""
+    """The settings to store; a setting that could not be measured is left out."""
     found = transfers(lines)
     chosen = {}
     size = threshold(found)
@@ -164,7 +172,7 @@ def settings(lines: list[Line]) -> dict[str, str]:
         chosen["MH_THRESHOLD"] = short(size)
         chosen["MH_CHUNK"] = chunk_text(chunk_table([t for t in found if t.bytes >= size]))
     count = saturate(saturation(lines), saturation(lines, guests=1))
-    # A single core does not show how many cores saturate a node.
+    # Measurements with a single core do not show how many cores saturate a NUMA node.
     if count is not None and max(len(rates) for rates in saturation(lines).values()) > 1:
         chosen["MH_SATURATE"] = str(count)
     return chosen

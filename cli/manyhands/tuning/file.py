@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The tune file: lines `MH_KEY = value` for a host, below the environment in precedence.
+"""The tune file of a host: lines `MH_KEY = value`, which the environment overrides.
 
-Only the given keys are written; other lines of an existing file stay. The file is replaced in a
-single step, so a program that starts meanwhile reads the old or the new file.
+Only the given keys are written; other lines of an existing file stay. The file is replaced by a
+rename, so a program that starts meanwhile reads either the old or the new file.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ def _sets(line: str, settings: dict[str, str]) -> bool:
 
 
 def write(path: Path, settings: dict[str, str], heading: str) -> None:
-    """Raises OSError if the file cannot be written; an existing file is then unchanged."""
+    """Writes the settings into a tune file. Raises OSError on failure, and leaves an existing file
+    unchanged then.
+    """
     if path.exists() and not path.is_file():  # a pipe, a device: written, never replaced
         path.write_text(merged("", settings, heading))
         return
