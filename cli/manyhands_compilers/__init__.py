@@ -8,6 +8,7 @@
   source, and macros.py expands the macros in directives.
 * linking.py: additions to a link.
 
-A build calls these programs thousands of times, so they import little, and only from the standard
-library. `Refused` reports errors in directives; the compiler reports all others.
+A build calls these programs thousands of times, so they import few modules, and only from the
+standard library. The wrapper reports errors in directives (`Refused`); the compiler reports all
+others.
 """

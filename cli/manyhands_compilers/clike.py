@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpenMP in place of the `ws` directives of a preprocessed C or C++ text.
+"""Puts OpenMP in place of the `ws` directives of a preprocessed C or C++ text.
 
 In a preprocessed text every directive is a single line, whether the source has a `#pragma` or a
-`_Pragma` within a macro. A single line replaces the directive, or several lines with a line marker:
-line numbers stay. Declarations come once, in front, between line markers. Sections become a shared
-loop over a `switch`: `case` labels take the lines of the `section` directives.
+`_Pragma` within a macro. A single line replaces the directive, or several lines that end with a
+line marker, so that the numbers of the user's lines stay. Declarations are added once, at the start
+of the text, between line markers. Sections become a shared loop over a `switch`, in which `case`
+labels replace the `section` directives.
 
 With `--share-loops` the parallel loops of the user's own OpenMP are treated like `ws for`.
 
 OpenMP directives of the user are blanked unless the user asked for OpenMP, because the compiler
-gets OpenMP only for our directives. Declarations of reductions stay, for use in our clauses.
+gets -fopenmp only for the directives that this module writes. Declarations of reductions stay:
+clauses of `ws` directives may name them.
 """
 
 from __future__ import annotations
@@ -28,10 +30,12 @@ OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)
 OMP_LOOP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+parallel[ \t]+for\b", re.MULTILINE)
 MAY_BE_OMP_LOOP = re.compile(r"\bomp\s+parallel\s+for\b")
 SIMD = re.compile(r"\s*(simd|declare\s+simd|ordered\s+simd)\b")
-# Declarations that a reduction clause of ours may name; they do nothing by themselves.
+# Declarations that a reduction clause of a `ws` directive may name. They generate no code
+# themselves.
 REDUCTION = re.compile(r"\s*declare\s+reduction\b")
 DEFINITIONS = re.compile(r"^#(?:define|undef) [^\n]*", re.MULTILINE)
-# Text that may hide a brace or look like a directive, and the few tokens that count.
+# RAW, COMMENT and QUOTED match text that may hide a brace or look like a directive. TOKEN matches
+# these texts, lines that begin with #, numbers, words and single characters.
 RAW = r'(?:u8|u|U|L)?R"([^()\\\s]{0,16})\([\s\S]*?\)\1"'
 COMMENT = r"/\*[\s\S]*?\*/|//[^\n]*"
 QUOTED = r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'"
@@ -45,13 +49,13 @@ PLACEHOLDER = "__mh_ws_section"
 
 
 class Request(NamedTuple):
-    """How a text is to be rewritten."""
+    """The form of the text, and the options for rewriting it."""
 
     language: str
     clang: bool = False
     openmp: bool = False  # the user's own OpenMP stays
     openmp_simd: bool = False
-    share_loops: bool = False  # the user's own parallel loops, too
+    share_loops: bool = False  # share the user's own parallel loops, too
     definitions: bool = False  # #define lines stay, for the debugger
     preprocess: Callable[[str], str] = str  # runs -E over a few lines
 
@@ -69,12 +73,14 @@ def has_directives(text: str, share_loops: bool = False) -> bool:
 
 
 def may_have_omp_loops(text: str) -> bool:
-    """False if a text that is not preprocessed holds no parallel loop of OpenMP."""
+    """False if a text that has not been preprocessed certainly has no parallel loop of OpenMP."""
     return MAY_BE_OMP_LOOP.search(text) is not None
 
 
 def hidden(text: str) -> list[tuple[int, int]]:
-    """Raw strings and comments of several lines: they may look like directives."""
+    """The spans of raw strings and comments with several lines: a line in them may look like a
+    directive.
+    """
     if "/*" not in text and MAY_HIDE.search(text) is None:
         return []
     spans = (match.span() for match in HIDING.finditer(text))
@@ -85,7 +91,9 @@ def hidden(text: str) -> list[tuple[int, int]]:
 
 
 def mark(schedules: tuple[Schedule, Schedule], language: str, alone: str) -> str:
-    """The number of threads: the library's answer, or `alone` without the library."""
+    """The num_threads clause of a shared loop: the library's number, or `alone` without the
+    library.
+    """
 
     def as_long(chunk: str | None) -> str:
         if chunk is None or re.fullmatch(r"\d+", chunk):
@@ -97,7 +105,7 @@ def mark(schedules: tuple[Schedule, Schedule], language: str, alone: str) -> str
 
 
 def openmp(directive: Directive, language: str) -> str:
-    """The line that replaces the directive."""
+    """The OpenMP directive that replaces the `ws` directive."""
     if directive.name in ("for", "sections"):
         threads = mark(directives.shares(directive), language, TEAM if directive.is_omp else "1")
         clauses = f"{directives.team_schedule(directive)}{directives.kept(directive)}"
@@ -109,7 +117,7 @@ def openmp(directive: Directive, language: str) -> str:
 
 
 def tokens(text: str, start: int) -> Iterator[tuple[str, int]]:
-    """Tokens with their places, without quoted text, numbers and lines that begin with #."""
+    """The tokens with their positions, without quoted text, numbers and lines that begin with #."""
     for match in TOKEN.finditer(text, start):
         token = match.group()
         if token[0] not in "\"'#" and not token[0].isdigit() and len(token) < 200:
@@ -119,7 +127,7 @@ def tokens(text: str, start: int) -> Iterator[tuple[str, int]]:
 
 
 def end_of_braces(text: str, start: int) -> int | None:
-    """The brace that closes the one at `start`."""
+    """The position of the brace that closes the brace at `start`."""
     depth = 0
     for token, at in tokens(text, start):
         depth += {"{": 1, "}": -1}.get(token, 0)
@@ -129,7 +137,9 @@ def end_of_braces(text: str, start: int) -> int | None:
 
 
 def end_of_loop(text: str, start: int) -> int | None:
-    """The approximate end of the loop after a directive; None if no loop follows."""
+    """The approximate position of the end of the loop after a directive; None if no loop
+    follows.
+    """
     depth, in_head, seen = 0, False, False
     for token, at in tokens(text, start):
         if token in "([{":
@@ -173,7 +183,7 @@ def end_of_statement(text: str, start: int) -> int | None:
 
 
 def end_behind_head(text: str, start: int, word: str) -> int | None:
-    """The end of a statement with a head in parentheses, its `else` or `catch` included."""
+    """The end of a statement with a head in parentheses, including its `else` or `catch`."""
     head = next(tokens(text, start), None)
     if head is not None and head[0] == "constexpr":
         head = next(tokens(text, head[1] + len(head[0])), None)
@@ -214,7 +224,7 @@ def end_of_head(text: str, start: int) -> int | None:
 
 
 class Rewriting:
-    """The replacements in a text. Complaints are gathered, so that all are reported at once."""
+    """The replacements in a text. Faults are gathered, so that all are reported at once."""
 
     def __init__(self, text: str, request: Request) -> None:
         self.text = text
@@ -249,7 +259,7 @@ class Rewriting:
         return sorted([*found, *self.omp_loops(found)]) if self.request.share_loops else found
 
     def omp_loops(self, marked: list[Found]) -> list[Found]:
-        """The parallel loops of the user that can be shared: the outermost ones."""
+        """The parallel loops of the user's OpenMP that can be shared: the outermost ones."""
         all_omp = self.visible(OMP)
         shared = [f for f in marked if f.directive.name in ("for", "sections")]
         team = [m.start() for m in all_omp if directives.OMP_NEEDS_TEAM.match(m.group(1))]
@@ -305,7 +315,9 @@ class Rewriting:
         self.sections = True
 
     def exclude(self, found: Found) -> None:
-        """Lock the statement behind `ws critical` or `ws atomic` for all processes of the node."""
+        """Makes the statement behind `ws critical` or `ws atomic` lock out all other processes of
+        the node.
+        """
         directive = found.directive
         end = end_of_statement(self.text, found.end)
         if end is None:
@@ -392,7 +404,7 @@ class Rewriting:
         return text if self.request.definitions else DEFINITIONS.sub("", text)
 
     def with_declarations(self, text: str) -> str:
-        """The text with declarations behind the first two line markers, from which compilers take
+        """The text with declarations behind its first two line markers, from which compilers take
         the name and the folder of the source.
         """
         head = re.match(r'(# \d+ "[^\n]*\n)(# \d+ "[^\n]*//"\n)?', text)

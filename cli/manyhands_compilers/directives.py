@@ -2,12 +2,12 @@
 """A `ws` directive: its parts, the checks on it, and the OpenMP directive that replaces it.
 
 A directive is a name and clauses; C, C++ and Fortran differ in a few names only. A shared loop
-becomes a parallel loop that asks the library for the number of threads (`__mh_ws_mark`). The
-library thus learns that the loop may be shared, and the kind and chunk size of `schedule` and
+becomes a parallel loop that asks the library for the number of threads (`__mh_ws_mark`). By this
+call the library learns that the loop may be shared, and the kind and chunk size of `schedule` and
 `steal_schedule`. The loop itself always gets a form of schedule in which a late thread can join. A
-team without the library's own loops (one rank on the node) follows that form, which is as near to
-the user's schedule as possible. Without the library the loop runs in a single thread, as without
-directives.
+team whose loops the library does not serve (one rank on the node) follows that form, which is as
+near to the user's schedule as possible. Without the library the loop runs in a single thread, as if
+it had no directive.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WHY_NOT = {
 
 
 class Refused(Exception):
-    """This directive cannot be accepted; the text has the reason and the remedy."""
+    """The directive cannot be accepted; the text has the reason and the remedy."""
 
 
 class Clause(NamedTuple):
@@ -64,7 +64,7 @@ class Clause(NamedTuple):
 class Directive(NamedTuple):
     name: str
     clauses: tuple[Clause, ...]
-    is_omp: bool = False  # `omp parallel for` or `omp parallel do` of the user
+    is_omp: bool = False  # the user's own `omp parallel for` or `omp parallel do`
 
     def argument(self, name: str) -> str | None:
         return next((c.argument for c in self.clauses if c.name == name), None)
@@ -96,7 +96,7 @@ def closing(text: str, start: int) -> int:
 
 
 def clauses_of(text: str, fold: bool) -> tuple[Clause, ...]:
-    """Clauses with their arguments; `fold` for a language that ignores case."""
+    """The clauses with their arguments. `fold` makes names lower case, for Fortran."""
     clauses: list[Clause] = []
     index = 0
     while True:
@@ -131,7 +131,7 @@ def refuse(what: str, word: str, known: tuple[str, ...]) -> None:
 
 
 def name_of(text: str, language: str) -> tuple[str, str]:
-    """The name of the directive and the rest of its text."""
+    """The name of the directive, and the text after the name."""
     known = DIRECTIVES["fortran" if language == "fortran" else "c"]
     match = re.match(r"\s*(end\s*(?=[a-z]))?(\w*)", text, re.IGNORECASE)
     if language != "fortran":
@@ -147,7 +147,7 @@ def name_of(text: str, language: str) -> tuple[str, str]:
 
 
 def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
-    """The directive in the text after `ws`, checked."""
+    """Returns the directive in the text after `ws`, or raises Refused."""
     name, rest = name_of(text, language)
     if name == "critical" or name == "end critical":
         return Directive(name, critical_name(rest))
@@ -166,7 +166,8 @@ def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
     return directive
 
 
-# A parallel loop of OpenMP; the calls and directives in a loop that require the loop's own team.
+# OMP_LOOP matches a parallel loop of OpenMP. The patterns after it match calls and directives in a
+# loop that need the team of the loop itself.
 OMP_LOOP = {
     "c": re.compile(r"\s*parallel\s+for\b"),
     "fortran": re.compile(r"\s*parallel\s*do\b", re.IGNORECASE),
@@ -176,7 +177,9 @@ OMP_NEEDS_TEAM = re.compile(r"\s*(cancel|task|ordered|scan|barrier|master|masked
 
 
 def parse_omp_loop(text: str, language: str = "c", clang: bool = False) -> Directive | None:
-    """The shared loop for the directive in the text after `omp`; None if OpenMP must keep it."""
+    """The shared loop that replaces the OpenMP loop in the text after `omp`; None if it must stay
+    OpenMP.
+    """
     match = OMP_LOOP[language].match(text)
     if match is None:
         return None
@@ -274,17 +277,18 @@ def steal_schedule(directive: Directive) -> Schedule:
 
 
 def kept(directive: Directive) -> str:
-    """The clauses that OpenMP has, too, as they were written."""
+    """The clauses that OpenMP has as well, in the form in which the user wrote them."""
     own = ("schedule", "steal_schedule")
     return "".join(f" {clause}" for clause in directive.clauses if clause.name not in own)
 
 
 def team_schedule(directive: Directive) -> str:
-    """The schedule of a team that the library does not serve.
+    """The schedule clause that a team follows if the library does not serve its loop.
 
     A static schedule without a chunk size deals iterations out before the loop begins, so no late
-    thread could join; guided hands out nearly as few chunks. LLVM's runtime loses last values of
-    nonmonotonic dynamic loops.
+    thread could join. `guided` replaces it, because it hands out nearly as few chunks. Loops with
+    lastprivate are monotonic, because LLVM's runtime loses last values of nonmonotonic dynamic
+    loops.
     """
     own = shares(directive)[0]
     keeps_last = any(clause.name == "lastprivate" for clause in directive.clauses)
@@ -296,7 +300,7 @@ def team_schedule(directive: Directive) -> str:
 
 
 def shares(directive: Directive) -> tuple[Schedule, Schedule]:
-    """Schedule and steal schedule; sections are taken one by one."""
+    """The schedule and the steal schedule. Sections are handed out one at a time."""
     if directive.name == "sections":
         return Schedule(KINDS["dynamic"], "1"), Schedule(KINDS["dynamic"], "1")
     return schedule(directive), steal_schedule(directive)

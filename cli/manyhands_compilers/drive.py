@@ -2,10 +2,10 @@
 """Drives a compiler through the steps of a command line.
 
 Each source is preprocessed and searched. If the sources and their includes contain no directive,
-the command goes to the compiler unchanged. Otherwise the rewritten text is compiled from standard
-input, so that no file can be left behind; only a link of several sources needs temporary objects,
-and options such as -save-temps a temporary source. Text is handled as Latin-1, which keeps every
-byte.
+the command goes to the compiler unchanged. Otherwise the compiler gets the rewritten text on its
+standard input, so that no file can be left behind. Only a link of several sources needs temporary
+objects, and options such as -save-temps a temporary source. Text is handled as Latin-1, which keeps
+every byte.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from manyhands_compilers.options import CXX, CommandLine, Input
 from manyhands_compilers.places import Faults, marker
 
 ACTION_OPTION = {"object": "-c", "assembly": "-S", "syntax": "-fsyntax-only"}
-UNUSED = b"unused-command-line-argument"  # Clang on options that only a link uses
+UNUSED = b"unused-command-line-argument"  # Clang's warning about options that only a link uses
 NAMED = ("-MF", "-MT", "-MQ")
 SUFFIX = {"object": ".o", "assembly": ".s"}
 POSITION = re.compile(r"-f(?:no-)?(?:pic|PIC|pie|PIE)")
 
 
 class Unit:
-    """A source with directives: its rewritten text, and the way to compile it."""
+    """A source with directives: its rewritten text, and the options to compile it."""
 
     def __init__(self, source: Input, text: str, options: list[str], language: str) -> None:
         self.source = source
@@ -77,7 +77,7 @@ class Driver:
                 return self.as_it_stands()
             return self.compile_each(units)
 
-    # --- carrying out
+    # --- running the compiler
 
     def execute(self, command: list[str], text: bytes | None = None) -> int:
         if self.show:
@@ -94,7 +94,9 @@ class Driver:
         return process.become(command)
 
     def must_fail(self, command: list[str]) -> int:
-        """Let the compiler report why a source cannot be preprocessed."""
+        """Runs the compiler on a source that cannot be preprocessed, so that the compiler reports
+        the reason.
+        """
         # With several sources the compiler might compile the others, and miss their directives.
         code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
@@ -108,7 +110,7 @@ class Driver:
     # --- looking at a source
 
     def unit(self, source: Input) -> Unit | None:
-        """The rewritten source; None if it has no directives or cannot be preprocessed."""
+        """Returns the rewritten source; None if it has no directives or cannot be preprocessed."""
         data = self.contents(source)
         if data is None or source.kind is None:
             return None
@@ -141,7 +143,7 @@ class Driver:
             return None  # the compiler reports the reason
 
     def may_have_directives(self, text: str, source: Input) -> bool:
-        """False when there is no need to preprocess."""
+        """False if the source certainly has no directive, so that it need not be preprocessed."""
         if source.is_fortran:
             return "include" in text.lower() or fortran.has_directives(text, self.share_loops)
         included = any(flag.startswith(("-include", "-imacros", "--i")) for flag in self.line.flags)
@@ -175,7 +177,9 @@ class Driver:
         return text
 
     def dependency_words(self, source: Input) -> list[str]:
-        """-MD and similar options, with the names that the compiler would have chosen."""
+        """The options for dependency files (-MD, -MF, ...), with the names that the compiler would
+        choose.
+        """
         asked = self.names(source)
         if asked is None or not asked.depend:
             return self.line.pick("depend")
@@ -185,18 +189,24 @@ class Driver:
         return [*(word for item in kept for word in item.words), *self.not_given(asked.depend)]
 
     def later_dependency_files(self, source: Input) -> list[str | None]:
-        """The dependency files of later sources, which overwrite a file of the same name."""
+        """The dependency files of later sources. A later file overwrites an earlier one of the same
+        name.
+        """
         later = [other for other in self.line.sources if other.at > source.at]
         return [asked.dependency_file for other in later if (asked := self.names(other))]
 
     def not_given(self, words: list[str]) -> list[str]:
-        """Pairs of words without the pairs that -Wp, hands to the preprocessor already."""
+        """`words` holds pairs of option and value. Leaves out the pairs that -Wp, hands to the
+        preprocessor.
+        """
         given = [part for word in self.line.pick("preprocess") for part in word.split(",")]
         pairs = zip(words[::2], words[1::2], strict=True)
         return [word for name, value in pairs if value not in given for word in (name, value)]
 
     def names(self, source: Input) -> names.Names | None:
-        """The names of the files for this source; None where the command line names all files."""
+        """The names of the files for this source; None if the command line names all files
+        itself.
+        """
         if self.asked is None:
             self.asked = {}
             if names.are_needed(self.line):
@@ -206,7 +216,9 @@ class Driver:
         return self.asked.get(source.at)
 
     def side_words(self, source: Input) -> list[str]:
-        """Options that name the side files of the compiler proper."""
+        """Options that give the further files of the compiler proper the names that it would
+        choose.
+        """
         asked = self.names(source) if self.line.pick("files") else None
         return asked.side if asked else self.line.pick("naming")
 
@@ -224,9 +236,7 @@ class Driver:
             options += ["-Wno-unused-command-line-argument"]
             options += ["-Xclang", "-main-file-name", "-Xclang", source.path]
         if not self.is_position_independent(text):
-            options.append(
-                "-fPIE"
-            )  # otherwise the linker decides at once that the marker is absent
+            options.append("-fPIE")  # otherwise the linker resolves the weak __mh_ws_mark to zero
         request = clike.Request(
             language,
             clang,
@@ -254,8 +264,8 @@ class Driver:
         return Unit(source, fortran.rewrite(text, request), options, "f95")
 
     def write_fortran_dependencies(self, source: Input) -> None:
-        """Lets the compiler write the dependency file. Included files and modules are seen by the
-        compiler proper only.
+        """Lets the compiler write the dependency file, because only the compiler proper sees the
+        included files and modules of a Fortran source.
         """
         depend = self.dependency_words(source)
         if depend:
@@ -280,7 +290,7 @@ class Driver:
         return bool(given) and not given[-1].startswith("-fno")
 
     def expand(self, lines: str, language: str) -> str:
-        """Macros expanded by the compiler itself."""
+        """Expands the macros in `lines` with the compiler's own preprocessor."""
         standard = [flag for flag in self.line.flags if flag.startswith(("-std", "-ansi"))]
         command = [*self.compiler, *standard, "-w", "-E", "-x", language, "-"]
         return process.run(command, lines.encode("latin-1"), capture=True).out.decode("latin-1")
@@ -288,7 +298,7 @@ class Driver:
     # --- compiling
 
     def given(self, unit: Unit) -> tuple[list[str], bytes | None]:
-        """The input of the compiler: options for it, and its standard input."""
+        """The input of a compilation: the options that name it, and the text for standard input."""
         path = "-"
         if self.line.pick("files"):
             suffix = {"cpp-output": ".i", "c++-cpp-output": ".ii"}.get(unit.language, ".f90")
@@ -300,7 +310,9 @@ class Driver:
         return words, unit.data if path == "-" else None
 
     def write(self, unit: Unit, path: str) -> None:
-        """Writes the rewritten text; with -save-temps also in place of the preprocessed text."""
+        """Writes the rewritten text to `path`, and with -save-temps also in place of the
+        preprocessed text.
+        """
         asked = self.names(unit.source) if self.line.keeps_temporaries else None
         kept = asked.text if asked else None
         for each in [] if self.show else [path, *([kept] if kept else [])]:
@@ -312,7 +324,7 @@ class Driver:
             self.execute([*self.compiler, *words])
 
     def compile_each(self, units: dict[int, Unit]) -> int:
-        """Compile each input alone, to its own output, as the compiler does."""
+        """Compiles each input to its own output, as the compiler does. No input is linked."""
         code = 0
         option = ACTION_OPTION[self.line.action]
         for source in self.line.inputs:
@@ -375,7 +387,7 @@ class Driver:
         return path
 
     def link_one(self, unit: Unit, needs: Needs) -> int:
-        """Compile and link by a single call."""
+        """Compiles and links a single source with one call of the compiler."""
         needs.openmp = False  # an option of the unit
         needs.fortran = needs.fortran or unit.language == "f95" and fortran.calls_us(unit.text)
         read, data = self.given(unit)
@@ -384,7 +396,7 @@ class Driver:
         return self.execute([*self.compiler, *words], data)
 
     def link_several(self, units: dict[int, Unit], needs: Needs) -> int:
-        """Compile each source to a temporary object first."""
+        """Compiles each source to a temporary object, then links the objects."""
         objects: dict[int, list[str]] = {}
         for source in self.line.sources:
             path = self.object_path(source)
@@ -402,7 +414,7 @@ class Driver:
         return kept or self.workplace.path(f"{source.at}-{source.stem}.o")
 
     def with_inputs(self, replaced: dict[int, list[str]]) -> list[str]:
-        """The words of the link, with sources replaced by other inputs."""
+        """The words of the command for the link, with `replaced` in place of the sources."""
         words: list[str] = []
         languages = {i.at: i.language for i in self.line.inputs}
         for at, item in enumerate(self.line.items):

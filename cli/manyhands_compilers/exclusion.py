@@ -3,9 +3,9 @@
 
 The compiler's own code excludes the threads of one process. Calls of the library around that code
 (`__mh_ws_lock`, `__mh_ws_unlock`) lock a name for all processes of the node. A name is passed as a
-number, the same from every language. An atomic update of up to eight bytes is an instruction, which
-excludes other processes, too. A wider update takes the lock of all wide updates. The compiler finds
-the width: the condition of the call is a constant.
+number, the same from every language. An atomic update of up to eight bytes is a single instruction,
+which excludes other processes, too. A wider update takes the lock WIDE_ATOMICS, which all wide
+updates share. The condition on the width is a constant expression, which the compiler evaluates.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# No critical section can have this name.
+# No critical section can have this name, because names have no blanks.
 WIDE_ATOMICS = "atomic updates of more than eight bytes"
 LINE_OF_HASH = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)  # line markers and other directives
 QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'")
 
 
 def lock_number(name: str) -> int:
-    """A hash (FNV-1a) that is positive as a signed number of eight bytes."""
+    """A hash (FNV-1a) of the name that is not negative as a signed number of eight bytes."""
     value = 0xCBF29CE484222325
     for byte in name.encode():
         value = (value ^ byte) * 0x100000001B3 & (1 << 64) - 1
@@ -31,7 +31,7 @@ def lock_number(name: str) -> int:
 
 
 def around(name: str, condition: str = "") -> tuple[str, str]:
-    """The texts in front of a statement and behind it that lock and unlock a name."""
+    """The texts before and after a statement that lock and unlock a name."""
 
     def call(what: str) -> str:
         guard = f"{condition} && __mh_ws_{what}" if condition else f"__mh_ws_{what}"
@@ -41,14 +41,17 @@ def around(name: str, condition: str = "") -> tuple[str, str]:
 
 
 def is_wide(statement: str, reads: bool) -> str:
-    """A condition on the width of the variables that an atomic construct updates or reads."""
+    """A condition in C: a variable that an atomic construct updates (or reads) has more than eight
+    bytes.
+    """
     widths = [f"sizeof({operand}) > 8" for operand in dict.fromkeys(operands(statement, reads))]
     return f"({' || '.join(widths)})" if widths else "0"
 
 
 def operands(statement: str, reads: bool) -> Iterator[str]:
-    """The variables that the statements of an atomic construct change, and those that they read if
-    nothing changes there (`v = x`)."""
+    """The variables that the statements of an atomic construct change. With `reads`, also the
+    variable that `v = x` reads.
+    """
     code = " ".join(LINE_OF_HASH.sub("", statement).split())
     for part in code.removeprefix("{").removesuffix("}").split(";"):
         rest, reads_rest = part.strip(), True
@@ -77,13 +80,15 @@ def assignment(expression: str) -> re.Match[str] | None:
 
 
 def calls(name: str, condition: str = "") -> tuple[str, str]:
-    """The statements that lock and unlock a name."""
+    """The statements that lock and unlock a name, each after `condition`."""
     number = f"{lock_number(name)}_8"
     return f"{condition}call mh_ws_lock({number})", f"{condition}call mh_ws_unlock({number})"
 
 
 def wide_in_fortran(statements: list[str], reads: bool) -> str:
-    """`if (...) ` with a condition on the width of the variables of an atomic construct."""
+    """The text `if (...) ` with a condition on the width of the variables of an atomic
+    construct.
+    """
     variables: dict[str, None] = {}
     for statement in statements:
         match = EQUALS.search(without_brackets(statement))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The choice of the compiler: that of an MPI, or a plain one.
+"""The choice of the compiler: that of an MPI library, or a plain one.
 
 The order is: `--mpi NAME` or `--mpi PATH`; MH_CC, MH_CXX or MH_FC, a command that may have
-arguments (`MH_CC="gcc-12 -m64"`); the MPI compiler on the PATH. The user names an MPI by its C
-compiler, whatever the language: its compilers for C++ and Fortran are in the same folder.
+arguments (`MH_CC="gcc-12 -m64"`); the MPI compiler on the PATH. The user names an MPI library by
+its C compiler, whatever the language: its compilers for C++ and Fortran are in the same folder.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def executable(path: str) -> bool:
 
 
 def on_path(*names: str) -> list[str]:
-    """All files of these names on the PATH: those of the first name first."""
+    """All executables of these names on the PATH, those of the first name first."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     paths = [os.path.join(folder or ".", name) for name in names for folder in folders]
     return [path for path in paths if executable(path)]
 
 
 def first(name: str) -> str | None:
-    """The program that a command word names."""
+    """The path of the program that the first word of a command names."""
     if "/" in name:
         return name if executable(name) else None
     return next(iter(on_path(name)), None)
@@ -67,7 +67,9 @@ def of_family(kind: str, family: str) -> str:
 
 
 def beside(kind: str, given: str) -> str:
-    """The compiler for this language of the MPI whose C compiler, or whose folder, is given."""
+    """The compiler for `kind` that belongs to an MPI library, given by its C compiler or its
+    folder.
+    """
     if os.path.isdir(given):
         folders = (given, os.path.join(given, "bin"))
         paths = [os.path.join(folder, name) for folder in folders for name in MPI_NAMES[kind]]
@@ -107,7 +109,9 @@ def compiler(kind: str, mpi: str | None) -> list[str]:
 
 
 def check_fortran(command: list[str]) -> None:
-    """Refuse Fortran compilers whose way to call OpenMP's run time is not known here."""
+    """Refuses Fortran compilers other than gfortran: fortran.py knows only gfortran's
+    OpenMP calls.
+    """
     words = [*command, "--version"]
     answer = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True).stdout
     if b"GNU Fortran" not in answer:
@@ -119,7 +123,7 @@ def check_fortran(command: list[str]) -> None:
 
 
 def c_compiler() -> list[str]:
-    """Any compiler for a few lines of C."""
+    """A compiler for the few lines of C that mhfort compiles (linking.STUB)."""
     named = os.environ.get("MH_CC", "").split()
     for command in (named, ["cc"], ["gcc"], ["clang"], ["mpicc"]):
         if command and first(command[0]):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""OpenMP in place of the `ws` directives of a Fortran text, in free and in fixed form.
+"""Puts OpenMP in place of the `ws` directives of a Fortran text, in free and in fixed form.
 
 A directive may span several lines and becomes as many lines as OpenMP needs, within 72 columns in
-fixed form; a line marker after it restores the count. Fortran has no weak names, so a function
-`mh_ws_mark` returns the number of threads. Every procedure that shares a loop declares the
-function, and the link adds the function (linking.py). Sections become a shared loop over a `select
-case`.
+fixed form. A line marker after these lines restores the line number. Fortran has no weak symbols,
+so a function `mh_ws_mark` returns the number of threads. Every procedure that shares a loop
+declares the function, and the link adds the function (linking.py). Sections become a shared loop
+over a `select case`.
 
 Unless the user asked for OpenMP, `!$omp` directives and `!$` lines are made comments, except
-declarations of reductions, which our clauses may name.
+declarations of reductions, which clauses of `ws` directives may name.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from manyhands_compilers.units import Units
 DIRECTIVE = re.compile(r"^[ \t]*!\$ws\b|^[cC*]\$ws\b", re.MULTILINE | re.IGNORECASE)
 OMP_LOOP = re.compile(r"^(?:[ \t]*!|[cC*])\$omp[ \t]*parallel[ \t]*do\b", re.M | re.I)
 FREE = re.compile(r"[ \t]*!\$ws\b", re.IGNORECASE)
-# A directive is continued by column 6, as in every line of fixed form, or by column 5, right after
-# the sentinel. A letter in column 6 begins a directive, as in `!$ws do`.
+# In fixed form a mark in column 6 continues a directive, as any statement, or a mark in column 5,
+# right after the sentinel. A letter in column 6 begins a directive, as in `!$ws do`.
 FIXED = re.compile(r"[cC*!]\$ws\b(\s?[^\s\w]|\s?[1-9])?", re.IGNORECASE)
 SENTINEL = {
     False: re.compile(r"([ \t]*!)\$(?!acc)", re.I),
@@ -33,7 +33,7 @@ SENTINEL = {
 }
 SIMD = re.compile(r"omp\s+(end\s+)?(simd|declare\s+simd|ordered\s+simd)\b", re.I)
 REDUCTION = re.compile(r"omp\s+declare\s+reduction\b", re.I)
-# A directive of OpenMP and its continuations, like FREE and FIXED.
+# A directive of OpenMP or its continuation, with the groups of FREE and FIXED.
 OMP = {
     False: re.compile(r"[ \t]*!\$omp\b", re.I),
     True: re.compile(r"[cC*!]\$omp([^\s0])?", re.I),
@@ -65,12 +65,12 @@ MARGIN = "      "
 
 
 class Request(NamedTuple):
-    """How a text is to be rewritten."""
+    """The form of the text, and the options for rewriting it."""
 
     fixed: bool
     openmp: bool = False  # the user's own OpenMP stays
     openmp_simd: bool = False
-    share_loops: bool = False  # the user's own parallel loops, too
+    share_loops: bool = False  # share the user's own parallel loops, too
     columns: int = 72  # of fixed form; 0: no limit
 
 
@@ -85,12 +85,12 @@ def may_have_omp_loops(text: str) -> bool:
 
 
 def calls_us(text: str) -> bool:
-    """True if a rewritten text calls functions of linking.STUB."""
+    """True if a rewritten text calls functions that linking.STUB defines."""
     return CALLS.search(text) is not None
 
 
 def columns(flags: list[str]) -> int:
-    """The length of a line in fixed form under these options."""
+    """The length of a line in fixed form under these options; 0: no limit."""
     length = 72
     for flag in flags:
         match = re.fullmatch(r"-ffixed-line-length-(\d+|none)|(-fd-lines.*)", flag)
@@ -112,7 +112,9 @@ def mark(schedules: tuple[Schedule, Schedule], function: str) -> str:
 
 
 def openmp(directive: Directive) -> str:
-    """The OpenMP directive, on one line of any length, without its sentinel."""
+    """The OpenMP directive that replaces the `ws` directive, as one line of any length, without
+    `!$omp`.
+    """
     if directive.name in ("do", "sections"):
         function = MARKS["team" if directive.is_omp else "mark"]
         threads = mark(directives.shares(directive), function)
@@ -124,7 +126,9 @@ def openmp(directive: Directive) -> str:
 
 
 def rows_of(words: str, room: int) -> list[str]:
-    """The words split into rows of at most `room` characters, where a line may be continued."""
+    """Splits the words into rows of at most `room` characters, at places where a line may be
+    continued.
+    """
     rows, row = [], ""
     for piece in PIECE.findall(words):
         if row and len(row) + len(piece) > room:
@@ -135,7 +139,7 @@ def rows_of(words: str, room: int) -> list[str]:
 
 
 def continued(words: str, fixed: bool) -> list[str]:
-    """An OpenMP directive split into lines, each within the columns of its form."""
+    """Splits an OpenMP directive into lines within the columns of the source form."""
     rows = rows_of(words, 65 if fixed else 110)
     if fixed:
         return [f"!$omp{'&' if at else ' '}{row}" for at, row in enumerate(rows)]
@@ -144,7 +148,7 @@ def continued(words: str, fixed: bool) -> list[str]:
 
 
 def statement(words: str, fixed: bool) -> list[str]:
-    """A statement split into lines, each within the columns of its form."""
+    """Splits a statement into lines within the columns of the source form."""
     rows = rows_of(words, 62)
     if fixed:
         return [f"{'     &' if at else MARGIN}{row}" for at, row in enumerate(rows)]
@@ -169,7 +173,7 @@ def without_comment(text: str) -> str:
 
 
 class Sections:
-    """A `ws sections` whose end has not been seen."""
+    """A `ws sections` construct whose end has not been read yet."""
 
     def __init__(self, directive: Directive, at: int, statements: int) -> None:
         self.directive = directive
@@ -184,7 +188,7 @@ class Sections:
 
 
 class Atomic:
-    """An atomic construct whose end has not been seen."""
+    """An atomic construct whose end has not been read yet."""
 
     def __init__(self, directive: Directive, at: int) -> None:
         names = [clause.name for clause in directive.clauses]
@@ -196,7 +200,7 @@ class Atomic:
 
 
 class Rewriting:
-    """A text, read line by line; the output is kept by input line."""
+    """Reads a text line by line, and keeps the output lines for each input line."""
 
     def __init__(self, text: str, request: Request) -> None:
         self.request = request
@@ -211,7 +215,7 @@ class Rewriting:
         self.atomic: Atomic | None = None
         self.statements = 0
         self.shared: tuple[int, int] | None = None  # depth and line of the current shared loop
-        self.omp_lines: range | None = None  # of the loop's directive, if the loop was OpenMP's
+        self.omp_lines: range | None = None  # lines of that loop's own OpenMP directive, if any
         self.keeping = False  # the next line continues an OpenMP directive that stays
         self.pending = ""  # a statement that the next line may continue
         self.pending_from = 0
@@ -272,7 +276,9 @@ class Rewriting:
             self.take_free(at, line)
 
     def deactivated(self, line: str) -> str | None:
-        """An OpenMP line of the user as a comment; None for other lines and lines that stay."""
+        """The user's OpenMP line as a comment; None for other lines, and for lines that stay
+        active.
+        """
         match = SENTINEL[self.request.fixed].match(line)
         if match is None or self.request.openmp:
             return None
@@ -319,7 +325,7 @@ class Rewriting:
                 self.statements += 1
                 self.units.statement(plain, self.pending_from, last)
         if self.units.labelled:
-            self.leave_omp_loop()  # where a loop ends at a label, its body is not searched
+            self.leave_omp_loop()  # the body of a loop that ends at a label is not searched
         if self.shared and (self.units.labelled or self.units.depth <= self.shared[0]):
             ended = self.units.labelled or re.match(r"\s*(\d+\s+)?end\s*do\b", text, re.I)
             self.shared = None if ended else self.shared
@@ -333,7 +339,9 @@ class Rewriting:
         return match is not None and match.group(1) is None
 
     def take_directive(self, at: int) -> int:
-        """Replace the directive that begins on this line; returns the line after it."""
+        """Replaces the `ws` directive that begins on this line. Returns the line after the
+        directive.
+        """
         if self.request.fixed:
             self.end_statement(at - 1)
         text, after = self.fixed_text(at) if self.request.fixed else self.free_text(at)
@@ -351,7 +359,9 @@ class Rewriting:
         return after
 
     def take_omp(self, at: int) -> int:
-        """A directive of OpenMP, shared or left as it is; returns the line after it."""
+        """Makes the user's OpenMP loop a shared loop, or leaves the directive. Returns the line
+        after it.
+        """
         if self.request.fixed:
             self.end_statement(at - 1)
         form = OMP[self.request.fixed]
@@ -376,7 +386,7 @@ class Rewriting:
         return marker((file, line + 1))
 
     def leave_omp_loop(self) -> None:
-        """Gives a loop of OpenMP back to its own team, which the code of the loop needs."""
+        """Makes the current loop OpenMP's again, because its code needs the loop's own team."""
         if self.shared and self.omp_lines:
             for line in self.omp_lines:
                 self.out[line] = [self.lines[line]]
@@ -406,7 +416,7 @@ class Rewriting:
         return text, at
 
     def replaced(self, directive: Directive, at: int) -> list[str]:
-        """The lines that replace the directive."""
+        """The lines that replace the `ws` directive."""
         if directive.name in ("do", "sections"):
             self.leave_omp_loop()
             self.check_nesting(directive, at)
@@ -451,14 +461,16 @@ class Rewriting:
             self.atomic.last = last
 
     def end_atomic(self) -> None:
-        """End the open atomic construct, if any, which has no end directive."""
+        """Ends the open atomic construct, if any, when the source has no end directive for it."""
         if self.atomic is None:
             return
         file, line = self.places[self.atomic.last]
         self.out[self.atomic.last] += [*self.surround_atomic(), marker((file, line + 1))]
 
     def surround_atomic(self) -> list[str]:
-        """Put the lock in front of the construct; returns the lines that unlock behind it."""
+        """Puts the lock in front of the atomic construct. Returns the lines that unlock
+        behind it.
+        """
         assert self.atomic is not None
         at = self.atomic.at
         wide = exclusion.wide_in_fortran(self.atomic.statements, self.atomic.reads)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Additions to a link: the OpenMP runtime, and the marker of Fortran loops.
+"""Additions to a link: the OpenMP runtime, and the function mh_ws_mark that Fortran loops call.
 
 Objects may have been compiled in earlier calls, so objects and archives are searched for names of
-the runtime and of the marker. A link without these names stays as it is. Fortran cannot ask whether
-a symbol exists, so its marker is a function in C, compiled on demand.
+the runtime and of mh_ws_mark. A link without these names stays as it is. Fortran cannot ask whether
+a symbol exists, so mh_ws_mark is a function in C, compiled on demand.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ RUNTIME_NAMES = (b"__mh_ws_mark", b"GOMP_", b"__kmpc_")
 FORTRAN_NAMES = (b"mh_ws_mark", b"mh_ws_lock")
 C_NAMES = b"__mh_ws_"
 
-# A function under each of the names that Fortran compilers give it.
+# Each function has the name that gfortran gives to a Fortran procedure of that name.
 STUB = r"""
 extern int __mh_ws_mark(int, long, int, long) __attribute__((__weak__));
 #define HIDDEN __attribute__((__visibility__("hidden")))
@@ -49,7 +49,7 @@ ALIAS(mh_ws_unlock, mh_ws_unlock_) ALIAS(mh_ws_unlock__, mh_ws_unlock_)
 
 
 class Needs:
-    """The needs of a link, gathered from its parts."""
+    """Additions that a link needs, found in its objects and archives."""
 
     def __init__(self, openmp: bool = False, fortran: bool = False) -> None:
         self.openmp = openmp
@@ -64,11 +64,11 @@ class Needs:
         self.fortran = self.fortran or any(name in rest for name in FORTRAN_NAMES)
 
 
-MEMBER = 60  # bytes of a header: 16 of the name, 10 of the size from the 48th on
+MEMBER = 60  # bytes of a member's header: 16 for its name, 10 for its size from byte 48 on
 
 
 def thin_members(path: str, data: bytes) -> list[str]:
-    """The files of a thin archive, which holds their names only."""
+    """The files that a thin archive names; such an archive does not contain its members."""
     folder, names, found, at = os.path.dirname(path), b"", [], 8
     while at + MEMBER <= len(data):
         name, size = data[at : at + 16].rstrip(), int(data[at + 48 : at + 58])
@@ -85,13 +85,15 @@ def thin_members(path: str, data: bytes) -> list[str]:
 
 
 def passed_to_linker(words: Iterable[str]) -> list[str]:
-    """The words of the linker that are in `-Wl,...` and behind `-Xlinker`."""
+    """The words as the linker sees them: the parts of `-Wl,...`, and no `-Xlinker`."""
     parts = [word[4:].split(",") if word.startswith("-Wl,") else [word] for word in words]
     return [part for each in parts for part in each if part != "-Xlinker"]
 
 
 def archives(names: Iterable[str], folders: list[str]) -> list[str]:
-    """The archives that -l options name, without shared libraries, which name their own needs."""
+    """The archives that -l options name. Shared libraries are left out: they name their needs
+    themselves.
+    """
     found = []
     for name in names:
         exact = name[1:] if name.startswith(":") else None
@@ -106,7 +108,9 @@ def archives(names: Iterable[str], folders: list[str]) -> list[str]:
 
 
 def read(path: str) -> bytes:
-    """The contents of an object or archive; empty for other files, which name their own needs."""
+    """The contents of an object or archive. Empty for other files, such as shared libraries, which
+    name their needs themselves.
+    """
     try:
         with open(path, "rb") as file:
             magic = file.read(20)

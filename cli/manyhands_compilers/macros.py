@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Macros in the directives of C and C++.
+"""Expands macros in the directives of C and C++.
 
 A preprocessor expands the words of OpenMP's pragmas, but not those of an unknown pragma. `-dD`
 leaves the definitions in the preprocessed text, so the macros defined at a directive are known. The
-compiler is then called again to expand the directives that name a macro.
+compiler's preprocessor then runs once more, on the directives that name a macro.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def in_use(texts: list[str], table: dict[str, str]) -> set[str]:
 
 
 def tables_at(text: str, places: list[int]) -> list[dict[str, str]]:
-    """The definitions that hold at each of these ascending places."""
+    """For each of these ascending positions in the text, the definitions that hold at it."""
     table: dict[str, str] = {}
     tables: list[dict[str, str]] = []
     definitions = DEFINITION.finditer(text)
@@ -49,7 +49,7 @@ def tables_at(text: str, places: list[int]) -> list[dict[str, str]]:
 def expanded(
     text: str, directives: list[tuple[int, str]], preprocess: Preprocess
 ) -> dict[int, str]:
-    """The directives, by their place, with macros replaced; `preprocess` runs the compiler's -E."""
+    """The directives, by position, with macros replaced. `preprocess` runs the compiler's -E."""
     named = {word for _, directive in directives for word in WORD.findall(directive)}
     if not named & {match.group(2) for match in DEFINITION.finditer(text)}:
         return dict(directives)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The commands `mhcc`, `mhc++` and `mhfort`.
 
-Their own options are few and begin with two dashes; every other word is the compiler's.
+The options of these commands are few and begin with two dashes; every other word is the compiler's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WORDS = {
 
 
 class Own:
-    """The options that are ours, and the words that are the compiler's."""
+    """The options of the wrapper compiler, and the words that are the compiler's."""
 
     def __init__(self, words: list[str]) -> None:
         self.mpi: str | None = None
@@ -89,9 +89,10 @@ def run(kind: str, words: list[str]) -> int:
 
 
 def show_version(kind: str, mpi: str | None) -> int:
-    """The compiler's own output comes first: build systems recognise the compiler by it.
+    """Prints the output of the compiler's --version first, by which build systems recognise the
+    compiler, then our version.
 
-    Without a compiler the output is our version and the reason why there is no compiler.
+    Without a compiler, prints our version and the reason why there is no compiler.
     """
     import subprocess
 

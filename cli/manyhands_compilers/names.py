@@ -2,10 +2,10 @@
 """The names of the files that a compiler writes beside its output.
 
 A dependency file, its target, a `.dwo`, `.gcno` or `.su` file are named after the source, the
-output, the step and several options, and each version of each compiler has rules of its own. So the
-wrapper asks the compiler: with `-###` the compiler prints the commands that it would run, and these
-commands hold every name. The wrapper hands the names to the steps that compile the rewritten
-source.
+output, the step and several options, and each version of each compiler has rules of its own. The
+wrapper therefore asks the compiler: with `-###` the compiler prints the commands that it would run,
+and these commands contain every name. The wrapper passes the names to the steps that compile the
+rewritten source.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import shlex
 
 from manyhands_compilers.options import CommandLine, Input
 
-DEPEND_FILES = ("-MF", "-dependency-file", "-MD", "-MMD")  # the first option that is given counts
+DEPEND_FILES = ("-MF", "-dependency-file", "-MD", "-MMD")  # the first one present counts
 TARGETS = ("-MT", "-MQ")
-# Options of the compiler proper that name files: GCC's driver knows its own by the same names,
-# Clang's driver passes them on.
+# Options of the compiler proper that name files. GCC's driver accepts its options under the same
+# names; Clang's driver passes its options on (-Xclang).
 GCC_NAMES = ("-dumpdir", "-dumpbase", "-dumpbase-ext")
 CLANG_COVERAGE = {"-coverage-notes-file": ".gcno", "-coverage-data-file": ".gcda"}
 CLANG_NAMES = (
@@ -33,7 +33,9 @@ WRITES_DEPENDENCIES = re.compile(r"-MM?D|-Wp,.*-MM?D\b.*")
 
 
 def are_needed(line: CommandLine) -> bool:
-    """False for the command lines of most builds, which name a dependency file and its target."""
+    """False for most command lines of builds, which name the dependency file and its target
+    themselves.
+    """
     if any(item.role in ("files", "naming") for item in line.items):
         return True
     if not any(WRITES_DEPENDENCIES.fullmatch(flag) for flag in line.flags):
@@ -43,7 +45,7 @@ def are_needed(line: CommandLine) -> bool:
 
 
 def commands_in(text: str) -> list[list[str]]:
-    """The commands that `-###` printed, one a line that begins with a blank."""
+    """The commands that `-###` printed. Each is on a line that begins with a blank."""
     commands = []
     for line in text.splitlines():
         if line.startswith(" "):
@@ -60,7 +62,9 @@ def values(command: list[str], option: str) -> list[str]:
 
 
 class Names:
-    """The names for one source, from the commands that the compiler would run for it."""
+    """The names of the files for one source, taken from the commands that the compiler would run
+    for it.
+    """
 
     def __init__(self, source: Input, commands: list[list[str]]) -> None:
         self.source = source
@@ -75,7 +79,9 @@ class Names:
 
     @property
     def depend(self) -> list[str]:
-        """The words that name the dependency file and its targets; none where none is written."""
+        """The options that name the dependency file and its targets; empty if the compiler writes
+        none.
+        """
         if self.dependency_file is None:
             return []
         words = ["-MF", self.dependency_file]
@@ -87,7 +93,9 @@ class Names:
 
     @property
     def side(self) -> list[str]:
-        """The words that name the side files of the compiler proper."""
+        """The options that name the further files of the compiler proper, such as .dwo and
+        .gcno.
+        """
         if "-cc1" in self.words:
             return self._side_of_clang()
         too_old = {"-auxbase", "-auxbase-strip"} & set(self.words)  # before GCC 11
@@ -100,24 +108,24 @@ class Names:
     def _side_of_clang(self) -> list[str]:
         paths = {option: values(self.words, option)[-1:] for option in CLANG_NAMES}
         if "-ftest-coverage" in self.words:
-            # A link names no folder: the files belong in the current folder.
+            # When a command also links, it names no folder: the files belong in the current folder.
             base = os.path.join(os.getcwd(), self.source.stem)
             for option, end in CLANG_COVERAGE.items():
                 paths[option] = paths[option] or [base + end]
         return [w for option, path in paths.items() if path for w in _passed_on(option, *path)]
 
-    # Files that -save-temps keeps.
+    # The properties text, bitcode and object name files that -save-temps keeps.
 
     @property
     def text(self) -> str | None:
-        """The preprocessed source."""
+        """The file with the preprocessed source."""
         fortran = [word[5:] for word in self.first if word.startswith("-cpp=")]
         outputs = fortran or (values(self.first, "-o") if "-E" in self.first else [])
         return outputs[0] if outputs else None
 
     @property
     def bitcode(self) -> str | None:
-        """The input of Clang's optimizer."""
+        """The file with the input of Clang's optimizer."""
         emitted = [command for command in self.commands if "-emit-llvm-bc" in command]
         return values(emitted[0], "-o")[0] if len(emitted) == 1 else None
 
@@ -136,8 +144,10 @@ def is_link(command: list[str]) -> bool:
 
 
 def by_source(sources: list[Input], commands: list[list[str]]) -> dict[int, Names]:
-    """The names for each source, by its place among the items of the command line."""
-    # A command that reads no source belongs to the source of the command before.
+    """The names for each source. The key is the source's place among the items of the
+    command line.
+    """
+    # A command that reads no source belongs to the same source as the command before.
     jobs: list[list[list[str]]] = []
     for command in commands:
         following = sources[len(jobs)].path if len(jobs) < len(sources) else None

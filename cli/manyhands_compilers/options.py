@@ -9,8 +9,8 @@ The words are grouped into *items*: an option and its value are a single item. E
 * `files`: the compiler proper writes more files. `naming`: these files get other names.
 * `other`: all steps
 
-Options that are unknown here are `other` and take no separate value, like nearly all options of GCC
-and Clang.
+An option that this module does not know is `other` and takes no separate value, as is right for
+nearly all options of GCC and Clang.
 """
 
 from __future__ import annotations
@@ -41,12 +41,13 @@ LINK = frozenset(
     "-s -r".split()
 )
 NAMING = frozenset("-dumpdir -dumpbase -dumpbase-ext".split())
-# Options with which a compiler writes more files, named after what it reads or writes.
+# Options with which a compiler writes more files, named after its source or its output.
 FILES = re.compile(
     r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
     r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*|-fsave-optimization-record.*"
 )
-# Options with which nothing is compiled, or not in separate steps: the compiler gets the command.
+# With these options nothing is compiled, or not in separate steps: the command goes to the compiler
+# unchanged.
 LEAVE = frozenset("-E -M -MM -### --precompile -emit-ast --analyze".split())
 ACTIONS = {"-c": "object", "-S": "assembly", "-fsyntax-only": "syntax"}
 
@@ -54,7 +55,9 @@ C, CXX, FORTRAN = "c", "c++", "fortran"
 
 
 class Kind(NamedTuple):
-    """A kind of source: its language, whether it is preprocessed, the form of Fortran."""
+    """A kind of source: its language, whether it is already preprocessed, the source form of
+    Fortran.
+    """
 
     language: str
     preprocessed: bool = False
@@ -91,9 +94,9 @@ class Item(NamedTuple):
 
 class Input(NamedTuple):
     path: str
-    kind: Kind | None  # None: not a source that may hold directives
+    kind: Kind | None  # None: the file cannot have directives
     language: str | None  # the value of -x
-    at: int  # the place among the items
+    at: int  # index of the item on the command line
 
     @property
     def stem(self) -> str:
@@ -105,13 +108,13 @@ class Input(NamedTuple):
 
     @property
     def linkable(self) -> bool:
-        """An object, an archive, a shared library, a linker script."""
+        """True for an object, an archive, a shared library and a linker script."""
         extension = os.path.splitext(self.path)[1]
         return self.kind is None and self.language is None and extension not in SOURCES_OF_OTHERS
 
 
 def response_file(word: str) -> list[str] | None:
-    """The words in the file of `@file`; None if there is no such file, as in compilers."""
+    """The words in the file that `@file` names; None if there is no such file: the word stays."""
     try:
         with open(word[1:], encoding="utf-8", errors="surrogateescape") as file:
             text = file.read()
@@ -125,7 +128,9 @@ def response_file(word: str) -> list[str] | None:
 
 
 def unquoted(parts: list[tuple[str, str, str]]) -> str:
-    """Joins the characters of a word, without the backslashes and quotes that quote others."""
+    """Joins the characters of a word, without backslashes and quotes that quote other
+    characters.
+    """
     inside, letters = "", []
     for escaped, quote, plain in parts:
         if quote and inside in ("", quote):
@@ -136,7 +141,7 @@ def unquoted(parts: list[tuple[str, str, str]]) -> str:
 
 
 def expanded(words: list[str], depth: int = 0) -> list[str]:
-    """The words, each response file replaced by its words."""
+    """The words, with each response file replaced by the words in it."""
     result: list[str] = []
     for word in words:
         inner = response_file(word) if word.startswith("@") and depth < 20 else None
@@ -145,7 +150,7 @@ def expanded(words: list[str], depth: int = 0) -> list[str]:
 
 
 def option_name(word: str) -> str:
-    """The option of a word, without a joined value."""
+    """The option that a word contains, without a value joined to it."""
     if word in WITH_VALUE or word in DEPEND or word in PREPROCESS or word in LINK:
         return word
     if word.startswith(("-Wl,", "-fuse-ld")):
@@ -200,7 +205,7 @@ def value_of(item: Item) -> str:
 
 
 class CommandLine:
-    """The items of a command line, and the answers its driver needs."""
+    """The items of a command line, and the properties that drive.py asks for."""
 
     def __init__(self, words: list[str], cxx: bool = False) -> None:
         self.words = words
@@ -238,12 +243,14 @@ class CommandLine:
 
     @property
     def flags(self) -> list[str]:
-        """The first words of all options."""
+        """The first word of each option."""
         return [item.words[0] for item in self.items if item.role != "input"]
 
     @property
     def action(self) -> str:
-        """`leave` (to the compiler), `syntax`, `assembly`, `object` or `link`."""
+        """`leave` (the command goes to the compiler unchanged), `syntax`, `assembly`, `object` or
+        `link`.
+        """
         flags = set(self.flags)
         if flags & LEAVE or any(flag.startswith("-print") for flag in flags):
             return "leave"
@@ -262,7 +269,7 @@ class CommandLine:
         return [i for i in self.inputs if i.kind is not None]
 
     def last(self, *names: str) -> str | None:
-        """The last of these options, since only the last counts."""
+        """The last of these options on the command line, since only the last counts."""
         given = [flag for flag in self.flags if flag in names]
         return given[-1] if given else None
 
@@ -284,5 +291,5 @@ class CommandLine:
         return [word for item in self.items if item.role in roles for word in item.words]
 
     def values(self, option: str) -> list[str]:
-        """The values of an option with joined values, such as -I, -L and -l."""
+        """The values of an option that may be joined to its value, such as -I, -L and -l."""
         return [value_of(i) for i in self.items if i.role != "input" and i.words[0][:2] == option]

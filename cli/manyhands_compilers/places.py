@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The origin of a line of preprocessed text, and complaints that name such places.
+"""The origin of a line of preprocessed text, and error messages that name it.
 
 A *line marker*, `# 12 "file.c"`, gives file and line of the next line. Every insertion into a text
 is followed by a marker, so that compilers and debuggers refer to the user's own lines.
@@ -13,7 +13,7 @@ MARKER = re.compile(r'^#(?:line)? *(\d+) "((?:[^"\\\n]|\\.)*)"[^\n]*$', re.MULTI
 
 
 class Faults(Exception):
-    """All faults in the directives of a file, one line each."""
+    """All faults in the directives of a file, a line for each."""
 
     def __init__(self, lines: list[str]) -> None:
         super().__init__("\n".join(lines))
@@ -36,7 +36,7 @@ def marker(place: tuple[str, int]) -> str:
 
 
 def place_of(text: str, at: int) -> tuple[str, int]:
-    """File and line of the line in which `at` is."""
+    """File and line number, in the user's source, of the line that contains position `at`."""
     start = text.rfind("\n", 0, at) + 1
     end = start
     while True:

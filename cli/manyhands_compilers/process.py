@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Runs compilers: their text in and out, their exit codes, and nothing left behind.
+"""Runs compilers: passes text in and out, returns exit codes, and leaves nothing behind.
 
-A child inherits our standard error, so its messages appear unchanged. If Ctrl-C or a signal ends
-us, the child is ended first and temporary files are removed.
+A compiler inherits the wrapper's standard error, so its messages appear unchanged. If Ctrl-C or a
+signal ends the wrapper, it ends the compiler first and removes temporary files.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Result(NamedTuple):
 
 
 def become(command: list[str]) -> NoReturn:
-    """Replace this process by the compiler."""
+    """Replaces this process by the compiler."""
     sys.stdout.flush()
     try:
         os.execvp(command[0], command)
@@ -30,12 +30,12 @@ def become(command: list[str]) -> NoReturn:
 
 
 def run(command: list[str], text: bytes | None = None, capture: bool = False) -> Result:
-    """Run a command to its end; `text` is its input."""
+    """Runs a command to its end. `text` is its standard input; `capture` keeps its output."""
     pipe = subprocess.PIPE
     given = subprocess.DEVNULL if text is None else pipe
     kept = pipe if capture else None
     try:
-        # Descriptors stay open: those of make's job server are among them.
+        # The child inherits all descriptors, because those of make's job server are among them.
         child = subprocess.Popen(command, stdin=given, stdout=kept, stderr=kept, close_fds=False)
     except OSError as problem:
         message = f"cannot run {command[0]}: {problem.strerror}\n"
@@ -53,7 +53,7 @@ def run(command: list[str], text: bytes | None = None, capture: bool = False) ->
 
 
 class Workplace:
-    """A folder for temporary files, made on first use."""
+    """A folder for temporary files, made on first use. With `pretend` nothing is made."""
 
     def __init__(self, pretend: bool) -> None:
         self.pretend = pretend

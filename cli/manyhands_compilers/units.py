@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The program unit of a line of Fortran, and the place for declarations in that unit.
+"""The program unit that a line of Fortran belongs to, and the place for declarations in that unit.
 
-Statements are read one by one, without comments and strings. Few statements count: the begin and
-end of units and interface blocks; `use`, `import` and `implicit`, below which declarations go; and
-`do` loops, whose depth tells loops within shared loops. The rest of the language is ignored.
+Statements are read in order, without comments and strings. Few statements count: the start and end
+of units and interface blocks; `use`, `import` and `implicit`, below which declarations go; and `do`
+loops, whose depth tells whether a loop is inside a shared loop. All other statements are ignored.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ END = re.compile(
     r"end\s*(?:(?:subroutine|function|program|module|submodule|procedure|block\s*data|interface)\b.*)?$"
 )
 IMPLICIT = re.compile(r"implicit\b(?!\s*[=(%])")
-# These statements come first in a unit; further down they belong to a block construct.
+# These statements come first in a unit; further down such a line belongs to a block construct.
 HEAD = re.compile(r"(?:use|import)\b(?!\s*[=(%])|include\s*['\"]")
 DO = re.compile(r"(?:\w+\s*:\s*)?do\b(?!\s*=)(?!\s*\d)")
 LABELLED_DO = re.compile(r"(?:\w+\s*:\s*)?do\s*\d+\b")
@@ -47,10 +47,10 @@ class Units:
     def __init__(self) -> None:
         self.open: list[Unit] = []
         self.depth = 0  # of do loops
-        self.labelled = False  # True: labels end loops, so the depth is not known
+        self.labelled = False  # True: a label ends some loop, so the depth is not known
 
     def statement(self, text: str, first: int, last: int) -> None:
-        """Takes in a statement that stands on the lines `first` to `last`."""
+        """Reads a statement that occupies the lines `first` to `last`."""
         inside_interface = bool(self.open) and self.open[-1].interface
         if INTERFACE.match(text):
             self.open.append(Unit(last + 1, interface=True))
