@@ -2,9 +2,9 @@
 """The checks of prose: comments, docstrings and commit subjects.
 
 A comment's first sentence names its subject, so some words may not open it. Sentences are short.
-Words that the project has given up (GIVEN_UP) are faults. ALLOWANCE has the number of faults that a
-file may still have; the numbers only shrink, and `scripts/lint --fix` lowers them. `scripts/lint`
-is the only user. Standard library only.
+Words that the project has given up (GIVEN_UP) are faults. The file ALLOWANCE has the number of
+faults that a source may still have; the numbers only shrink, and `scripts/lint --fix` lowers them.
+`scripts/lint` is the only user of this module. Standard library only.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ ALLOWANCE = "scripts/lint_allowance.json"
 OPENERS = {"Who", "What", "Where", "One", "So", "That", "As", "Of"}
 MOST_WORDS = 35  # of a sentence
 
-# Words that are not used any more, and their replacements.
+# Words that may not be used any more, and their replacements.
 GIVEN_UP = {
     r"[Ss]end[ _]?[Dd]escriptors?": "rendezvous send, slot",
     r"message descriptors?": "RTS header",
@@ -50,7 +50,7 @@ GIVEN_UP = {
 _GIVEN_UP = re.compile(r"\b(?:" + "|".join(f"({word})" for word in GIVEN_UP) + r")\b")
 
 C_FAMILY = {".c", ".cpp", ".h", ".hpp", ".S"}
-# These files spell the words out.
+# These files contain the words of GIVEN_UP for the checks themselves.
 SPELLS_WORDS = {"scripts/lint_prose.py", "tests/scripts/test_lint.py"}
 
 SUBJECT = re.compile(r"[a-z0-9][\w/.+-]*(?:, [\w/.+-]+)*: \S.*")
@@ -59,7 +59,7 @@ MOST_SUBJECT = 72
 
 @dataclass(frozen=True)
 class Comment:
-    """A comment or docstring; `trails` if code stands in front on the same line."""
+    """A comment or docstring. `trails`: code precedes it on the same line."""
 
     line: int
     text: str
@@ -68,7 +68,7 @@ class Comment:
 
 # --- finding comments ------------------------------------------------------------------------
 
-# Strings come first, so that a comment sign inside of a string does not count.
+# Strings come first in the pattern, so that a comment sign inside a string does not count.
 _C_TOKEN = re.compile(
     r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|(//[^\n]*)|(/\*.*?\*/)', re.DOTALL
 )
@@ -101,7 +101,7 @@ def c_comments(source: str) -> Iterator[Comment]:
 
 
 def hash_comments(lines: list[tuple[int, str, bool]]) -> Iterator[Comment]:
-    """Comments of (line, text after '#', trails), joined where they follow each other."""
+    """Joins the comments of consecutive lines, given as (line, text after '#', trails)."""
     block: list[str] = []
     first = last = 0
     for line, text, trails in lines:
@@ -132,7 +132,9 @@ def python_comments(source: str) -> Iterator[Comment]:
 
 
 def script_comments(source: str) -> Iterator[Comment]:
-    """Comments of shell and CMake: whole lines only, since a '#' within a line may be code."""
+    """The comments of shell and CMake files: whole lines only, since a '#' within a line may be
+    code.
+    """
     lines = enumerate(source.split("\n"), 1)
     starts = ((line, text.lstrip()) for line, text in lines)
     yield from hash_comments(
@@ -156,7 +158,9 @@ def comments_of(path: Path) -> list[Comment]:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a comment. Indented lines are pictures or tables without sentences."""
+    """The sentences of a comment. Indented lines and list items are taken for pictures or tables,
+    not for sentences.
+    """
     prose: list[str] = []
     for line in [*text.split("\n"), ""]:
         is_picture = re.match(r"\s{2,}\S|\s*\||\s*[-*] ", line) is not None
@@ -209,14 +213,14 @@ def read_allowance(root: Path) -> dict[str, int]:
 
 
 def common_end(one: str, other: str) -> int:
-    """The number of path components at the end of both paths that are equal."""
+    """The number of equal path components at the end of both paths."""
     pairs = zip(reversed(one.split("/")), reversed(other.split("/")), strict=False)
     return len(list(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs)))
 
 
 def lowered(allowed: dict[str, int], counts: Counter[str]) -> dict[str, int]:
-    """The allowance, each number lowered to the count. A moved file keeps its number: the new path
-    is the one with the longest common end.
+    """The allowance, with each number lowered to the count of faults. A moved file keeps its
+    number: its new path is the one with the longest common end.
     """
     new = {name for name in counts if name not in allowed}
     result = {}
@@ -258,7 +262,7 @@ def subject_fault(subject: str) -> str | None:
 
 
 def commit_faults(root: Path, since: str) -> list[str]:
-    """Subjects of the commits after `since`; none where that commit is unknown."""
+    """The faults in subjects of commits after `since`; none if that commit is unknown."""
     done = subprocess.run(
         ["git", "log", "--no-merges", "--format=%h %s", f"{since}..HEAD"],
         cwd=root,
