@@ -12,7 +12,7 @@
 namespace mh {
 namespace {
 
-// The fence of the system. Hooks run once inside pass() and pass_alone().
+// ProcessFence with two hooks. A hook runs in the next call of pass() or pass_alone() only.
 struct Seamed {
   static inline bool exists = true;
   static inline bool works = true;
@@ -131,7 +131,7 @@ TEST_F(BiasedFlagTest, a_thread_that_comes_while_another_ones_fence_is_passed_pa
 TEST_F(BiasedFlagTest, favours_nobody_without_a_fence) {
   Seamed::exists = false;
   make();
-  Seamed::works = false;  // a call of the fence would fail
+  Seamed::works = false;  // every call of the fence fails
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(flag_->raise());
     EXPECT_FALSE(raises_elsewhere());
@@ -159,7 +159,7 @@ TEST(BiasedFlag, lets_one_thread_in_at_a_time) {
   constexpr int kTurns = 200;
   for (int round = 0; round < kRounds; ++round) {
     BiasedFlag<> flag;
-    long inside = 0;  // written by the thread that has raised the flag
+    long inside = 0;  // not atomic: only the thread that has raised the flag writes it
     std::atomic<long> raised{0};
     std::array<std::thread, 3> threads;
     for (std::thread& thread : threads) {

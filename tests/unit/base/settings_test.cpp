@@ -16,7 +16,7 @@ LoadedSettings from(const Environment& environment, std::string_view tune = "") 
   return load_settings(environment, tune, "host.conf");
 }
 
-// Returns the only warning that the variables cause.
+// Loads the environment and the tune file, expects a single warning, and returns it.
 std::string warning(const Environment& environment, std::string_view tune = "") {
   const LoadedSettings loaded = from(environment, tune);
   EXPECT_EQ(loaded.warnings.size(), 1U);
@@ -72,7 +72,7 @@ TEST(Settings, sizes_take_binary_suffixes) {
   EXPECT_EQ(from({{"MH_THRESHOLD", " 70000 "}}).settings.threshold, 70000U);
 }
 
-// Expects that `field` accepts these words, a word for each value.
+// Expects that the setting `key` accepts each of these words and sets `field` to its value.
 template <class Value>
 void expect_words(const std::string& key, Value Settings::*field,
                   std::initializer_list<std::pair<const char*, Value>> words) {

@@ -42,7 +42,8 @@ TEST(SlotSet, finds_the_first_in_use_that_is_wanted) {
 
 TEST(SlotSet, threads_never_share_a_slot) {
   SlotSet<3> slots;
-  // A plain count for each slot, so that ThreadSanitizer checks the accesses, too.
+  // The number of users of each slot is not atomic, so that ThreadSanitizer checks the accesses,
+  // too.
   std::vector<int> users(3, 0);
   std::atomic<int> clashes{0};
   std::vector<std::thread> threads;

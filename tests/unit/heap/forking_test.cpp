@@ -62,7 +62,7 @@ bool all(const char* memory, std::size_t bytes, char value) {
   return true;
 }
 
-// The invariant of every fork: neither process sees the writes of the other.
+// Checks the invariant of every fork: neither process sees the writes of the other.
 int writes_stay_apart(Stage& stage, test::Barrier& turn) {
   char* block = stage.block(3 * kMega, 1);
   const pid_t pid = forked(stage.forking, [&] {

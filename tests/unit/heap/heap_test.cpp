@@ -29,7 +29,8 @@ namespace {
 constexpr std::size_t kMega = 1U << 20U;
 constexpr int kSkip = 77;
 
-// A heap lives as long as its process. Each test has its own heap, which is never destroyed.
+// The heap of a program lives as long as its process. Each test makes a heap of its own, which is
+// never destroyed.
 Heap& fresh_heap(const Heap::Options& options = {}) {
   auto* heap = new Heap;  // NOLINT(cppcoreguidelines-owning-memory): see above
   static std::vector<std::unique_ptr<Heap>> all;
@@ -260,7 +261,7 @@ TEST(HeapUnsanitized, a_limit_set_by_the_program_is_met_where_it_would_be_withou
     const rlimit value{8ULL << 30U, RLIM_INFINITY};
     if (::setrlimit(RLIMIT_AS, &value) != 0) return kSkip;
     if (heap.allocate(kMega, 16, false) != before) return 1;         // kept memory is not charged
-    if (heap.allocate(100 * kMega, 16, false) != nullptr) return 2;  // goes to the next allocator
+    if (heap.allocate(100 * kMega, 16, false) != nullptr) return 2;  // left to libc's malloc
     if (heap.allocate(4 * kMega, 16, false) != nullptr) return 3;
     return 0;
   });
@@ -312,7 +313,7 @@ TEST(Heap, a_program_that_closes_our_descriptor_keeps_its_memory) {
   ::close(fd);
 }
 
-// Shared memory that this process maps by huge pages.
+// Kilobytes of shared memory that this process maps by huge pages.
 std::uint64_t huge_shared_kilobytes() {
   std::ifstream maps("/proc/self/smaps_rollup");
   std::string name;
@@ -355,7 +356,7 @@ TEST(Promotion, is_idle_until_a_range_comes_and_when_all_of_it_has_been_looked_a
   EXPECT_TRUE(promotion.idle());
 }
 
-// Random use against a model: contents, overlap, alignment and statistics.
+// Uses a heap at random, and compares contents, overlap, alignment and statistics with a model.
 class Player {
  public:
   Player(Heap& heap, unsigned seed) : heap_(heap), random_(seed) {}
@@ -391,7 +392,7 @@ class Player {
     return random_() % 20 == 0 ? random_() % (8 * kMega) + kThreshold
                                : random_() % (4 * kThreshold) + kThreshold;
   }
-  // Calls `what` for the first word of each KB and for the last word.
+  // Calls `what` for the first word of each KB of the block, and for its last word.
   template <class Do>
   static void each(const Block& block, Do what) {
     const std::size_t words = block.bytes / 8;
@@ -422,7 +423,8 @@ class Player {
     auto* at = static_cast<std::uint64_t*>(heap_.resize(block.at, bytes));
     expect(at != nullptr);
     if (at == nullptr) return;
-    // The sparse pattern holds up to the smaller size, except for the last word of each size.
+    // The words that each() wrote are still there up to the smaller of both sizes, except the last
+    // word of each size.
     const std::size_t words = std::min(bytes, block.bytes) / 8;
     for (std::size_t i = 0; i < words; i += 128) expect(at[i] == block.seed + i);
     block = {at, bytes, 0};

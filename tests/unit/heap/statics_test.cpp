@@ -43,7 +43,7 @@ int move_and_look() {
   return views.at(0, number(zeros) + (64 * kMega), 1) == nullptr ? 0 : 8;
 }
 
-// Sanitizers have their own threads and shadow memory.
+// Sanitizers have threads and shadow memory of their own, so these tests do not run with them.
 TEST(StaticsUnsanitized, large_arrays_keep_their_address_and_contents_and_are_seen_by_peers) {
   test::Child child(move_and_look);
   const int code = child.wait();

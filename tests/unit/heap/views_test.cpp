@@ -28,7 +28,7 @@ std::uint64_t number(const void* pointer) { return reinterpret_cast<std::uint64_
 
 Fd duplicate(int fd) { return Fd(::fcntl(fd, F_DUPFD_CLOEXEC, 0)); }
 
-// A heap and a view of the heap in the same process: addresses differ, memory is the same.
+// A heap, and a view of it in the same process: the view has other addresses, but the same memory.
 struct Mirror {
   Mirror() {
     heap.start({});
@@ -183,13 +183,14 @@ TEST(Views, a_forked_child_has_none) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// The memory that the ranks share besides their heaps.
+// The memory that the ranks of the test share besides their heaps.
 struct Board {
   test::Barrier barrier;
   std::atomic<std::uint64_t> blocks[4];
 };
 
-// A rank passes its heap to all ranks, attaches the heaps of all ranks, and uses their blocks.
+// Plays a rank that passes its heap to all ranks, attaches the heaps of all ranks, and uses their
+// blocks.
 int rank_of_node(std::uint32_t me, std::uint32_t ranks, node::Door* door,
                  const node::DoorName& name, Board& board) {
   Heap heap;

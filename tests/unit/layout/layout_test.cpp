@@ -15,8 +15,8 @@ constexpr std::int64_t kHuge = std::numeric_limits<std::int64_t>::max();
 
 LayoutPtr basic(std::int64_t bytes = 8) { return *named(bytes, bytes); }
 
-// A shape as text: "8 x10+80 x3+1000" is a block of 8 bytes, 10 times 80 bytes apart, in 3 rows
-// 1000 bytes apart. "runs" and "mix" list their parts.
+// Writes a shape as text: "8 x10+80 x3+1000" is a block of 8 bytes, 10 times 80 bytes apart, in 3
+// rows 1000 bytes apart. The texts "runs" and "mix" are followed by their parts.
 std::string words(const ShapeNode& node);
 
 std::string words(const Grid& grid) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The reference: a datatype as in the standard, a plain list of basic types and markers. Plain
-// loops build the list beside each layout. The reference is slow and serves small types only.
+// The reference for the layout engine: a datatype as the MPI standard defines it, a plain list of
+// basic types and markers. Plain loops build the list beside each layout. The reference is slow, so
+// the tests use it for small types only.
 #pragma once
 
 #include <algorithm>
@@ -73,7 +74,8 @@ inline Type resized(Type type, std::int64_t lower, std::int64_t extent) {
   return type;
 }
 
-// The elements of an array for which `mine` is true, in storage order. `order` is the order of MPI.
+// The elements of an array for which `mine(index)` is true, in storage order. `order` is MPI's
+// order of the dimensions.
 inline Type part_of_array(const std::vector<std::int64_t>& sizes, ArrayOrder order,
                           const Type& child,
                           const std::function<bool(const std::vector<std::int64_t>&)>& mine) {
@@ -93,7 +95,7 @@ inline Type part_of_array(const std::vector<std::int64_t>& sizes, ArrayOrder ord
   return resized(made, 0, total * child.extent());
 }
 
-// The offset of every byte of the packed stream of `count` elements.
+// The offset in memory of every byte of the packed stream of `count` elements.
 inline std::vector<std::int64_t> stream(const Type& type, std::uint64_t count) {
   std::vector<std::int64_t> at;
   for (std::uint64_t i = 0; i < count; ++i) {

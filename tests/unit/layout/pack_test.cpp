@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Properties of packing over random types: the engine agrees with the reference.
+// Properties of packing over random types: the layout engine agrees with the reference (naive.hpp).
 #include "layout/pack.hpp"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ class Memory {
       low = std::min(low, place);
       high = std::max(high, place + 1);
     }
-    // Place 0 is the beginning of a cache line.
+    // Offset 0 of the elements is at the beginning of a cache line.
     const std::int64_t before = (kGuard - low + kLine - 1) / kLine * kLine;
     bytes_.resize(static_cast<std::size_t>(kLine + before + high + kGuard));
     base_ = before + kLine - static_cast<std::int64_t>(address_of(bytes_.data()) % kLine);
@@ -45,7 +45,8 @@ class Memory {
   }
   unsigned char& at(std::int64_t place) { return bytes_[static_cast<std::size_t>(base_ + place)]; }
   [[nodiscard]] Address base() const { return address_of(bytes_.data() + base_); }
-  // The bytes from the first guard on: offsets are equal in all memories of these elements.
+  // The bytes from the first guard on, so that an offset means the same in all memories of these
+  // elements.
   [[nodiscard]] Bytes bytes() const {
     return {bytes_.begin() + first_, bytes_.end() - kLine + first_};
   }
@@ -61,7 +62,7 @@ class Memory {
 struct Case {
   Sample type;
   std::uint64_t count;
-  std::vector<std::int64_t> places;  // offset of each byte of the packed stream
+  std::vector<std::int64_t> places;  // offset in memory of each byte of the packed stream
   CacheLevel cache_level;
 
   Case(RandomTypes& random)
@@ -122,7 +123,8 @@ TEST(Random, types_have_the_bounds_of_the_standard) {
   });
 }
 
-// The random types must have every kind of shape, or the other properties would prove little.
+// The random types must have every kind of shape; otherwise the other properties would prove
+// little.
 TEST(Random, types_reach_every_kind_of_shape) {
   std::map<std::pair<ShapeKind, bool>, int>
       seen;  // by the kind of the root and whether it has children
@@ -241,7 +243,7 @@ TEST(Random, short_ranges_one_after_the_other_are_the_stream) {
 
 // ---- long lists ------------------------------------------------------------------------------
 
-// 100,000 blocks at irregular offsets, of a single length or of many.
+// Checks 100,000 blocks at irregular offsets, all of the same length if `even`.
 void check_long_list(bool even) {
   constexpr std::size_t kBlocks = 100'000;
   RandomTypes random(7);
@@ -280,7 +282,8 @@ TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 
 // ---- every kernel ----------------------------------------------------------------------------
 
-// Packs and unpacks the layout and compares with `places`, the offsets of its stream's bytes.
+// Packs and unpacks the layout, and compares with `places`: the offset of each byte of its packed
+// stream.
 void check_against(const Layout& layout, const std::vector<std::int64_t>& places) {
   ASSERT_EQ(layout.size(), places.size());
   Memory memory(places, 1);
@@ -301,7 +304,7 @@ void check_against(const Layout& layout, const std::vector<std::int64_t>& places
   }
 }
 
-// Checks a grid whose first byte is at `offset`.
+// Checks a grid: `rows` rows of `length` blocks of `bytes` bytes, whose first byte is at `offset`.
 void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
                 std::int64_t row_stride, std::int64_t offset = 0) {
   SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +
@@ -348,8 +351,8 @@ TEST(Kernels, strides_on_which_loads_conflict) {
   }
 }
 
-// Rows of blocks of 8 bytes at a stride of 4096. `unpack(at, rows, stream)` is the tested loop,
-// which the library itself chooses only on some processors.
+// Unpacks into rows of 8-byte blocks at a stride of 4096. `unpack(at, rows, stream)` is the tested
+// loop, which the library itself chooses only on some processors.
 template <class Unpack>
 void check_conflicting_rows(std::uint64_t length, std::uint64_t block, Unpack&& unpack) {
   constexpr std::int64_t kStride = 4096;
@@ -468,7 +471,7 @@ TEST(Kernels, a_matrix_by_columns) {
   }
 }
 
-// Records of `runs` runs whose lengths grow by `step`.
+// Checks `count` records. A record has `runs` runs, each longer than the last by `step`.
 void check_records(std::int64_t runs, std::int64_t step, std::int64_t count) {
   SCOPED_TRACE(std::to_string(runs) + " runs, " + std::to_string(count) + " records");
   std::vector<std::int64_t> lengths;
@@ -509,7 +512,7 @@ TEST(Kernels, lists_of_every_block_size) {
   }
 }
 
-// Runs of 1 to `longest` bytes with gaps, in ascending, descending or mixed order.
+// Checks a list of runs of 1 to `longest` bytes with gaps, in ascending, descending or mixed order.
 void check_uneven_list(std::int64_t longest, int order) {
   SCOPED_TRACE(std::to_string(longest) + " in order " + std::to_string(order));
   constexpr std::int64_t kRuns = 300;
@@ -534,7 +537,7 @@ TEST(Kernels, lists_of_unequal_blocks) {
   for (const std::int64_t longest : {159, 160, 255, 256, 300, 2000}) check_uneven_list(longest, 2);
 }
 
-// Two mapped pages. Before, between and behind the two pages nothing is mapped.
+// Two mapped pages. Nothing is mapped before, between and behind these pages.
 class Islands {
  public:
   Islands() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Random nested datatypes, each as a layout and as the reference.
+// Random nested datatypes, each as a layout and as a type of the reference (naive.hpp).
 #pragma once
 
 #include <gtest/gtest.h>

@@ -13,7 +13,7 @@
 namespace mh::lci::detail {
 namespace {
 
-constexpr std::uint64_t kWord = std::uint64_t{1} << 60U;  // the caller's part of a word
+constexpr std::uint64_t kWord = std::uint64_t{1} << 60U;  // bits of a word that the caller sets
 
 class ByteRing : public testing::Test {
  protected:
@@ -29,7 +29,7 @@ class ByteRing : public testing::Test {
     for (std::size_t i = 0; i < size; ++i) data[i] = static_cast<std::byte>(number * 7 + i + 1);
     return data;
   }
-  // The size of message `number`. The sizes have every value from 0 to the longest payload.
+  // The size of message number `number`. The sizes have every value from 0 to the longest payload.
   [[nodiscard]] std::size_t size_of_message(std::size_t number) const {
     return number * 37 % (sender.most_payload() + 1);
   }

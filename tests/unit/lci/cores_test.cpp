@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's part of the cores of its host.
+// A rank's share of the cores of its host.
 #include "lci/cores.hpp"
 
 #include <gtest/gtest.h>

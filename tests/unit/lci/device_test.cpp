@@ -78,7 +78,7 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
   }
   void check(std::span<const std::byte> data) {
     const bool large = data.size() > 512;
-    // A queue or a handler also gets the sender's completion of a large message.
+    // A queue or a handler also gets the completion of the send of a large message.
     ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);
     EXPECT_TRUE(sent.test() || !large || !synchronizes());
     const Got& message = got[got[0].kind == Kind::received ? 0 : 1];
@@ -271,7 +271,8 @@ TEST(BackPressure, packets_run_out) {
   Synchronizer unused;
   int sent = 0;
   Answer answer = Answer::done();
-  // Too large for inject(): each message needs a packet until the transport's `sent` event.
+  // Each message is too large for inject(), so it needs a packet until the transport's `sent`
+  // event.
   while ((answer = endpoints[0].send(1, 0, pattern(400, 1), unused)).is_done()) ++sent;
   EXPECT_EQ(sent, 4);
   EXPECT_EQ(answer.reason(), Retry::packet);
@@ -296,8 +297,8 @@ TEST(BackPressure, large_messages_run_out) {
   EXPECT_TRUE(endpoints[0].send(1, 0, data, sent[4]).is_posted());
 }
 
-// All ranks start as many messages as possible to all other ranks before any rank receives. Sends
-// must not take the records of receives.
+// All ranks start as many large messages as possible to all other ranks before any rank receives.
+// Sends must leave records for receives.
 TEST(BackPressure, large_messages_to_many_leave_room_for_those_that_come) {
   constexpr int kRanks = 4;
   Ranks ranks(kRanks);
@@ -520,7 +521,8 @@ TEST(Death, a_full_queue_hears_of_it_later) {
   for (int round = 0; round < 10; ++round) {
     ranks.settle();
     while (const auto message = queue.pop()) {
-      // All ranks of the test share the queue: the dead rank's device reports its own death, too.
+      // All ranks of the test share the queue, and the dead rank's device reports its own death,
+      // too.
       if (message->rank() == 1) ++(message->kind() == Kind::gone ? notices : failures);
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Granted buffers between ranks of one process: messages of all sizes, a buffer that is not free, a
+// Granted buffers among ranks of one process: messages of all sizes, a buffer that is not free, a
 // full network, and the death of a rank.
 #include <gtest/gtest.h>
 

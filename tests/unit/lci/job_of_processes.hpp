@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A job whose ranks are child processes, each with a device: for tests of LCI.
+// A job whose ranks are child processes, each with an LCI device, for tests of LCI.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,7 +12,8 @@
 #include "manyhands/lci.hpp"
 #include "support/child.hpp"
 
-// A check in a child: a failed check returns its line, modulo 199, plus 1 as the exit code.
+// A check in a child process. If it fails, the child's exit code is the line number modulo 199,
+// plus 1.
 #define MH_CHECK(condition) \
   if (!(condition)) return __LINE__ % 199 + 1
 
@@ -30,7 +31,7 @@ class JobOfProcesses {
   [[nodiscard]] lci::JobConfig config(int rank, int size) const {
     return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
   }
-  // Each child calls `before` with its rank, then joins the job.
+  // Starts the ranks. Each child calls `before` with its rank, then joins the job.
   std::vector<Child> start(int size, const lci::DeviceConfig& device_config, const Body& body,
                            const std::function<void(int rank)>& before = {}) const {
     std::vector<Child> ranks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The launcher's interfaces: a launcher that speaks PMI-1 only, and launchers that fail.
+// The interfaces to launchers: a launcher that speaks PMI-1 only, and launchers that fail.
 #include "lci/launcher.hpp"
 
 #include <fcntl.h>
@@ -19,8 +19,8 @@ using std::chrono::milliseconds;
 
 Deadline soon() { return Deadline::clock::now() + std::chrono::seconds(20); }
 
-// A launcher at the other end of PMI_FD, which gives each command the answer of a table. A command
-// without an answer closes the connection.
+// A launcher at the other end of PMI_FD, which answers each command from a table. It closes the
+// connection at a command that is not in the table.
 class OldLauncher {
  public:
   explicit OldLauncher(std::map<std::string, std::string> answers) : answers_(std::move(answers)) {

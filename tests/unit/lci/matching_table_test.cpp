@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matching table beside a simple model, and with many threads that share few keys.
+// Compares the matching table with a simple model, and tests it with many threads that share few
+// keys.
 #include "lci/matching_table.hpp"
 
 #include <gtest/gtest.h>
@@ -132,7 +133,7 @@ TEST(MatchingTable, has_no_more_buckets_than_twice_its_spare_lines) {
   }
 }
 
-// The model: a map of queues.
+// The model of the table: for each key a queue of sends or receives that wait.
 class Model {
  public:
   MatchNode* access(std::uint64_t key, Thing* thing, Side side) {
@@ -179,7 +180,7 @@ TEST(MatchingTable, behaves_as_a_map_of_queues) {
   }
 }
 
-// Every receive matches exactly one message. The threads share 97 keys in a small table.
+// Every receive matches exactly one send. The threads share 97 keys in a small table.
 TEST(MatchingTable, threads_match_everything_exactly_once) {
   constexpr int kThreads = 4;
   const int rounds = test::kSanitized ? 3'000 : 60'000;

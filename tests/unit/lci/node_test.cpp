@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport of the node: refused system calls, ranks without shared memory in the same job, and
-// the death of a rank.
+// The transport within a node: refused system calls, ranks without shared memory in the same job,
+// and the death of a rank.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -57,7 +57,7 @@ int exchange(Job& /*job*/, Device& device) {
   return 0;
 }
 
-// Runs a job, and returns the output of all ranks to stderr.
+// Runs a job, and returns what all its ranks wrote to stderr.
 std::string said(const JobOfProcesses& job, int size, const std::function<void(int rank)>& before) {
   const std::string file = job.file("said");
   job.run(size, {}, exchange, [&](int rank) {
@@ -82,7 +82,7 @@ TEST(Node, large_messages_go_through_the_ring_where_the_kernel_refuses) {
   }
 }
 
-// Rank 0 gets shared memory, but must not use it.
+// Rank 0 gets shared memory, but must not use it, because its peers have none.
 TEST(Node, a_rank_without_memory_sends_all_to_the_network_and_one_says_so) {
   const std::string text = said(JobOfProcesses(), 3, [](int rank) {
     if (rank != 0) refuse(SYS_memfd_create, EMFILE);
@@ -107,14 +107,14 @@ TEST(Node, switched_off_it_asks_for_no_memory) {
             "");
 }
 
-// The job has two transports, as over several hosts. Each transport has separate packets.
+// The job uses two transports, as over several hosts. Each transport has packets of its own.
 TEST(Node, ranks_with_and_without_it_are_in_one_job) {
   JobOfProcesses().run(4, {}, exchange, [](int rank) {
     if (rank >= 2) ::setenv("MH_LCI_NODE", "off", 1);
   });
 }
 
-// Rank 2 makes no progress and dies: all operations on rank 2 end, and the other ranks continue.
+// Rank 2 makes no progress and dies. All operations with rank 2 end, and the other ranks continue.
 TEST(Node, a_peer_that_dies_behind_a_full_ring_is_an_error_in_time) {
   const auto start = std::chrono::steady_clock::now();
   auto ranks = JobOfProcesses().start(
@@ -149,7 +149,7 @@ TEST(Node, a_peer_that_dies_behind_a_full_ring_is_an_error_in_time) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
 }
 
-// The messages of a dead rank arrive before its death is reported.
+// The messages that a rank sent before its death arrive before its death is reported.
 TEST(Node, messages_of_the_dead_arrive) {
   auto ranks = JobOfProcesses().start(2, {}, [](Job& /*job*/, Device& device) {
     auto all = Communicator::open(device);

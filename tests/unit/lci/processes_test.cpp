@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // LCI between processes: through shared memory of the node, and over libfabric's shm, tcp with rxm,
-// and tcp alone where libfabric has tcp alone.
+// and tcp alone if libfabric supports it.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -92,7 +92,8 @@ TEST_P(Processes, collectives_give_what_they_should) {
   });
 }
 
-// Plays the rounds of one task. False: a call failed, or the ball is wrong.
+// Plays the rounds of one task, which sends a ball to the other rank and back. Returns false if a
+// call failed or the ball is wrong.
 bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
   const int other = 1 - all.rank();
   for (int round = 0; round < rounds; ++round) {
@@ -107,7 +108,7 @@ bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
   return true;
 }
 
-// Each task of a rank plays with the task of the same number at the other rank.
+// Each task of a rank plays with the task of the same number on the other rank.
 int play(Device& device, std::uint32_t tasks, int rounds) {
   auto all = Communicator::open(device);
   auto scheduler = ult::Scheduler::start(
@@ -138,7 +139,8 @@ TEST_P(Processes, light_tasks_play_ping_pong) {
       [](Job& /*job*/, Device& device) { return play(device, test::kSanitized ? 200 : 1500, 3); });
 }
 
-// The consumer sleeps between messages. The memory of the queue bounds the producer's lead.
+// The consumer sleeps between messages. The memory limit of the queue bounds the number of messages
+// by which the producer is ahead.
 int hold_up(Device& device, std::size_t grant_bytes) {
   constexpr std::size_t kLimit = 200'000;
   constexpr std::uint32_t kMessages = 3000;
@@ -214,7 +216,7 @@ TEST_P(Processes, a_killed_peer_is_an_error) {
   }
 }
 
-// The peer dies with an RTS from this rank and an RTS to this rank under way.
+// The peer dies while an RTS header to it and an RTS header from it are under way.
 TEST_P(Processes, a_killed_peer_ends_large_messages) {
   auto ranks = start(2, [](Job& /*job*/, Device& device) {
     auto all = Communicator::open(device);
@@ -232,7 +234,7 @@ TEST_P(Processes, a_killed_peer_ends_large_messages) {
     MH_CHECK(all->barrier().ok());
     while (device.alive(1)) device.progress();
     MH_CHECK(all->wait(sent).status().code == Code::gone);
-    // The RTS of the dead peer is here; its data cannot arrive any more.
+    // The RTS header of the dead peer has arrived; its data cannot arrive any more.
     const auto started = all->start_receive(1, 0, buffer, received);
     MH_CHECK(started.ok() && all->wait(received).status().code == Code::gone);
     return 0;
@@ -259,7 +261,7 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
   for (Child& rank : ranks) EXPECT_EQ(rank.wait(), 0);
 }
 
-// A ring of the node has room for some of the messages only.
+// A ring of the node has room for only some of the messages.
 TEST_P(Processes, large_messages_by_the_hundred_arrive_whole) {
   run(2, [](Job& /*job*/, Device& device) {
     constexpr std::size_t kMessages = 100;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks of one process for tests of LCI, over the loopback transport.
+// Ranks within one process over the loopback transport, for tests of LCI.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ class Ranks {
       devices.push_back(std::move(*made));
     }
   }
-  // Opens the same endpoint at all ranks.
+  // Opens an endpoint with the same configuration at all ranks.
   std::vector<Endpoint> open(const EndpointConfig& config) {
     std::vector<Endpoint> endpoints;
     for (auto& device : devices) endpoints.push_back(open_at(*device, config));
@@ -54,7 +54,7 @@ class Ranks {
     EXPECT_TRUE(endpoint.ok());
     return Endpoint(*endpoint);
   }
-  // Makes progress at all ranks until nothing happens any more.
+  // Makes progress at all ranks until three passes in a row do nothing.
   void settle() {
     for (int quiet = 0; quiet < 3;) {
       std::size_t happened = 0;
@@ -62,7 +62,7 @@ class Ranks {
       quiet = happened == 0 ? quiet + 1 : 0;
     }
   }
-  // Checks for leaks: all packets, records and receives are free again.
+  // Checks for leaks: all packets, records and receives must be free again.
   void expect_at_rest() {
     settle();
     for (auto& device : devices) {

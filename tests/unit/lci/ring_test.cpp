@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The ring of completion queues.
+// The ring buffer inside completion queues.
 #include "lci/ring.hpp"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Many threads at two devices of one process, with all sizes and faults of the network: each
-// message arrives once, and each waiting thread is woken.
+// Many threads at two devices of one process, with messages of all sizes over a network that
+// refuses sends. Each message arrives once, and each waiting thread is woken.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -17,7 +17,7 @@ using test::pattern;
 using test::Ranks;
 using test::same;
 
-// Threads that make progress, over a network that sometimes refuses sends.
+// A thread for each device that makes progress, over a network that sometimes refuses sends.
 class Running {
  public:
   explicit Running(Ranks& ranks) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Lending between processes: the owner is the test, the lenders are forked children. A unit on a
-// lender's core still sees the owner's memory and process.
+// lender's core runs in the owner's process and sees its memory.
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <sched.h>
@@ -36,7 +36,7 @@ constexpr std::uint64_t kLong = ~0ULL;  // an offer without an end
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
 
-// A loop whose workers claim one iteration at a time.
+// A loop whose helpers and owner claim one iteration at a time.
 class Loop final : public LendableWork {
  public:
   explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
@@ -68,7 +68,7 @@ class Loop final : public LendableWork {
   std::atomic<std::int64_t> left_;
 };
 
-// A unit that lasts until the test ends the unit.
+// A unit that lasts until the test sets `over`.
 class LongUnit final : public LendableWork {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
@@ -84,7 +84,7 @@ class LongUnit final : public LendableWork {
   Board* board_;
 };
 
-// A unit that must wait, and gives its core back before the wait.
+// A unit that has to wait, and gives its core back before the wait.
 class WaitingUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
@@ -114,7 +114,7 @@ bool eventually(Done done) {
   return true;
 }
 
-// A rank that lends its core until the board says that the test is over.
+// Plays a rank that lends its core until the board says that the test is over.
 int lend_until_over(Stage& stage, std::uint32_t me) {
   stage.enter(me);
   Lender lender(stage.node(me), 0, VictimPolicy::most_work, all);
@@ -130,7 +130,7 @@ int lend_until_over(Stage& stage, std::uint32_t me) {
   return 0;
 }
 
-// A rank with one long unit, until the board says that the test is over.
+// Plays a rank with one long unit, until the board says that the test is over.
 int own_until_over(Stage& stage) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 3);
@@ -163,7 +163,7 @@ TEST(Affinity, a_thread_that_is_not_there_is_not_the_calling_one) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// The state of a helper as the program's own code sees it.
+// Records the stack size and the blocked signals of the helper that runs the unit.
 class Look final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
@@ -185,7 +185,7 @@ class Look final : public LendableWork {
   std::atomic<bool> faults_blocked{true};
 };
 
-// Lends until a helper has recorded its state.
+// Lends a core until a helper has recorded its state in `look`.
 void look_around(Stage& stage, Pool& pool, WorkKind kind, Look& look) {
   ASSERT_TRUE(pool.expose(kind, look, kLong).ok());
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
@@ -210,7 +210,8 @@ TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) 
   EXPECT_FALSE(look.faults_blocked.load());
 }
 
-// Helpers with small stacks can still work on messages.
+// Without address space for stacks of 100 MB, helpers have small stacks. These can still work on
+// pipelines.
 TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
   test::Child child([] {
     rlimit limit{};
@@ -285,7 +286,8 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
   EXPECT_EQ(lender.wait(), -SIGKILL);
   stage.board->over.store(1);
   pool.withdraw(WorkKind::loops);
-  // The channel is free again once the owner has looked for dead lenders.
+  // The owner looks for dead lenders in some of its calls, and then frees the channel of a dead
+  // lender.
   Loop nothing(0);
   for (int i = 0; i < 3'000; ++i) {
     ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());
@@ -365,7 +367,7 @@ TEST(Lend, a_helper_that_stays_long_is_brought_to_the_owners_core) {
   EXPECT_EQ(lender.wait(), 0);
 }
 
-// On a busy machine a lender may want its core back before the helper has come.
+// On a busy machine a lender may want its core back before the helper has started to run.
 TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   Stage stage(2);
   stage.enter(0);
@@ -381,7 +383,7 @@ TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   pool.withdraw(WorkKind::loops);
 }
 
-// The lender continues while the unit lasts. The test waits for an event, not for a time.
+// The lender continues while the unit is unfinished. The test waits for this event, not for a time.
 TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   Stage stage(2);
   stage.enter(0);
@@ -392,13 +394,13 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   WaitingUnit unit;
   ASSERT_TRUE(pool.expose(WorkKind::loops, unit, kLong).ok());
-  LendResult result = LendResult::nothing;  // until the helper waits at its channel
+  LendResult result = LendResult::nothing;  // `nothing` until the helper waits at its channel
   ASSERT_TRUE(eventually([&] {
     result = lender.lend();
     return result != LendResult::nothing;
   }));
   EXPECT_TRUE(eventually([&] { return unit.waits.load(); }));
-  // The helper may give the core back within one sleep of the lender or later.
+  // The helper may give the core back during the lender's first sleep or during a later one.
   while (result == LendResult::still_out) result = lender.lend();
   EXPECT_EQ(result, LendResult::lent);
   EXPECT_FALSE(unit.over.load());
@@ -443,7 +445,7 @@ TEST_F(Offers, of_work_that_is_nearly_done_and_of_nobody_are_left_alone) {
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
-// The duration of a brief offer counts from the moment when a lender has seen the offer.
+// The duration of a brief offer counts from the moment at which a lender has seen the offer.
 TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   Loop loop(1U << 30U);
   const auto offer = [&](double ns) {
@@ -453,24 +455,25 @@ TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   EXPECT_EQ(lender_.lend(), LendResult::nothing) << "not worth it";
   const auto lends = [&] { return lender_.lend() == LendResult::lent; };
   offer(1e9);
-  EXPECT_TRUE(eventually(lends));  // after the helper has begun to wait at its channel
+  EXPECT_TRUE(eventually(lends));  // once the helper waits at its channel
   pool_.nothing_left(WorkKind::loops);
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
-  // An offer that was seen and is not renewed ends by itself.
+  // A brief offer that a lender has seen, and that is not renewed, ends by itself.
   offer(200e6);
   EXPECT_TRUE(eventually(lends));
   ::usleep(250'000);
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
   offer(200e6);
   EXPECT_TRUE(eventually(lends)) << "another one, though it says the same";
-  // An expected end replaces the brief offer.
+  // expect_end() replaces the brief offer by an expected end.
   pool_.expect_end(WorkKind::loops, ticks());
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
   lender_.take_back();
   pool_.withdraw(WorkKind::loops);
 }
 
-// Another rank announces work that is exposed; a lender may be barred from the kind of work.
+// A rank can suggest an end for work that another rank has exposed. A lender may be barred from a
+// kind of work.
 TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   Loop loop(1U << 30U);
   const std::uint64_t later = ticks() + ticks_from_ns(1e9);
@@ -495,7 +498,7 @@ TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
 }
 
-// Units that keep their helpers, and record the numbers of the helpers.
+// Keeps each of its helpers for 2 ms, and records the numbers of the helpers.
 class Slow final : public LendableWork {
  public:
   bool unit(std::uint32_t helper, std::uint64_t /*deadline*/) noexcept override {
@@ -516,7 +519,7 @@ class Slow final : public LendableWork {
   std::set<std::uint32_t> helpers_;
 };
 
-// An owner begins with a few helpers, and gets more helpers once lenders have found no free helper.
+// An owner starts with a few helpers, and makes more helpers once lenders have found none free.
 TEST(Lend, there_is_a_helper_for_each_core_of_the_node_that_can_be_lent) {
   constexpr std::uint32_t kLenders = 11;
   static_assert(kLenders > kHelpersAtOnce);
@@ -579,7 +582,7 @@ TEST_F(Offers, of_packing_are_for_those_who_may_help_with_it) {
   pool_.withdraw(WorkKind::internode);
 }
 
-// Keeps a core until its unit is over, and records the length of the unit.
+// A unit that keeps its core for its whole length, and records that length.
 class WholeUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
@@ -590,7 +593,7 @@ class WholeUnit final : public LendableWork {
   std::atomic<std::uint64_t> length{0};
 };
 
-// See unit_length.hpp. The lender learns whether its wait continues after a unit.
+// Units get longer while no wait ends during a unit (unit_length.hpp).
 TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
   WholeUnit unit;
   ASSERT_TRUE(pool_.expose(WorkKind::loops, unit, kLong).ok());
@@ -609,7 +612,8 @@ TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
     lender_.take_back();
   }
   EXPECT_LE(unit.length.load(), ticks_from_ns(400e3));
-  // A loan to the rank at the other end of a message is always the shortest.
+  // A unit on a core that is lent to the rank at the other end of a message always has the shortest
+  // length.
   ASSERT_EQ(lender_.lend_to(0), LendResult::lent);
   EXPECT_LE(unit.length.load(), ticks_from_ns(100e3));
   pool_.withdraw(WorkKind::loops);
@@ -647,7 +651,7 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
   ::sigaction(SIGUSR1, &before, nullptr);
 }
 
-// Owner and lenders in one process, where a race detector sees both sides.
+// Owner and lenders are threads of one process, so that ThreadSanitizer sees both sides.
 TEST(Lend, owner_and_lenders_as_threads) {
   constexpr std::uint32_t kLenders = 3;
   Stage stage(kLenders + 1);
@@ -666,7 +670,7 @@ TEST(Lend, owner_and_lenders_as_threads) {
   }
   for (int round = 0; round < kRounds / 4; ++round) {
     Loop loop(200);
-    std::uint64_t plain = 0;  // ordered by the hand-over only
+    std::uint64_t plain = 0;  // not atomic: only the hand-over of cores orders the accesses
     struct Sum final : LendableWork {
       Sum(Loop& what, std::uint64_t& to) : loop(what), total(to) {}
       bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {

@@ -12,13 +12,14 @@ namespace {
 
 constexpr UnitLength::UnitRules kRules{.least = 100, .first = 200, .most = 800, .look = 3};
 
-// The total cost of lending, from looks and late answers, for messages at random times.
+// The cost of lending per tick for messages that come at random, `between` ticks apart: the looks
+// between units, and late answers to messages.
 double cost_of(std::uint64_t length, double between) {
   const auto unit = static_cast<double>(length);
   return static_cast<double>(kRules.look) / unit + unit / 2 / between;
 }
 
-// The mean cost of the lengths that the class learns.
+// The mean cost of the lengths that UnitLength learns.
 double cost_learned(double between, std::uint32_t seed) {
   std::mt19937_64 dice(seed);
   std::exponential_distribution<double> next(1 / between);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Workers of one rank lend cores to another rank of the same process.
+// Workers of one rank lend its spare cores to another rank of the same process.
 #include "lend/workers.hpp"
 
 #include <gtest/gtest.h>
@@ -77,7 +77,7 @@ class WorkersTest : public testing::Test {
     stage_.enter(0);
     stage_.enter(1);
   }
-  // Calls start() repeatedly, like a waiting rank.
+  // Calls start() repeatedly, as a waiting rank does, until done().
   template <class Done>
   bool started_until(Done done) {
     const std::uint64_t end = ticks() + ticks_from_ns(kPatienceNs);
@@ -118,7 +118,7 @@ TEST_F(WorkersTest, nothing_is_lent_before_the_start_or_after_the_stop) {
   EXPECT_EQ(work_.units.load(), 0U);
   ASSERT_TRUE(started_until([&] { return work_.units.load() > 0; }));
   workers_.stop();
-  // A worker may have looked just before stop(), so a last unit may run.
+  // A worker may have found the work just before stop(), so a last unit may run.
   std::uint32_t before = 0;
   EXPECT_TRUE(eventually([&] {
     before = work_.units.load();
@@ -157,7 +157,7 @@ TEST_F(WorkersTest, they_end_with_a_core_lent) {
   pool_.withdraw(WorkKind::loops);
 }
 
-// Among several waiting threads, one thread may lend while another thread stops waiting.
+// A waiting thread of a rank may lend while another waiting thread of the rank ends its wait.
 TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
   ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   std::atomic<bool> over{false};
@@ -177,7 +177,7 @@ TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
   pool_.withdraw(WorkKind::loops);
 }
 
-// A rank that works leaves its spare cores to its own long loop.
+// The spare cores of a rank that computes also help with its own long loop.
 TEST_F(WorkersTest, their_own_rank_is_helped_like_any_other) {
   Pool own(stage_.node(1), stage_.lendings(1), 3);
   ASSERT_TRUE(own.expose(WorkKind::loops, work_, kLong).ok());

@@ -21,7 +21,8 @@ View view_of(const void* address, pid_t pid = ::getpid()) {
   return {reinterpret_cast<std::uint64_t>(address), pid, 0};
 }
 
-// Starts a child that starts another child and waits. The grandchild's pid is written to `where`.
+// Starts a child that starts another child and waits. The child writes the pid of its own child to
+// `where`.
 test::Child family(std::atomic<pid_t>& where) {
   return test::Child([&] {
     const test::Child inner([] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The way to each view. A peer with a mapped heap has a process number without a process, so any
-// use of the kernel fails.
+// The way that a copy takes for each kind of view. A peer with a mapped heap has the pid of no
+// process, so a copy that uses the kernel for that peer fails.
 #include "memory/reach.hpp"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ namespace {
 using Bytes = std::vector<std::uint8_t>;
 using KernelCopies = Reach::KernelCopies;
 
-constexpr pid_t kNobody = 0x3fffffff;  // above the largest process number of Linux
+constexpr pid_t kNobody = 0x3fffffff;  // above the largest pid of Linux
 constexpr std::size_t kBytes = 300'000;
 
 View view_of(const void* address, pid_t pid = ::getpid(), std::uint32_t rank = 0) {
@@ -115,7 +115,7 @@ TEST(Reach, where_the_kernel_shall_not_copy_only_own_memory_is_reached) {
 }
 
 TEST(Reach, ranks_with_the_same_process_number_are_told_apart) {
-  const Reach reach(1, 3, KernelCopies::yes);  // each in its own PID namespace
+  const Reach reach(1, 3, KernelCopies::yes);  // each rank is in a pid namespace of its own
   const int value = 0;
   EXPECT_TRUE(reach.is_own(view_of(&value, ::getpid(), 1)));
   EXPECT_FALSE(reach.is_own(view_of(&value, ::getpid(), 2)));

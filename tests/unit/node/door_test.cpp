@@ -22,8 +22,8 @@ using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kBytes = 64U << 10U;
-constexpr milliseconds kPatience{20'000};  // time for events that will come
-constexpr milliseconds kShort{60};         // time for events that will never come
+constexpr milliseconds kPatience{20'000};  // limit for events that happen
+constexpr milliseconds kShort{60};         // limit for events that never happen
 constexpr int kSkip = 77;
 
 std::atomic<int>& cell(const Segment& segment, int index) {
@@ -145,7 +145,7 @@ TEST(Door, a_sandbox_without_sockets_is_a_refusal) {
   EXPECT_EQ(static_cast<Code>(child.wait()), Code::refused);
 }
 
-// Each rank gives a file that contains its number, and receives the files of the other ranks.
+// Plays a rank that gives a file with its number, and receives the files of the other ranks.
 int exchange_numbers(std::uint32_t me, std::uint32_t ranks, Door* root, const DoorName& name,
                      std::uint32_t silent) {
   Result<Segment> own = Segment::create(kBytes);
@@ -166,7 +166,7 @@ int exchange_numbers(std::uint32_t me, std::uint32_t ranks, Door* root, const Do
 TEST(Door, every_rank_gets_what_every_other_gives) {
   constexpr std::uint32_t kRanks = 9;
   constexpr std::uint32_t kRoot = 4;
-  constexpr std::uint32_t kSilent = 2;  // gives no file
+  constexpr std::uint32_t kSilent = 2;  // this rank gives no file
   Result<Door> door = Door::open();
   ASSERT_TRUE(door.ok());
   std::vector<test::Child> ranks;

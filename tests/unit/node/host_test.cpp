@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSkipped = 77;
 
-// Runs in a child: 0 if host_identity() changes with a new namespace of `kind`.
+// Runs in a child. Returns 0 if host_identity() changes with a new namespace of `kind`.
 int differs_in_new(int kind) {
   const std::uint64_t before = host_identity();
   if (::unshare(kind) != 0) return kSkipped;

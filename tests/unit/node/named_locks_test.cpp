@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The locks of a node, between processes.
+// The named locks of a node, between processes.
 #include "node/named_locks.hpp"
 
 #include <gtest/gtest.h>
@@ -95,7 +95,7 @@ TEST_F(NamedLocksTest, a_process_that_dies_with_a_lock_passes_it_on) {
   EXPECT_EQ(shared.count, 10U) << "and it is as good as before";
 }
 
-// ThreadSanitizer would report the release by the wrong thread, which the test intends.
+// Here a thread releases a lock that it does not hold. ThreadSanitizer would report this.
 class NamedLocksUnsanitized : public NamedLocksTest {};
 
 TEST_F(NamedLocksUnsanitized, a_thread_without_the_lock_cannot_release_it) {

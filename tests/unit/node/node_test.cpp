@@ -19,7 +19,8 @@ constexpr std::size_t kArea = 1000;
 
 Topology topology(const char* synthetic) { return *load_topology(synthetic); }
 
-// A segment of `ranks` ranks, all joined by this process, in blocks over the NUMA nodes.
+// A segment of `ranks` ranks, all joined by this process. Consecutive ranks are on the same NUMA
+// node.
 struct Fixture {
   explicit Fixture(std::uint32_t ranks, const char* synthetic = "node:2 core:4 pu:1")
       : memory(Node::bytes_needed(ranks, kArea)) {

@@ -19,7 +19,7 @@ TEST(Topology, maps_cpus_to_their_numa_node) {
 }
 
 TEST(Topology, follows_the_numbers_of_the_operating_system) {
-  // Hardware threads are numbered round robin over the nodes, as by many firmwares.
+  // The numbers of hardware threads alternate between the NUMA nodes, as with many firmwares.
   const Result<Topology> machine = load_topology("node:2 core:2 pu:2(indexes=node)");
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->numa_nodes, 2);
@@ -59,7 +59,7 @@ TEST(Topology, a_description_without_sense_is_an_error) {
   EXPECT_FALSE(load_topology("node:two").ok());
 }
 
-// By HWLOC_SYNTHETIC, test runs simulate several NUMA nodes or a smaller cache.
+// With HWLOC_SYNTHETIC, test runs simulate several NUMA nodes or a smaller cache.
 TEST(Topology, can_be_given_to_a_whole_run_by_the_environment_of_hwloc) {
   test::Child child([] {
     ::setenv("HWLOC_SYNTHETIC", "node:2 core:1 pu:1", 1);
@@ -88,7 +88,8 @@ TEST(Topology, of_this_machine_covers_the_cpus_we_may_use) {
   }
 }
 
-// A machine of one NUMA node is read without hwloc.
+// load_topology() reads a machine with one NUMA node without hwloc. HWLOC_FSROOT makes it use
+// hwloc.
 TEST(Topology, of_this_machine_is_that_of_hwloc) {
   const Result<Topology> here = load_topology();
   test::Child by_hwloc([&] {

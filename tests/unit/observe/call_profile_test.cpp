@@ -37,7 +37,7 @@ TEST(ProfileRows, have_the_sums_of_all_threads_and_no_call_that_was_not_made) {
   EXPECT_EQ(rows[0].calls, 3U);
   EXPECT_EQ(rows[0].bytes, 400U);
   EXPECT_DOUBLE_EQ(rows[0].seconds, 4);
-  EXPECT_DOUBLE_EQ(rows[0].transfer_s, 2);  // at most the time of the thread
+  EXPECT_DOUBLE_EQ(rows[0].transfer_s, 2);  // at most the time of each thread's calls
   EXPECT_EQ(rows[1].noncontiguous, 1U);
   EXPECT_EQ(rows[1].calls, 5U);
 }

@@ -49,7 +49,7 @@ TEST(Presence, is_inside_while_any_thread_is) {
   EXPECT_EQ(rank.ticks_inside(500), 40U);
 }
 
-// A reader never sees a visit twice: the sum grows by one tick per visit.
+// Each visit takes one tick, so the sum never exceeds the number of visits that have begun.
 TEST(Presence, a_reader_never_counts_a_visit_twice) {
   Presence rank;
   std::atomic<bool> ends{false};

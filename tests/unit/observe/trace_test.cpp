@@ -24,7 +24,7 @@ namespace {
 constexpr std::array<const char*, 2> kNames = {"MPI_Send", "MPI_Barrier"};
 constexpr std::uint64_t kCapacity = 64;
 
-// A test with a folder, which is removed at the end.
+// A test with a folder of its own, which is removed at the end.
 class Trace : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -149,7 +149,7 @@ TEST_F(Trace, gathers_short_calls_until_a_long_one) {
   calls.add(*trace, call(1000 + 10 * brief, brief, 0));
   calls.add(*trace, call(1000 + 12 * brief, brief, 1));
   calls.flush(*trace);
-  calls.flush(*trace);  // no call is left to write
+  calls.flush(*trace);  // flush() has nothing left to write
   read();
   ASSERT_EQ(header().events, 3U);
   EXPECT_EQ(slot(0).event.kind, EventKind::brief_calls);
