@@ -261,7 +261,7 @@ TEST(HeapUnsanitized, a_limit_set_by_the_program_is_met_where_it_would_be_withou
     const rlimit value{8ULL << 30U, RLIM_INFINITY};
     if (::setrlimit(RLIMIT_AS, &value) != 0) return kSkip;
     if (heap.allocate(kMega, 16, false) != before) return 1;         // kept memory is not charged
-    if (heap.allocate(100 * kMega, 16, false) != nullptr) return 2;  // left to libc's malloc
+    if (heap.allocate(100 * kMega, 16, false) != nullptr) return 2;  // left to the next allocator
     if (heap.allocate(4 * kMega, 16, false) != nullptr) return 3;
     return 0;
   });

@@ -15,7 +15,8 @@
 
 namespace mh::openmp {
 
-// Reproduces a helper that is preempted between its look and its compare-and-swap.
+// Splits join() into its load and its compare-and-swap, as for a helper that is preempted in
+// between.
 struct IterationsTestAccess {
   static std::uint64_t look(const Iterations& all) { return all.word_.load(); }
   static bool join(Iterations& all, std::uint64_t seen) { return all.join(seen); }
@@ -58,7 +59,7 @@ TEST(Iterations, the_first_chunk_is_taken_by_opening) {
   EXPECT_TRUE(all.from_front(1).empty());
 }
 
-// Claims chunks of random sizes: together the chunks have each iteration of the loop once.
+// Claims chunks of random sizes. Together the chunks contain each iteration of the loop once.
 TEST(Iterations, any_mix_of_claims_covers_the_loop_once) {
   std::mt19937_64 dice(11);
   const std::vector<std::uint64_t> counts{
@@ -176,8 +177,8 @@ TEST(Iterations, one_that_looked_at_the_loop_before_joins_this_one) {
   EXPECT_FALSE(Access::join(all, seen)) << "nothing is left of this one";
 }
 
-// Loops of all sizes, one after the other, with helpers that never stop looking. The plain memory
-// that a helper reads and writes is ordered by join() and leave() alone.
+// Loops of all sizes follow each other, with helpers that never stop looking for one. join() and
+// leave() alone order the accesses of helpers to plain memory.
 TEST(Iterations, loops_follow_one_another_under_helpers) {
   constexpr int kLoops = test::kSanitized ? 5'000 : 50'000;
   Iterations all;

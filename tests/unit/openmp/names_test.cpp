@@ -9,7 +9,8 @@
 
 namespace mh::openmp {
 
-// A name in Clang's form for the code of a region. The name does not tell the containing function.
+// A function with a name in Clang's form for the code of a region, which does not contain the name
+// of the enclosing function.
 void outlined() __asm__(".omp_outlined..7");
 void outlined() {}
 
@@ -23,7 +24,7 @@ const void* code_of(Function* function) {
 struct Solver {
   [[gnu::noinline]] static const void* step() {
     const void* code = code_of(outlined);
-    asm volatile("" : "+r"(code));  // hides the address from other callers
+    asm volatile("" : "+r"(code));  // hides the address from the compiler
     return code;
   }
 };

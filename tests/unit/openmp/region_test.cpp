@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Regions as compiled code executes them: the body asks for chunks until all are claimed, then
-// merges its result. Lenders are threads, so that ThreadSanitizer sees both sides.
+// Regions as compiled code executes them: the body claims chunks until all are claimed, then merges
+// its result. Lenders are threads, so that ThreadSanitizer sees both owner and helpers.
 #include "openmp/region.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint32_t kLenders = 3;
 constexpr std::uint64_t kCount = 500;
 
-// Compiled form of a loop with a reduction and a lastprivate variable.
+// The compiled form of a loop with a reduction and a lastprivate variable.
 struct Work {
   explicit Work(SharedRegion& mine) : region(&mine) {}
 
@@ -36,7 +36,7 @@ struct Work {
   std::uint64_t last = 0;
   std::uint64_t by_helpers = 0;
   int merges = 0;
-  bool descending = false;  // a thread got a chunk below an earlier chunk
+  bool descending = false;  // a thread got a chunk that begins below the end of an earlier one
   std::mutex merging;
 
   static void body(void* data) { static_cast<Work*>(data)->run(); }
@@ -55,7 +55,7 @@ struct Work {
     const std::lock_guard<std::mutex> hold(merging);
     sum += mine;
     ++merges;
-    if (at == kCount) last = at - 1;  // compilers recognise the last iteration by the bound
+    if (at == kCount) last = at - 1;  // compiled code recognises the last iteration by the bound
     if (me.role == Participant::Role::helper) by_helpers += mine;
     descending = descending || fell;
   }
@@ -68,7 +68,7 @@ struct Work {
   }
 };
 
-// An owner, and lenders that lend until the end of the test.
+// An owner with a region, and lenders that lend until the end of the test.
 class Team {
  public:
   Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0), 3), region_(pool_) {
@@ -105,7 +105,8 @@ void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
   ASSERT_EQ(work.last, kCount - 1);
 }
 
-// A brief loop needs no review, even if the loop was opened before the team arrived.
+// A brief loop is offered at once, without a review by thread 0, even if another thread opens it
+// before thread 0 arrives.
 TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   for (const std::uint32_t threads : {1U, 2U, 3U}) {
     SCOPED_TRACE(threads);
@@ -139,9 +140,9 @@ TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   }
 }
 
-// The last thread to execute the last iteration copies its variable out, so a helper leaves the
-// loop after that iteration. Helpers begin at the end: their first chunk contains the last
-// iteration. The helper then keeps the core.
+// In compiled code the thread that has executed the last iteration copies the lastprivate variable
+// out, so a helper leaves the loop after that iteration. Helpers begin at the end of the loop:
+// their first chunk contains its last iteration. The same unit then enters the loop a second time.
 TEST(SharedRegion, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
   test::Stage stage(2);
   stage.enter(0);
@@ -179,7 +180,7 @@ TEST(SharedRegion, helpers_take_part_and_every_iteration_is_done_once) {
   EXPECT_EQ(site.state.load(), SiteState::shared);
 }
 
-// A known loop that is short enough is offered without a review.
+// A loop whose time is known and short enough is offered without a review.
 TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   Team team;
   Site site;
@@ -195,7 +196,7 @@ TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   EXPECT_GT(team.region().exposures(), before);
 }
 
-// The first execution of a loop with a barrier: helpers in the loop wait with the owner.
+// A loop with a barrier behind it, at which helpers of the loop wait with the owner.
 struct WithBarrier : Work {
   using Work::Work;
   std::atomic<int> too_early{0};
@@ -271,7 +272,7 @@ TEST(SharedRegion, the_users_word_on_chunks_is_kept) {
   }
 }
 
-// A loop that records its chunks, which it claims like a compiled body.
+// Records the chunks of a loop, which it claims like a compiled body.
 class Chunks {
  public:
   struct Chunk {
@@ -302,7 +303,7 @@ class Chunks {
   void open() {
     region_.open({.start = 0, .step = 1, .bound = count_, .count = count_}, {}, false);
   }
-  // A chunk of the owner, each of whose iterations takes `ns`.
+  // Claims a chunk for the owner, and spends `ns` on each iteration.
   void own_chunk(double ns) {
     const IterationRange range = region_.next(owner_);
     add(owner_.role, range, 1);
@@ -371,7 +372,7 @@ TEST(SharedRegion, dynamic_chunks_are_as_long_as_the_user_says) {
   }
 }
 
-// The time of an iteration is set low, so that the time does not limit chunks.
+// The time of an iteration is set so low that it does not limit the chunks.
 TEST(SharedRegion, guided_chunks_are_half_of_a_fair_share_for_all_in_the_loop) {
   for (const bool two : {false, true}) {
     SCOPED_TRACE(two);
@@ -406,7 +407,7 @@ TEST(SharedRegion, a_guided_chunk_lasts_a_limited_time) {
   EXPECT_GE(loop.chunks[1].range.size(), most - 1);
 }
 
-// The time of an iteration is unknown before the owner has done some iterations.
+// The time of an iteration is unknown until the owner has done some iterations.
 TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) {
   Chunks loop(400, {.schedule = Schedule::guided, .chunk = 1},
               {.schedule = Schedule::guided, .chunk = 1});
@@ -420,7 +421,7 @@ TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) 
   EXPECT_EQ(loop.chunks[2].range.size(), 1U) << "an iteration of a millisecond";
 }
 
-// The rank's own workers take the place of waiting ranks.
+// There is no other rank that waits: the rank's own workers lend its spare cores.
 TEST(SharedRegion, a_long_loop_calls_the_spare_cores_of_its_rank) {
   test::Stage stage(2);
   stage.enter(0);

@@ -26,7 +26,8 @@ TEST(Stack, sizes_are_read_as_openmp_writes_them) {
   }
 }
 
-// Runs in a child process, since it changes the process's limits.
+// Returns the size of stacks for loops, in units of 4 MB, under a limit and a variable. A child
+// process computes it, because the limit holds for a whole process.
 std::size_t with(rlim_t limit, const char* variable, const char* value) {
   test::Child child([&] {
     rlimit now{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every iteration belongs to one thread, and `last` marks the thread of the last iteration.
-// tests/openmp/test_static.py compares the shares with the shares of LLVM's run time.
+// Every iteration belongs to one thread, and `last` marks the thread with the last iteration.
+// tests/openmp/test_static.py compares these shares with those of LLVM's run time.
 #include "openmp/static_share.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ Index sum(Index at, Step step) {
   return static_cast<Index>(at + static_cast<Index>(step));
 }
 
-// Counts the threads of each index. The end of a share is clipped as compiled code clips it.
+// Counts how many threads get each index. The end of a share is clipped as compiled code clips it.
 template <class Index>
 std::map<Index, int> dealt(std::int32_t schedule, const StaticLoop<Index>& loop, std::uint32_t size,
                            std::map<std::uint32_t, Index>* last = nullptr) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A team of virtual threads runs each number once in each phase, with and without helpers.
+// A team of virtual threads runs each thread number once in each phase, with and without helpers.
 #include "openmp/virtual_threads.hpp"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ TEST(VirtualThreads, each_number_runs_once) {
   EXPECT_GT(by_helpers, 0U);
 }
 
-// The thread sanitizer does not know that a fibre changes its thread.
+// The thread sanitizer does not know that another thread may continue a fibre.
 TEST(VirtualThreadsUnsanitized, all_meet_before_one_goes_on) {
   Process process;
   Site site;

@@ -84,8 +84,8 @@ TEST_F(PackPipelineTest, unpacking_writes_the_range_and_nothing_else) {
   }
 }
 
-// A series of messages. Several threads, which do not know where a message begins and ends and may
-// be late, pack each message. The same threads unpack the data at another pipeline.
+// A series of messages. Several threads pack each message on one pipeline and unpack it on another.
+// They do not know where a message begins or ends, and may be late.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;
@@ -106,7 +106,7 @@ class Crowd {
     }
   }
 
-  // The owner only opens and collects; the other threads do all the work.
+  // Moves a message. The owner only opens and collects; the other threads pack and unpack.
   void move(std::uint32_t message) {
     const std::uint64_t bytes = 1 + (7919ULL * message) % (40 * kChunk);
     std::vector<std::byte> from = message_of(message, bytes);

@@ -46,7 +46,7 @@ class PipelineEngineTest : public testing::Test {
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
   Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
 
-  // Rank 0 posts a rendezvous send to rank 1, which takes the send.
+  // Rank 0 posts a rendezvous send to rank 1, and rank 1 takes it. Returns the number of its slot.
   std::uint32_t send(const End& from, std::uint64_t bytes) {
     const std::uint32_t slot = send_queue_.post(
         {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .contiguous = false},
@@ -55,7 +55,8 @@ class PipelineEngineTest : public testing::Test {
     EXPECT_TRUE(send_queue_.slot(slot).take(send_queue_.slot(slot).generation()));
     return slot;
   }
-  // Polls until another rank is late: this rank must have had no work for some time.
+  // Polls who_is_late() of `rank`, which names a late rank only after `rank` has had no work for
+  // some time. Returns the late rank.
   std::uint32_t late_for(std::uint32_t rank) {
     for (;;) {
       if (const auto late = hands_[rank]->who_is_late()) return *late;
@@ -67,7 +68,7 @@ class PipelineEngineTest : public testing::Test {
     send_queue_.release(slot);
   }
 
-  // Rank 1 reaches rank 0 by the kernel alone, like another process.
+  // Rank 1 reaches the memory of rank 0 only by the kernel, as if rank 0 were another process.
   memory::Reach reach_{1, 2, memory::Reach::KernelCopies::yes};
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
@@ -76,7 +77,7 @@ class PipelineEngineTest : public testing::Test {
   SendTable send_queue_;
 };
 
-// Bytes in blocks: with gaps, in descending order, or contiguous.
+// Memory with blocks of bytes: with gaps, in descending order, or contiguous.
 class Scattered {
  public:
   static constexpr std::uint64_t kRoom = 1U << 20U;
@@ -176,7 +177,8 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
   }
   EXPECT_EQ(late_for(0), 1U) << "all cells are full";
   EXPECT_FALSE(hands_[1]->who_is_late());
-  // A helper of the receiver drains a cell. In a real run the sender's core runs it.
+  // Runs a unit of the receiver's helper, which drains a cell. In a real run, the helper runs on
+  // the core that the sender lends.
   EXPECT_TRUE(hands_[1]->unit(0, ~std::uint64_t{0}));
   EXPECT_FALSE(hands_[0]->who_is_late());
 }
@@ -184,7 +186,7 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
 class InvitationTest : public PipelineEngineTest {
  protected:
   explicit InvitationTest(std::uint32_t ranks = 3) : PipelineEngineTest(ranks) {
-    // Pretends that all ranks have helpers.
+    // Sets the state in which all ranks have helpers for pipelines.
     for (std::uint32_t rank = 0; rank < ranks; ++rank) expose(rank, true);
   }
   void expose(std::uint32_t rank, bool now) {
@@ -247,7 +249,8 @@ TEST_F(PairTest, a_pair_has_its_own_two_hands) {
   EXPECT_FALSE(invites(1));
 }
 
-// A message on a pipeline, contiguous at both ends, whose receiver may read the sender's memory.
+// A message through a pipeline, contiguous at both ends, whose receiver may read the sender's
+// memory.
 class ContiguousTest : public PipelineEngineTest {
  protected:
   static constexpr unsigned char kSent = 7;
@@ -294,7 +297,8 @@ TEST_F(ContiguousTest, either_process_fills_the_next_cell) {
   EXPECT_FALSE(drain()) << "nothing is filled";
   EXPECT_GT(area(0).counters.own_copy_ticks.get(), 0U);
   EXPECT_GT(area(1).counters.own_copy_ticks.get(), 0U);
-  // Now both processes reuse the cells in turn.
+  // From this chunk on the sender fills and the receiver fetches, in turn, and both use cells
+  // again.
   for (int turn = 0; !over(); ++turn) {
     ASSERT_TRUE(turn % 3 == 0 ? fetch() : fill());
     EXPECT_TRUE(drain());

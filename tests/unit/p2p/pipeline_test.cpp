@@ -12,8 +12,9 @@
 
 namespace mh::p2p {
 
-// A claim that is delayed between its look and its compare-and-swap finds the ticket of a later
-// use. Only the number of the use makes the two values differ.
+// Reads the word on which fillers claim chunks. A claim that is delayed between its load and its
+// compare-and-swap may find the same ticket in a later use of the pipeline. The number of the use,
+// which is part of the word, makes the two values differ.
 struct PipelineTestAccess {
   static std::uint64_t fills(const Pipeline& pipeline) { return pipeline.fills_.load(); }
 };
@@ -97,7 +98,8 @@ TEST_F(PipelineTest, chunks_go_from_the_high_end_where_that_is_asked_for) {
   EXPECT_TRUE(pipeline_->over());
 }
 
-// Returns the places of a message's chunks. Each chunk is filled and drained before the next chunk.
+// Returns the place of each chunk of a message: its offset in the memory of the cells. Each chunk
+// is filled and drained before the next one is claimed.
 std::vector<std::uint64_t> places_of(Pipeline& pipeline, std::uint64_t bytes, std::uint32_t chunk,
                                      std::uint64_t room) {
   std::vector<std::uint64_t> places;
@@ -157,7 +159,8 @@ TEST_F(PipelineTest, a_message_has_no_more_cells_than_can_be_told_apart) {
   EXPECT_FALSE(pipeline_->claim_fill(use, stretch_));
 }
 
-// A single remaining chunk would otherwise wait for an absent end.
+// A core is worth lending for a single remaining chunk if the end that must move it has no thread
+// at work.
 TEST_F(PipelineTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
   const std::uint32_t use = pipeline_->open(2ULL * kChunk, kChunk, kRoom);
   for (int i = 0; i < 2; ++i) {
@@ -207,8 +210,8 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_EQ(PipelineTestAccess::fills(*pipeline_), (std::uint64_t{second} << 32U) + 101);
 }
 
-// A series of messages on one pipeline, with several fillers and drainers. A late
-// thread may have the number of a use that is over.
+// A series of messages through one pipeline, with several fillers and drainers. A late thread may
+// have the number of a use that is over.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;

@@ -47,7 +47,7 @@ TEST_F(PostedReceivesTest, a_posted_receive_is_of_a_buffer_only_while_it_is_open
   posted_receives_.close(posted);
   EXPECT_FALSE(posted->is_of(here));
   EXPECT_EQ(posted_receives_.open(buffer_ + 1, 1),
-            posted);  // a delayed sender may find this reuse
+            posted);  // a delayed sender may find this later use of the entry
   EXPECT_FALSE(posted->is_of(here));
 }
 

@@ -58,7 +58,8 @@ TEST_F(SendTableTest, a_look_sees_posted_sends_alone) {
   EXPECT_FALSE(send_queue_.slot(index).posted());
 }
 
-// A rendezvous send to another rank may end at any moment, and another send may take its slot.
+// A rendezvous send to another rank may end while this rank reads its slot, and another send may
+// then take the slot.
 TEST_F(SendTableTest, a_look_never_sees_parts_of_two_sends) {
   const auto all = [](std::uint32_t value) {
     return NewSend{.from = {},
@@ -138,7 +139,7 @@ TEST_F(SendTableTest, a_send_is_taken_once) {
   EXPECT_TRUE(slot.take(slot.generation()));
 }
 
-// A receiver may be delayed between its look at the RTS header and the take.
+// A receiver may be delayed between reading the RTS header and taking the send.
 TEST_F(SendTableTest, a_later_send_is_never_taken_for_an_earlier_one) {
   const std::uint32_t index = send_queue_.post(send(1), kNoFin);
   SendSlot& slot = send_queue_.slot(index);

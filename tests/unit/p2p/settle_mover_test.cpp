@@ -41,8 +41,8 @@ TEST_F(SettleMoverTest, a_header_of_a_send_that_is_over_is_the_users_bytes) {
   EXPECT_EQ(send_.state(), SlotState::posted);
 }
 
-// All steps of a sender that pushes, seen by a receiver that has read the RTS header before the
-// first step.
+// All steps of a sender that pushes. The receiver has read the RTS header before the first step,
+// and asks after each step who moves the data.
 TEST_F(SettleMoverTest, a_push_is_never_overlooked) {
   ASSERT_TRUE(send_.take(kUse));
   EXPECT_EQ(asked(), Mover::unsettled);
@@ -67,11 +67,12 @@ TEST_F(SettleMoverTest, after_a_push_that_failed_the_receiver_moves_the_message)
   EXPECT_EQ(asked(), Mover::receiver);
 }
 
-// Both sides at the same time: exactly one side moves each message, and the receiver knows which.
+// Sender and receiver act at the same time. Exactly one of them moves each message, and the
+// receiver knows which.
 TEST_F(SettleMoverTest, one_side_moves_each_message) {
   constexpr std::uint64_t kMessages = 20'000;
   constexpr std::uint64_t kOver = kMessages + 1;
-  // Each message needs two turns of both threads, which takes milliseconds on busy cores.
+  // Each message needs two time slices of both threads, which take milliseconds on busy cores.
   const auto stop = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   std::atomic<std::uint64_t> posted{0};
   std::atomic<std::uint64_t> received{0};

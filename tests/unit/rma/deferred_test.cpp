@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lists of deferred operations, carried out by the origin (loads and stores, or the kernel) and by
-// a waiting target, compared with an array that is updated at once.
+// Lists of deferred operations. The origin (by loads and stores, or by the kernel) or a waiting
+// target carries them out. The results are compared with an array that is updated at once.
 #include "rma/deferred.hpp"
 
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ class DeferredTest : public ::testing::Test {
     return {control_, rank, exposed};
   }
 
-  // Defers an operation. If the list is full, the list is carried out first.
+  // Defers an operation. If the list is full, carries the list out first.
   static void defer_or_carry_out(Window& window, RmaContext& context, const Operation& what,
                                  std::uint64_t address, const std::int64_t* origin) {
     if (window.defer(what, address, origin)) return;
@@ -151,7 +151,7 @@ TEST_F(DeferredTest, a_target_that_waits_carries_lists_out) {
     }
   });
   RmaContext context(ranks_.node(0), reach_);
-  bool was_taken = false;  // the origin does not wait for a target without a core
+  bool was_taken = false;  // an origin does not wait for a target that has no core
   while (!was_taken) {
     play(origin, context, model, 500);
     const std::uint64_t word = control_.part(0).message.word;
@@ -162,7 +162,7 @@ TEST_F(DeferredTest, a_target_that_waits_carries_lists_out) {
   EXPECT_EQ(numbers, model);
 }
 
-// A child process, whose private memory no other process maps.
+// The target is a child process, whose private memory no other process maps.
 TEST_F(DeferredTest, the_kernel_writes_to_memory_that_is_not_mapped) {
   Numbers numbers = counting();  // the child has its own copy
   Numbers model = numbers;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The stripe locks and target locks of a window. ThreadSanitizer checks the memory orders by the
-// plain counters that the locks guard.
+// The stripe locks and target locks of a window. The locks guard plain counters, by which
+// ThreadSanitizer checks the memory orders.
 #include "rma/locks.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ TEST(StripeLocks, the_lock_of_a_dead_rank_is_taken_over_and_that_of_a_living_one
   StripeLock& lock = locks.of(0);
   lock.lock(7, all_alive());
   const Liveness seven_is_dead{[](const void*, std::uint32_t rank) { return rank != 7; }, nullptr};
-  lock.lock(3, seven_is_dead);  // takes the lock of the dead rank over
+  lock.lock(3, seven_is_dead);  // takes over the lock, which the dead rank holds
   std::atomic<bool> entered{false};
   std::thread waiter([&] {
     lock.lock(4, seven_is_dead);

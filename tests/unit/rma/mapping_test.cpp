@@ -41,8 +41,8 @@ TEST_P(MappingTest, bytes_of_a_shared_file_are_found_where_it_is_mapped_again) {
   const auto file = Mappings::read(GetParam()).file_of(mine + 100, 2 * kPage);
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(file->offset, 2 * kPage + 100);
-  // The peer is another process and maps other pages of the file first, so that this process has
-  // only one mapping of the range.
+  // From here on this process plays the peer, which maps other pages of the file as well. The first
+  // mapping is removed, so that only the peer's mapping contains the range.
   ::munmap(mine, 4 * kPage);
   std::byte* peers = map(8, 0);
   std::byte* found = Mappings::read(GetParam()).address_of(*file);
@@ -76,7 +76,7 @@ TEST_P(MappingTest, the_mapping_around_an_address_is_found_alone) {
   const auto file = around.file_of(mine, 4 * kPage);
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(around.address_of(*file), mine);
-  // A kernel without the query gives all mappings.
+  // On a kernel that cannot be asked for one mapping, around() reads all mappings.
   EXPECT_EQ(around.file_of(other, kPage).has_value(), around.are_all());
   EXPECT_TRUE(Mappings::read(GetParam()).are_all());
   EXPECT_FALSE(Mappings::around(0).file_of(mine, kPage).has_value() && !around.are_all());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Operations in pieces give the same results as whole operations, for all layouts and sizes of
-// pieces. Neighbours of the target help with large pieces.
+// pieces. Ranks on the target's node help with large pieces.
 #include "rma/piece.hpp"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kChunk = 64U << 10U;
 enum class Shape : std::uint8_t { contiguous, displaced, grid, list };
 constexpr Shape kShapes[] = {Shape::contiguous, Shape::displaced, Shape::grid, Shape::list};
 
-// About every second number, or half of the numbers in one block.
+// A layout of about every second number, or of half of the numbers in one block.
 LayoutPtr layout_of(Shape shape) {
   const LayoutPtr number = *layout::named(8, 8);
   constexpr auto kHalf = static_cast<std::int64_t>(kNumbers / 2);
@@ -57,7 +57,7 @@ Numbers counting(std::int64_t from) {
   return made;
 }
 
-// Memory aligned like message buffers.
+// Memory with the alignment of message buffers.
 class AlignedBytes {
  public:
   explicit AlignedBytes(std::size_t bytes) : lines_(bytes / kCacheLine + 1) {}
@@ -70,7 +70,7 @@ class AlignedBytes {
   std::vector<Line> lines_;
 };
 
-// A window of two ranks of one node. Rank 0 is the target, rank 1 may help.
+// A window of two ranks on one node. Rank 0 is the target, and rank 1 may help.
 class PieceTest : public ::testing::Test {
  protected:
   PieceTest()
@@ -94,7 +94,8 @@ class PieceTest : public ::testing::Test {
     }
   }
 
-  // Sends one piece of the operation and its result. Returns the end of the piece.
+  // Writes one piece of the operation as a message, carries it out at the target, and delivers its
+  // result. Returns the end of the piece.
   std::uint64_t play(const BoundOperation& operation, std::uint64_t begin, std::size_t most) {
     const OperationPiece piece(operation, begin, most);
     EXPECT_LE(piece.bytes(), most);
@@ -203,7 +204,8 @@ TEST_F(PieceTest, swaps_carry_what_they_compare_with_behind_their_origin) {
   }
 }
 
-// A neighbour of the target carries out a whole large piece; for a grid, exactly the piece's part.
+// Another rank of the target's node carries out a whole large piece. For a grid, it carries out
+// exactly the part of the grid that is in the piece.
 TEST_F(PieceTest, neighbours_of_the_target_help) {
   for (const Shape shape : {Shape::contiguous, Shape::grid}) {
     const LayoutPtr there = layout_of(shape);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every operation on every type, with odd counts and odd addresses, compared with a plain loop
-// without the kernels' templates; and the standard's table of defined pairs.
+// Every operation on every type, with odd counts and odd addresses, compared with a plain loop that
+// does not use the templates of the kernels. Also the standard's table of defined pairs.
 #include "rma/reduce.hpp"
 
 #include <gtest/gtest.h>
@@ -38,7 +38,8 @@ std::vector<T> values(std::size_t count, std::uint64_t seed) {
   return made;
 }
 
-// Runs the kernel one byte off every alignment and compares with `one` applied to each element.
+// Runs the reduction kernel at addresses one byte off every alignment. Compares with `one`, applied
+// to each element.
 template <class T, class One>
 void expect_like(Op op, Type type, One one) {
   const ReduceKernel kernel = kernel_of(op, type);
@@ -63,7 +64,7 @@ void expect_like(Op op, Type type, One one) {
   }
 }
 
-// Integers are computed as uint64, whose overflow is defined.
+// Sums and products of integers are computed as uint64, whose overflow is defined.
 template <class T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
 
@@ -200,7 +201,8 @@ TEST(Reduce, what_the_standard_does_not_define_has_no_kernel) {
       if (kernel_of(static_cast<Op>(op), static_cast<Type>(type)) != nullptr) ++defined;
     }
   }
-  // 8 integers x 10, 3 reals x 4, 3 complex x 2, 4 logical x 3, bytes x 3, 8 pairs x 2.
+  // Defined operations: 8 integer types x 10, 3 real x 4, 3 complex x 2, 4 logical x 3, bytes x 3,
+  // 8 pair types x 2.
   EXPECT_EQ(defined, 80U + 12U + 6U + 12U + 3U + 16U);
   EXPECT_EQ(kernel_of(Op::band, Type::float64), nullptr);
   EXPECT_EQ(kernel_of(Op::max, Type::complex128), nullptr);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Operations carried out range by range, compared with plain loops: by loads and stores or by the
-// kernel, by one thread or with helpers, and by several origins at once.
+// Operations are carried out range by range and compared with plain loops: by loads and stores or
+// by the kernel, by one thread or with helpers, and by several origins at once.
 #include "rma/window.hpp"
 
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST_F(WindowTest, put_and_get_move_between_any_two_layouts) {
   }
 }
 
-// A child process, whose private memory no other process maps.
+// The target is a child process, whose private memory no other process maps.
 TEST_F(WindowTest, what_only_the_kernel_reaches_is_updated_too) {
   constexpr std::size_t kNumbers = 20'000;
   std::vector<std::int64_t> target = counting(2 * kNumbers, 1000);  // the child has its own copy
@@ -220,7 +220,8 @@ TEST(WindowChunks, cover_the_stream_once_and_end_at_stripes) {
   }
 }
 
-// The ranks of a window as threads of this process: each has its own Window on the same memory.
+// A window whose ranks are threads of this process. Each rank has its own Window object on the same
+// memory.
 class Ring {
  public:
   Ring(std::uint32_t ranks, std::vector<std::vector<std::int64_t>>& memory)
@@ -355,7 +356,8 @@ TEST_F(SharedWindowTest, a_waiting_rank_helps_near_origins_at_random) {
   EXPECT_EQ(helped_first.size(), 2U) << "not by number";
 }
 
-// A block that does not begin at the beginning of its type: its layout is not contiguous.
+// The target is a block that does not begin at the start of its type, so its layout is not
+// contiguous.
 TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   constexpr std::size_t kBefore = 1'234;
   constexpr std::size_t kSummed = kNumbers - kBefore;
@@ -368,7 +370,7 @@ TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   OperationRun running(ring_[0], operation, kStripe, true);
   HelpedChunk helped;
   const auto anyone = [](std::uint32_t) { return true; };
-  // Owner and helper take turns, so that a part done twice, or not at all, is seen.
+  // Owner and helper take turns, so that the sums show a part that was done twice or not at all.
   while (!running.step(owner)) (void)ring_[2].help(helper, anyone, helped);
   EXPECT_TRUE(running.succeeded());
   for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -387,7 +389,7 @@ TEST_F(SharedWindowTest, a_target_end_must_lie_in_the_window) {
   EXPECT_FALSE(ring_[0].target_buffer(1, end - 32, gaps.get(), 1, 32, reach_).has_value());
 }
 
-// An operation that is small enough for an active message.
+// An operation with a result that is small enough for ask_target().
 struct Asked {
   Asked(Ring& ring, std::uint32_t target, std::int64_t* origin, std::int64_t* result) {
     operation.what = {.op = Op::sum,
@@ -418,7 +420,7 @@ TEST_F(SharedWindowTest, a_target_that_is_not_there_is_not_waited_for_and_does_n
 }
 
 TEST_F(SharedWindowTest, targets_do_what_they_are_asked_for_once_each) {
-  constexpr std::int64_t kTimes = 20;  // the origin does not wait for a target without a core
+  constexpr std::int64_t kTimes = 20;  // an origin does not wait for a target that has no core
   std::atomic<bool> over{false};
   std::vector<std::thread> targets;
   for (std::uint32_t rank = 1; rank < kRanks; ++rank) {

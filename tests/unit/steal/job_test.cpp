@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The job protocol: tests with a thief paused between two steps, then a stress test. The stress
-// test reopens a slot thousands of times under busy thieves. The owner reads the results with plain
-// loads, so ThreadSanitizer checks the memory orders.
+// The job protocol: tests with a thief that pauses between two steps, then a stress test. The
+// stress test reopens a job slot thousands of times while thieves are busy. The owner reads the
+// results with plain loads, so ThreadSanitizer checks the memory orders.
 #include "steal/job.hpp"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,8 @@
 
 namespace mh::steal {
 
-// Simulates a thief that is preempted between its check and its claim.
+// Claims without the check before it, as a thief does that is preempted between its check and its
+// claim.
 struct JobTestAccess {
   static bool take(Job& job, Chunk& chunk, ClaimSide side = ClaimSide::owner) {
     return job.take(chunk, side);
@@ -121,7 +122,7 @@ TEST(Job, a_chunk_in_the_hands_of_a_slow_thief_keeps_the_job_open) {
   EXPECT_TRUE(job.finished());
 }
 
-// A thief that checked while there was work decrements after the end of the job.
+// A thief checks while there is work, and decrements after the end of the job.
 TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
   Job job;
   job.open(work_of(100, 100));
@@ -143,7 +144,7 @@ TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
   EXPECT_EQ(all_chunks(job).size(), 5U);
 }
 
-// A thief that decrements after the slot was opened again gets a proper chunk of the new job.
+// A thief that decrements after the job slot was opened again gets a valid chunk of the new job.
 TEST(Job, a_late_thief_claims_from_the_new_job_of_the_slot) {
   Job job;
   job.open(work_of(100, 100));
@@ -192,7 +193,8 @@ TEST(Job, a_thief_that_finishes_late_holds_the_owner_until_it_does) {
   thief.join();
 }
 
-// Thieves add one to the plain cells of each chunk that they claim; work().to.address is the round.
+// Thieves add one to the plain cells of each chunk that they claim. work().to.address is the number
+// of the round.
 struct Stress {
   static constexpr std::uint32_t kMaxBytes = 64;
   Job job;

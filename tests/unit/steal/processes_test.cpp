@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stealing between processes: every rank is a fork with its own memory, and the operating system
+// Stealing between processes: every rank is a forked process with its own memory, and the kernel
 // copies as in a real run.
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -37,7 +37,7 @@ std::uint8_t byte_of(std::uint32_t rank, std::uint32_t round, std::size_t i) {
                                    i / 4'096);
 }
 
-// The memory that the processes share besides the node.
+// The memory that the processes share besides the node segment.
 struct Board {
   test::Barrier barrier;
   std::atomic<std::uint64_t> source[kRanks];  // address of each rank's source buffer
@@ -52,7 +52,8 @@ struct Stage {
   test::Ranks ranks;
 };
 
-// A rank of the stress test: in each round a rank receives from its neighbour, and all others help.
+// A rank of the stress test. In each round one rank receives from its neighbour, and all other
+// ranks help.
 class Rank {
  public:
   Rank(Stage& stage, std::uint32_t me)
@@ -91,8 +92,8 @@ class Rank {
     const memory::View to{reinterpret_cast<std::uint64_t>(target_.data()), ::getpid(), me_};
     const CopyOrder order = round % 3 == 0 ? CopyOrder::high_to_low : CopyOrder::low_to_high;
     Job* job = keeper_.open({to, from, kBytes, kChunk, order});
-    // In every fifth round the owner claims no chunk, in every tenth round the sender claims none,
-    // either. On a machine of few cores a third rank might otherwise never get a chunk.
+    // In every fifth round the owner claims no chunk, and in every tenth round the sender claims
+    // none, either. Otherwise a third rank might never get a chunk on a machine with few cores.
     while (round % 5 != 0 && thief_.run_one_chunk(*job, me_)) {
     }
     while (!job->finished()) ::sched_yield();
@@ -104,7 +105,7 @@ class Rank {
     stage_.board->rounds_done.store(round + 1);
   }
 
-  // Helps until the owner of this round is done.
+  // Helps until the owner of this round has finished.
   void help(std::uint32_t round) {
     const bool sender = me_ == (round + 1) % kRanks;
     while (stage_.board->rounds_done.load() == round) {
@@ -190,7 +191,7 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   const memory::View nowhere{0, ::getpid(), 0};
   Job* job = keeper.open({nowhere, nowhere, 100, 100, CopyOrder::low_to_high});
   test::Child thief([&] {
-    // The state of run_one_chunk() in a process of two threads that dies inside the copy.
+    // This is the state of run_one_chunk() in a process with two threads that dies during the copy.
     const node::ClaimIntent intent(ranks.node(2).mine(), 0);
     { const node::ClaimIntent elsewhere(ranks.node(2).mine(), 1); }
     Chunk chunk{};

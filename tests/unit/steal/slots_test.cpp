@@ -11,7 +11,7 @@
 namespace mh::steal {
 namespace {
 
-constexpr std::uint32_t kRank = 70;  // its bit is in the second word of the board
+constexpr std::uint32_t kRank = 70;  // the board has this rank's bit in its second word
 
 struct Fixture {
   std::unique_ptr<JobSlots> slots = std::make_unique<JobSlots>();
@@ -91,7 +91,7 @@ TEST(Slots, a_slot_with_a_chunk_in_dead_hands_is_hidden_and_used_again) {
 TEST(Slots, threads_of_one_rank_never_share_a_slot_and_leave_an_empty_board) {
   Fixture f;
   std::atomic<int> wrong{0};
-  std::vector<int> holders(kSlots, 0);  // plain: only take() and give_back() order the accesses
+  std::vector<int> holders(kSlots, 0);  // not atomic: take() and give_back() order the accesses
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
     threads.emplace_back([&] {

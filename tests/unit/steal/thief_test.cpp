@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The victims that a thief helps, with all ranks in this process. processes_test.cpp tests copies
+// The victims that a thief chooses, with all ranks in this process. processes_test.cpp tests copies
 // between processes.
 #include "steal/thief.hpp"
 
@@ -16,12 +16,12 @@
 namespace mh::steal {
 namespace {
 
-// Ranks 0-3 on NUMA node 0, ranks 4-7 on NUMA node 1.
+// Ranks 0 to 3 are on NUMA node 0, ranks 4 to 7 on NUMA node 1.
 struct Fixture : test::Ranks {
   explicit Fixture(std::uint32_t ranks = 8) : Ranks(ranks, 2), from(100'000), to(100'000, 0) {
     std::iota(from.begin(), from.end(), 0U);
   }
-  // A job of `rank`, in a keeper that lives as long as the fixture.
+  // Opens a job of `rank`, in a keeper that lives as long as the fixture.
   Job& expose(std::uint32_t rank, std::uint32_t chunk_bytes = 10'000) {
     keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).board(), rank));
     return *keepers.back()->open(
@@ -60,7 +60,8 @@ TEST(Thief, copies_chunk_by_chunk_until_the_job_is_done) {
   EXPECT_FALSE(node::may_hold_chunk_of(f.node(0).mine(), 1));
 }
 
-// Each chunk has every third byte of the source, and its own blocks in the target.
+// A chunk takes every third byte from the source and writes single bytes, backwards, into the
+// target.
 TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   Fixture f;
   constexpr std::int64_t kCount = 30'000;
@@ -85,7 +86,7 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   keeper.close(*job);
 }
 
-// A receiver does so if all its job slots are in use.
+// A receiver copies in this way if all its job slots are in use.
 TEST(Thief, copies_scattered_bytes_without_a_job) {
   Fixture f;
   constexpr std::int64_t kCount = 30'000;
@@ -186,7 +187,7 @@ TEST(Thief, leaves_a_job_unfinished_while_another_thief_holds_a_chunk) {
   while (owner.claim_and_copy(*job, 1)) {
   }
   EXPECT_FALSE(job->finished());
-  keeper.close(*job);  // as an owner does whose thief has died
+  keeper.close(*job);  // an owner does this if a thief has died
   EXPECT_FALSE(keeper.any_in_use());
 }
 
@@ -258,7 +259,8 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
   for (std::uint32_t rank = 1; rank < 200; ++rank) jobs.push_back(&f.expose(rank, 1'000));
   Thief thief = f.thief(0, Strategy::mixed);
   for (int i = 0; i < 2'000; ++i) ASSERT_TRUE(thief.help());
-  // Each of the 99 near ranks is expected 20 times. The draws are the same in every run.
+  // Each of the 99 near ranks is expected to be the victim 20 times. The random numbers are the
+  // same in every run.
   std::set<std::uint32_t> near;
   for (std::uint32_t rank = 1; rank < 200; ++rank) {
     Chunk next{};
@@ -274,7 +276,7 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
 TEST(Thief, finds_nothing_in_a_job_whose_chunks_are_claimed) {
   Fixture f;
   Thief thief = f.thief(0, Strategy::localized);
-  // The board and `open` show a job, but its only chunk is claimed before help() looks.
+  // The board and `open` show a job, but its only chunk has been claimed before help() looks.
   Job& job = f.expose(1, 100'000);
   Chunk taken{};
   ASSERT_TRUE(job.claim(taken));

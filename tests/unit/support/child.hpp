@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A forked child process for a test. The child runs a function, whose value is the exit code. No
-// child outlives the test: the parent's death or an alarm kills the child.
+// A forked child process for a test. The child runs a function and exits with its value. No child
+// outlives the test: the parent's death or an alarm kills it.
 #pragma once
 
 #include <signal.h>
@@ -36,14 +36,14 @@ class Child {
 
   [[nodiscard]] pid_t pid() const { return pid_; }
   void kill(int signal) const { ::kill(pid_, signal); }
-  // The exit code, or minus the signal that ended the child.
+  // Waits for the child's end. Returns its exit code, or minus the signal that ended it.
   int wait() {
     int status = 0;
     if (pid_ <= 0 || ::waitpid(pid_, &status, 0) != pid_) return -1000;
     pid_ = 0;
     return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
   }
-  // Waits for the child's end without reaping the child, which stays a zombie.
+  // Waits for the child's end without reaping it, so that it stays a zombie.
   void wait_for_zombie() const {
     siginfo_t info{};
     ::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOWAIT);

@@ -12,7 +12,7 @@
 
 namespace mh::test {
 
-// False if seccomp is not available.
+// Returns false if seccomp is not available.
 inline bool deny(long system_call, int with_errno) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

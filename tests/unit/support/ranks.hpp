@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node of several ranks for tests of stealing: a segment, and areas with slots and counters.
+// A node of several ranks, for tests of stealing: a segment whose areas hold job slots and
+// counters.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -44,7 +45,8 @@ inline void construct_area(std::byte* area) {
   new (area + kOffsets.counters) observe::RankCounters{};
 }
 
-// All ranks joined by this process, in blocks over `numa_nodes`. Forked children inherit the ranks.
+// All ranks, joined by this process. Consecutive ranks are on the same of `numa_nodes` NUMA nodes.
+// Forked children inherit the ranks.
 class Ranks {
  public:
   explicit Ranks(std::uint32_t ranks, std::uint16_t numa_nodes = 1)
@@ -70,7 +72,7 @@ class Ranks {
   }
 
  private:
-  std::deque<memory::Reach> reaches_;  // for each thief; a forked child may make its own thief
+  std::deque<memory::Reach> reaches_;  // one for each thief; a forked child may make its own
   SharedMemory memory_;
   std::vector<node::Node> nodes_;
 };

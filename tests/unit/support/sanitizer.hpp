@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// kSanitized: a sanitizer slows this build, so stress tests run fewer rounds.
+// kSanitized is true in a build with a sanitizer, which is slow, so that stress tests run fewer
+// rounds.
 #pragma once
 
 namespace mh::test {

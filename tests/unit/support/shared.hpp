@@ -31,7 +31,7 @@ class SharedMemory {
   std::size_t bytes_;
 };
 
-// A barrier of `parties` processes or threads, reusable.
+// A barrier for `parties` processes or threads, which can be used again and again.
 struct Barrier {
   std::atomic<std::uint32_t> arrived{0};
   std::atomic<std::uint32_t> phase{0};

@@ -16,7 +16,7 @@
 
 namespace mh::test {
 
-// The memory that the processes share besides the node.
+// The memory that the processes of a test share besides the node segment.
 struct Board {
   Barrier barrier;
   std::atomic<std::uint32_t> flag{0};
@@ -46,7 +46,7 @@ class Stage {
   [[nodiscard]] lend::Lendings& lendings(std::uint32_t rank) {
     return *reinterpret_cast<lend::Lendings*>(nodes_[0].area(rank));
   }
-  // Called in the process that plays `rank`.
+  // Makes this process the one that plays `rank`.
   void enter(std::uint32_t rank) {
     nodes_[rank].mine().pid = ::getpid();
     nodes_[rank].mine().start_time = node::start_time_of(::getpid());

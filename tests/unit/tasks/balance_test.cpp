@@ -68,7 +68,7 @@ TEST(Donate, a_rank_at_the_limit_keeps_all) {
 TEST(BalanceNode, the_longest_goes_to_the_emptiest_child) {
   TreeNode<int> node({rank_with(5, timed({1, 3, 2})), rank_with(1)}, 6);
   const auto parts = node.down(node.up(TreeNode<int>::kNoLimit).given);
-  ASSERT_EQ(parts[1].size(), 2U);  // task 1 makes a load of 4 s, task 2 of 6 s
+  ASSERT_EQ(parts[1].size(), 2U);  // with task 1 the rank has 4 s, with task 2 6 s
   EXPECT_EQ(parts[1][0].task, 1);
   EXPECT_EQ(parts[1][1].task, 2);
   ASSERT_EQ(parts[0].size(), 1U);
@@ -95,7 +95,7 @@ TEST(LoadCounts, the_emptiest_rank_is_found_and_raised) {
   EXPECT_NEAR(counts.least(1), 0.5, 0.04);
   counts.raise_least(1, 1);
   EXPECT_NEAR(counts.least(1), 0.9, 0.04);
-  // Many short tasks add up to a level.
+  // Many short tasks together raise a rank to the next level of the counts.
   for (int i = 0; i < 100; ++i) counts.raise_least(0.002, 1);
   EXPECT_NEAR(counts.least(1), 1.1, 0.05);
 }
@@ -184,7 +184,7 @@ TEST_P(Balancers, leave_alone_what_is_even) {
   EXPECT_EQ(after.seeds, before);
 }
 
-// Passes that make the balance worse do not count, so more passes never end with a worse balance.
+// A pass that makes the balance worse is discarded, so more passes never end with a worse balance.
 TEST_P(Balancers, keep_the_best_pass) {
   const std::vector<float> durations = durations_of({"test", 64, 24, 6'000, 3'000}, {});
   for (const std::uint32_t ranks : {500U, 1'000U, 2'000U, 3'000U}) {
@@ -200,7 +200,8 @@ TEST_P(Balancers, keep_the_best_pass) {
   }
 }
 
-// With a limit of 1.003 no rank would give tasks away below 0.3 % over the average.
+// A rank gives tasks away only above the average times a limit. With a limit of 1.003, ranks would
+// stay up to 0.3 % above the average.
 TEST(BalancerQuality, the_central_balancer_goes_to_the_average) {
   const std::vector<float> durations = durations_of({"test", 64, 24, 12'000, 6'000}, {});
   const Seeds before = favoured(durations, 50, 4, 4);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Whole collections over ranks that are threads, with late messages. Every task runs once under
-// every balancer, and failures are values. ThreadSanitizer checks that the data of tasks is
-// ordered.
+// Whole collections on ranks that are threads, with late messages. Every task runs once under every
+// balancer, and failures are returned as values. ThreadSanitizer checks that accesses to the data
+// of tasks are ordered.
 #include "manyhands/tasks/collection.hpp"
 
 #include <gtest/gtest.h>
@@ -34,11 +34,11 @@ Branch branch(std::uint32_t id, std::uint32_t generations) {
   return task;
 }
 
-// The data that the tasks of one rank share.
+// The data that the tasks on one rank share.
 struct Local {
   Collection* collection = nullptr;
   Function<Branch> function;
-  std::vector<std::atomic<int>>* seeds_run = nullptr;  // by id
+  std::vector<std::atomic<int>>* seeds_run = nullptr;  // index: id
   std::atomic<int>* run = nullptr;
   std::atomic<bool>* wrong = nullptr;
 };
@@ -182,8 +182,8 @@ TEST_F(OneRank, none_runs_in_the_same_order_each_time) {
 }
 
 TEST_F(OneRank, the_longest_retained_task_is_first) {
-  // On a busy machine a task may lose the core for longer than the longest task takes. Only then
-  // may the order differ.
+  // On a busy machine a task may lose its core for longer than the longest task takes. Only in this
+  // case may the order differ.
   constexpr double kUndisturbed = 0.055;
   for (int tries = 0; tries < 20 && (numbers_.run.empty() || numbers_.run.front() != 30); ++tries) {
     auto tasks = collection({.balancer = Balancer::retain});
@@ -289,7 +289,7 @@ TEST(BalancerNames, are_read_as_they_are_written) {
 
 constexpr int kPart = 8;
 
-// The first task of rank 0 ends when all other tasks have run. Rank 1 therefore runs more tasks
+// The first task of rank 0 ends after all other tasks have run. Rank 1 therefore runs more tasks
 // than fit into its part, and begins the next iteration with these tasks.
 TEST(TwoRanks, more_tasks_are_retained_than_fit_into_one_part) {
   ThreadJob job(2, 2, microseconds(0));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The split deque under all interleavings with delayed stores (ult/checker.hpp). For each rule of
-// the deque, a further scenario breaks the rule; the checker must detect the fault.
+// the deque there is also a scenario that breaks the rule, and the checker must find the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -81,7 +81,7 @@ struct World {
   }
 };
 
-// There are more tasks than slots, so slots are used again.
+// A worker and its thieves. There are more tasks than slots of the deque, so slots are used again.
 template <class A, int kThieves>
 struct WorkerAndThieves : World<A> {
   Threads threads() {
@@ -97,8 +97,8 @@ struct WorkerAndThieves : World<A> {
     }
     return all;
   }
-  // A worker without own tasks cannot add a task while all other tasks are being copied. This
-  // function adds the task that the worker gave up.
+  // A worker that has no task of its own cannot add one while thieves copy all other tasks, and
+  // gives up. at_end() adds the task that the worker gave up.
   void at_end() {
     for (std::uint32_t task = 1; task <= this->kTasks; ++task) {
       if (this->taken[task] == 0 && !waits(task)) require(this->deque.add(task), "no room at rest");
@@ -146,7 +146,7 @@ TEST(DequeModel, worker_and_thieves_share_the_last_tasks) {
 }
 
 // Two steals complete in any order. The worker reuses slots as soon as reclaim() frees them.
-// kItailFirst is the order in which Deque::reclaim() reads. The other order is broken on purpose.
+// kItailFirst: the loads have the order of Deque::reclaim(). The other order is broken on purpose.
 template <bool kItailFirst>
 struct SlotsUsedAgain : World<Locked, 3> {
   SlotsUsedAgain() {

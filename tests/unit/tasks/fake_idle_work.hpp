@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A stand-in for libmanyhands.so (base/idle_work.h); the test decides its actions.
+// A stand-in for libmanyhands.so (base/idle_work.h), which the test itself drives.
 #pragma once
 
 #include <atomic>
@@ -10,12 +10,12 @@ namespace mh::tasks::test {
 
 // The last offer of this thread.
 inline thread_local mh_offer t_offer{};
-// True: this thread is in a wait that help() has begun.
+// True: help() has begun a wait on this thread, which has not ended.
 inline thread_local bool t_helps = false;
-// The number of calls of help() so far.
+// The number of calls of help().
 inline std::atomic<int> g_helped{0};
 
-// A wait in an MPI call takes this step between two polls. True: a task ran.
+// Does the step that a wait in an MPI call takes between two polls. Returns true if a task ran.
 inline bool look_around() {
   const mh_offer tasks = t_offer;
   if (tasks.run == nullptr || tasks.has(tasks.of) == 0) return false;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that run while another task waits in an MPI call, and workers without tasks that help. A
-// stand-in replaces the library that waits.
+// Tasks that run while another task waits in an MPI call, and workers without tasks that help other
+// ranks. fake_idle_work.hpp takes the place of libmanyhands.so.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -147,8 +147,8 @@ TEST_F(InWait, pruning_concerns_the_task_that_asks_for_it) {
 }
 
 TEST_F(InWait, what_is_measured_of_a_task_leaves_out_those_that_ran_in_its_wait) {
-  // On a busy machine a task may lose the core for longer than the shortest spin takes. Only then
-  // may the order differ.
+  // On a busy machine a task may lose its core for longer than the shortest spin takes. Only in
+  // this case may the order differ.
   constexpr double kUndisturbed = 0.105;
   for (int tries = 0; tries < 20 && numbers_.begun != Values{1, 0, 2}; ++tries) {
     add(3);
@@ -216,8 +216,8 @@ TEST_F(InWait, nothing_runs_outside_of_process) {
 
 // --- several ranks ------------------------------------------------------------------------------
 
-// Rank 1 has no task. The task of rank 0 ends after rank 1 has helped often enough since the task
-// began.
+// Rank 1 has no task. The task of rank 0 ends once rank 1 has called help() 100 times since the
+// task began.
 TEST(TwoRanks, a_worker_without_tasks_helps) {
   ThreadJob job(2, 2, microseconds(0));
   job.run([&](std::uint32_t rank) {
@@ -239,7 +239,7 @@ TEST(TwoRanks, a_worker_without_tasks_helps) {
   });
 }
 
-// Other tasks run in the waits of every task, on nodes that steal from each other.
+// Every task waits, and other tasks run in its wait, while nodes steal from each other.
 TEST(SixRanks, run_every_task_once_in_waits_too) {
   constexpr int kTasks = 400;
   ThreadJob job(6, 2, microseconds(50));

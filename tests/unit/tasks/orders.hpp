@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Executes a test once for each order in which the messages of a few ranks may arrive and their
-// tasks may end. An execution takes its choices from a list; the lists follow depth first. A single
-// thread executes all orders.
+// tasks may end. An execution takes its choices from a list, and a depth-first search gives the
+// lists. A single thread executes all orders.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,18 @@ namespace mh::tasks {
 
 class Choices {
  public:
-  // Makes random choices instead, which find frequent faults sooner, and prove nothing.
+  // Makes random choices from now on. They find frequent faults sooner, and prove nothing.
   void at_random(std::uint64_t seed) {
     random_ = std::mt19937_64(seed);
     is_random_ = true;
   }
-  // A choice from 0 to `of` - 1.
+  // Makes a choice from 0 to `of` - 1.
   std::size_t choose(std::size_t of) {
     if (is_random_) return random_() % of;
     if (depth_ == path_.size()) path_.push_back({0, of});
     return path_[depth_++].taken;
   }
-  // Changes the list for the next execution. False: all choices have been made.
+  // Changes the list for the next execution. Returns false if all lists have been tried.
   bool next() {
     path_.resize(depth_);
     depth_ = 0;
@@ -52,7 +52,8 @@ struct Found {
   bool complete = false;
 };
 
-// Each execution makes a new World. World::run(choices) returns the failure.
+// Runs World::run(choices), which returns a failure, in a new World for each order, for at most
+// `most` orders.
 template <class World>
 Found all_orders(std::uint64_t most) {
   Choices choices;
@@ -66,7 +67,7 @@ Found all_orders(std::uint64_t most) {
   return found;
 }
 
-// Returns the failure of one of `most` random orders; empty: no failure.
+// Runs `most` random orders. Returns the first failure; empty: no failure.
 template <class World>
 std::string some_orders(std::uint64_t most) {
   std::string failure;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks that process tasks, in all orders of messages and of tasks' ends. Every task runs once. The
-// end is detected when all tasks have run, not before, and always. Faulty rules are detected.
+// Ranks that process tasks, in all orders of messages and of the ends of tasks. Every task runs
+// once. The end is always detected, and only after all tasks have run. Broken rules are found.
 #include "tasks/process.hpp"
 
 #include <gtest/gtest.h>
@@ -34,8 +34,8 @@ struct ForgetfulTasks : Tasks {
 
 enum class Rule { kept, votes_with_a_request };
 
-// There are kRanks ranks. Rank kSeeded has the tasks 1 ... kTasks; task 1 adds one more task
-// if kGrows. After a refusal a rank asks again if there have been fewer than kAttempts requests.
+// A job of kRanks ranks. Rank kSeeded has the tasks 1 ... kTasks; task 1 adds one more task if
+// kGrows. After a refusal a rank sends another request if there have been fewer than kAttempts.
 // Rank 2, if there is one, asks rank kFirst first and then rank kSecond.
 template <std::uint32_t kRanks, std::uint32_t kTasks, bool kGrows, std::uint32_t kSeeded,
           int kAttempts, std::uint32_t kFirst = 0, std::uint32_t kSecond = 1, class Own = Tasks,
@@ -167,7 +167,7 @@ class World {
         break;
     }
   }
-  // The broken rule: a rank counts as idle while its request is under way.
+  // Breaks the rule if kRule says so: the rank counts as idle while its request is under way.
   void forget_request(std::uint32_t rank) {
     if (kRule == Rule::kept || !std::exchange(asked_[rank], false)) return;
     ranks_[rank].receive({.kind = MessageKind::nothing});
@@ -216,20 +216,20 @@ TEST(ProcessOrders, one_rank_alone_ends) {
 
 constexpr std::uint64_t kSome = test::kSanitized ? 20'000 : 200'000;
 
-// The worlds of the two tests below, and a larger world, without a broken rule.
+// The worlds of the two tests below and a larger world, with no rule broken.
 TEST(ProcessOrders, larger_worlds_end_in_the_orders_that_were_tried) {
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 3, 0, 1>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 2, 1, 0>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<5, 4, true, 1, 12, 0, 1>>(kSome / 10)), "");
 }
 
-// Rank 2 votes. Rank 1 gives a task to rank 2 and then votes.
+// Rank 2 votes for the end. Rank 1 gives a task to rank 2 and then votes, too.
 TEST(ProcessOrders, steals_that_are_forgotten_end_it_too_early) {
   using Forgetful = World<3, 2, false, 1, 3, 0, 1, ForgetfulTasks>;
   EXPECT_EQ(some_orders<Forgetful>(kSome), "ended while there are tasks");
 }
 
-// Rank 2 votes twice while a task for rank 2 is under way.
+// Rank 2 votes twice for the end while a task for it is under way.
 TEST(ProcessOrders, a_vote_with_a_request_under_way_ends_it_too_early) {
   using Hasty = World<3, 2, false, 1, 2, 1, 0, Tasks, Rule::votes_with_a_request>;
   EXPECT_EQ(some_orders<Hasty>(kSome), "ended while there are tasks");
@@ -239,7 +239,8 @@ struct NoTransport {
   void send(std::uint32_t /*to*/, TaskMessage /*message*/) {}
 };
 
-// Retention runs the longest tasks first, so the last tasks alone would make a thief too hasty.
+// Retention runs the longest tasks first. If pauses followed the last tasks alone, a thief would
+// ask too often.
 TEST(Pauses, grow_to_a_32nd_of_the_mean_of_all_tasks) {
   std::array<std::uint32_t, 8> memory{};
   DequeWords<Alone> words;

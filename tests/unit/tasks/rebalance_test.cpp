@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Balancers among ranks that are threads, the lists as bytes, the choice between balancers, and the
-// claims of requests.
+// Balancers on ranks that are threads, lists of tasks as bytes, the choice between the balancers,
+// and the claims of requests.
 #include "tasks/rebalance.hpp"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ struct Outcome {
   std::vector<std::uint64_t> ids;
   std::uint64_t given = 0;
 };
-// Rank r begins with `counts[r]` tasks of 1 to 7 seconds.
+// Runs a balancer on ranks of which rank r begins with `counts[r]` tasks of 1 to 7 seconds.
 Outcome balanced(Scheme scheme, const std::vector<std::uint32_t>& counts) {
   const auto ranks = static_cast<std::uint32_t>(counts.size());
   ThreadJob job(ranks, 4, std::chrono::microseconds(20));
@@ -125,7 +125,8 @@ TEST_P(Schemes, have_nothing_to_do_without_tasks) {
   EXPECT_TRUE(balanced(GetParam(), {0, 0, 0}).ids.empty());
 }
 
-// An iteration with a load of one second. `cost`: the time outside of tasks.
+// The times of an iteration with an average load of one second. `cost` is the time outside of
+// tasks.
 IterationTimes iteration(double cost, double growth = 0, double imbalance = 0.1) {
   return {.average_task_s = 1,
           .process_s = 1 + cost,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The simulator: its input determines its results, and no task is lost.
+// The simulator: its input alone determines its results, and no task is lost.
 #include "tasks/sim/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -59,14 +59,15 @@ TEST(Workload, null_tasks_are_those_that_are_missing_otherwise) {
   EXPECT_EQ(kept, durations_of(problem, {}));
 }
 
-// Four blocks of 12, 9, 5 and 11 tiles: (37^4 + 5^4 + 3^4 + 9^4) / 4 tiles of C are symmetric.
+// The tiles are in four symmetry blocks of 12, 9, 5 and 11. Symmetry allows (37^4 + 5^4 + 3^4 +
+// 9^4) / 4 of the tiles of C.
 TEST(Workload, the_contraction_has_the_tasks_of_table_1) {
   const std::vector<float> durations = durations_of(kProblems[3], {});
   EXPECT_EQ(durations.size(), 470'357U);
   EXPECT_GT(*std::ranges::min_element(durations), 0);
 }
 
-// The mirrored chain has the same bounds, so exchanging both pairs changes no duration.
+// A mirrored chain of shells has the same bounds, so exchanging both pairs changes no duration.
 TEST(Workload, bounds_of_shells_are_symmetric) {
   for (std::uint32_t a = 0; a < 40; ++a) {
     for (std::uint32_t b = 0; b < 40; ++b) EXPECT_EQ(shell_bound(a, b), shell_bound(b, a));
@@ -156,7 +157,7 @@ TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
   EXPECT_EQ(outcome.attempts.mean, 0);
 }
 
-// The purpose of retention: fewer steals and a shorter time than in the first iteration.
+// Retention must lead to fewer steals and a shorter time than the first iteration has.
 TEST(SimulatedIterations, tasks_that_are_retained_need_few_steals) {
   const Setting s = setting(200, true);
   const auto count = static_cast<std::uint32_t>(durations().size());
@@ -168,7 +169,7 @@ TEST(SimulatedIterations, tasks_that_are_retained_need_few_steals) {
 }
 
 // A long task keeps rank 0 busy. Its idle neighbour, rank 1, answers the thieves of the other node,
-// so the other node gets the other tasks.
+// so that node gets the other tasks.
 TEST(Simulation, an_idle_rank_answers_for_a_busy_neighbour) {
   Setting s = setting(4, false);
   s.machine.cores_per_node = 2;
@@ -182,7 +183,8 @@ TEST(Simulation, an_idle_rank_answers_for_a_busy_neighbour) {
   EXPECT_GT(executed[2].size() + executed[3].size(), 0U);
 }
 
-// A busy rank that is alone on its node answers only between its tasks, or by its server.
+// A busy rank that is alone on its node answers thieves only between its tasks, unless it has a
+// server thread.
 TEST(Simulation, a_busy_rank_lets_thieves_wait_unless_it_has_a_server) {
   for (const bool server : {false, true}) {
     Setting s = setting(2, server);

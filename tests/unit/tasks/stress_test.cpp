@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads at one deque, and sixteen ranks as threads with late messages. ThreadSanitizer checks
-// that the copies of tasks are ordered.
+// Threads at one deque, and sixteen ranks that are threads, with late messages. ThreadSanitizer
+// checks that the copies of tasks are ordered.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -125,7 +125,7 @@ class Job {
     for (std::uint32_t i = 0; i < kSeeded; ++i) ranks_[0]->tasks().add(make(0));
   }
 
-  // Runs on a thread of its own. A task's id is its generation.
+  // Plays a rank, on a thread of its own. The id of a task is its generation.
   void work(std::uint32_t rank) {
     auto& self = *ranks_[rank];
     Work task;
@@ -163,8 +163,8 @@ class Job {
   friend struct MailEnd;
 
   void post(std::uint32_t to, const TaskMessage& message) {
-    // Each pair of ranks has its own delay. The order of the queue does not depend on delays, so
-    // messages of a pair keep their order.
+    // Each pair of ranks has its own delay. Messages of a pair keep their order, because the order
+    // of the queue does not depend on delays.
     const auto delay = std::chrono::microseconds((message.from * 7 + to * 3) % 50);
     const std::lock_guard lock(mail_[to].mutex);
     mail_[to].queue.emplace_back(std::chrono::steady_clock::now() + delay, message);
@@ -195,7 +195,7 @@ class Job {
   std::array<Mail, kRanks> mail_;
 };
 
-// The thief's own thread serves its request at the victim, while the victim works.
+// A request is served at the victim by the thief's own thread, while the victim works.
 void MailEnd::send(std::uint32_t to, TaskMessage message) {
   message.from = rank;
   if (message.kind == MessageKind::steal) return job->ranks_[to]->serve(message);

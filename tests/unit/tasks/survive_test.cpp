@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collections that survive the loss of ranks. The ranks are processes, which the tests kill at
-// chosen and at random moments. The results of tasks lie in memory that all processes share.
+// chosen and at random moments. The results of tasks are in memory that all processes share.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -31,7 +31,7 @@ constexpr std::uint32_t kSeeds = 120;
 constexpr std::uint32_t kIds = 3 * kSeeds;  // each seed adds two tasks
 constexpr std::size_t kIterations = 3;
 
-// The memory that the ranks share.
+// The memory that the ranks of a job share.
 struct Board {
   std::atomic<std::uint32_t> at_barrier{0};
   std::atomic<std::uint32_t> running{0};  // number of tasks that have begun
@@ -43,7 +43,7 @@ struct Board {
   alignas(64) std::array<std::array<std::byte, 1U << 20U>, 2> shares;
 };
 
-// A network of processes: shared memory and a barrier. A survivor sends no message.
+// A network of processes: shared memory and a barrier. Collections that survive send no messages.
 class ProcessNetwork final : public Network {
  public:
   ProcessNetwork(Board& board, std::uint32_t rank) : board_(board), rank_(rank) {}
@@ -82,7 +82,7 @@ class ProcessNetwork final : public Network {
 struct Work {
   std::uint32_t id;
 };
-// The data of the tasks of one rank.
+// The data of the tasks on one rank.
 struct Local {
   Board* board;
   std::size_t iteration = 0;
@@ -109,7 +109,7 @@ void work(Context& context, const Work& task) noexcept {
   ++board.ended[local.iteration][task.id];
 }
 
-// A job of processes. Ranks 0 and 1 have the seeds.
+// A job whose ranks are processes. Ranks 0 and 1 have the seeds.
 struct Job {
   Job() {
     void* const memory =
@@ -150,7 +150,7 @@ struct Job {
     }
     board->finished[rank] = true;
   }
-  // Waits for all ranks. False: a rank takes too long, and all ranks are killed.
+  // Waits for all ranks. Returns false if a rank took too long; all ranks have then been killed.
   bool wait() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     bool in_time = true;
@@ -194,7 +194,8 @@ TEST_P(Survivors, run_every_task_once_if_no_rank_dies) {
   for (const auto& finished : job.board->finished) EXPECT_TRUE(finished);
 }
 
-// The dying task has added its two tasks. Both run again, because the dying task runs again.
+// The task in which a rank dies has added its two tasks. These run twice, because that task runs
+// again.
 TEST_P(Survivors, run_the_task_again_in_which_a_rank_died) {
   Job job;
   constexpr std::uint32_t kDeadly = 60;
@@ -223,9 +224,9 @@ TEST_P(Survivors, say_so_if_a_rank_died_before_it_had_all_its_tasks) {
   EXPECT_EQ(job.board->running, 0U);
 }
 
-// Two of four ranks are killed at random moments, also the heir of the first dead rank while the
-// heir saves the tasks. A rank that is killed between two calls of process() ends the collection
-// with `gone`.
+// Two of four ranks are killed at random moments, which includes the heir of the first dead rank
+// while it saves the tasks. A rank that is killed between two calls of process() ends the
+// collection with `gone`.
 TEST(Survivor, runs_all_tasks_whenever_ranks_die) {
   constexpr int kRounds = test::kSanitized ? 20 : 60;
   constexpr std::array kBalancers{Balancer::none, Balancer::steal, Balancer::retain};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A network of ranks that are threads, on nodes of equal size. Each message is late by a random
-// time. Each rank has its own Network.
+// A job whose ranks are threads, on nodes of equal size. Each rank has its own Network, and each
+// message is late by a random time.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class ThreadJob {
     for (std::uint32_t first = 0; first < ranks; first += per_node) nodes_.push_back(first);
   }
 
-  // After fail() every call fails.
+  // Makes every later call of the networks fail.
   void fail() { failed_ = true; }
   std::unique_ptr<Network> network(std::uint32_t rank);
   // Calls `body(rank)` on a thread for each rank.

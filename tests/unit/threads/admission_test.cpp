@@ -10,7 +10,7 @@ using NextWait = WaitAdmission::NextWait;
 constexpr std::uint64_t kPatience = 100;
 constexpr std::uint64_t kAlone = 40;
 
-// The server got its core at 1000.
+// An admission whose server got its core at tick 1000.
 WaitAdmission admission(std::uint32_t cores) {
   WaitAdmission made;
   made.set_limits({.cores = cores, .patience = kPatience, .alone = kAlone, .yield = 5});
@@ -23,7 +23,8 @@ int ended_at(WaitAdmission& from, std::uint64_t now) {
   for (; from.next(now) != NextWait::none && count < 1000; ++count) from.ended(now);
   return count;
 }
-// The server polls again at `now`, after another thread had the core.
+// Counts the waits that end when the server polls again at `now`, after another thread had the
+// core.
 int ended_later(WaitAdmission& from, std::uint64_t now) {
   from.yielded(now - 10, now);
   return ended_at(from, now);
@@ -43,7 +44,7 @@ TEST(WaitAdmission, who_comes_back_makes_room) {
   one.came(1, 1001);
   EXPECT_TRUE(one.has_free_core());
   EXPECT_EQ(ended_at(one, 1001), 1);
-  one.came(7, 1002);  // more threads than were counted as out
+  one.came(7, 1002);  // more threads come back than were out
   EXPECT_EQ(ended_at(one, 1002), 1);
 }
 
@@ -51,7 +52,7 @@ TEST(WaitAdmission, whoever_ended_without_room_is_out_until_it_comes_back) {
   WaitAdmission one = admission(1);
   EXPECT_FALSE(one.has_threads_out(1000));
   one.ended(1000);
-  one.ended(1001);  // the server's own wait
+  one.ended(1001);  // the server's own wait has ended
   one.came(1, 1002);
   EXPECT_TRUE(one.has_threads_out(1002));
   EXPECT_FALSE(one.has_free_core());

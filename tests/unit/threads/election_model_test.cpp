@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The election under all interleavings with delayed stores (ult/checker.hpp). No wake-up is lost,
-// no thread waits without a server, and there is a single server at a time. For each rule of the
-// protocol, a scenario breaks the rule and must be caught.
+// no thread waits without a server, and there is one server at a time. For each rule of the
+// protocol, a scenario breaks the rule, and the checker must find the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -70,7 +70,7 @@ struct World {
     serving = false;
     election.leave([] {});
   }
-  // True if another poll of the server would find a message.
+  // True if another poll by the server would find a message.
   bool is_news(std::size_t server) const {
     for (std::size_t i = 0; i < kWaiters; ++i) {
       if ((i == server || sits[i]) && messages[i].load() != 0) return true;
@@ -103,8 +103,8 @@ TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
   expect_holds(explore<TwoWaiters<false>>(preempted(2)), 1000);
 }
 
-// A thread that has its message sends the next thread's message. The server must hand over before
-// the send.
+// A thread that has its message sends the message of the next thread. It must pass the role of
+// server on before it sends.
 struct Chain : World<3> {
   Chain() { send(0); }
   Threads threads() {
@@ -124,7 +124,7 @@ TEST(ElectionModel, a_server_that_leaves_hands_on) {
   expect_holds(explore<Chain>(preempted(2)), 1000);
 }
 
-// Two threads wait repeatedly, with the same seats on their stacks.
+// Two threads wait repeatedly, with seats at the same addresses on their stacks.
 struct PingPong : World<2> {
   PingPong() { send(0); }
   Threads threads() {
@@ -142,7 +142,7 @@ struct PingPong : World<2> {
 
 TEST(ElectionModel, a_seat_is_used_again) { expect_holds(explore<PingPong>(preempted(3)), 1000); }
 
-// Broken on purpose: the server and the sitting threads are in two words.
+// Broken on purpose: the server and the list of sitting threads are in two words.
 struct TwoWords {
   Flag served{1}, seat{0}, word{0};
 
@@ -168,7 +168,8 @@ TEST(ElectionModel, with_two_words_somebody_waits_without_a_server) {
   EXPECT_EQ(explore<TwoWords>().failure, "nobody can go on");
 }
 
-// Broken on purpose: the server checks its row again, and then leaves by a plain store.
+// Broken on purpose: the server looks once more for sitting threads, and then leaves by a plain
+// store.
 struct LeavesBlindly {
   Flag door{1}, word{0};
 
@@ -194,7 +195,7 @@ TEST(ElectionModel, a_server_that_leaves_by_a_store_forgets_somebody) {
   EXPECT_EQ(explore<LeavesBlindly>().failure, "nobody can go on");
 }
 
-// Broken on purpose: the server wakes a waiter before it tells the waiter.
+// Broken on purpose: the server wakes a waiter before it has told the waiter.
 struct WakesFirst {
   Flag word{0};
   Threads threads() {

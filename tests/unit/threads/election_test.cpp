@@ -17,7 +17,7 @@
 namespace mh::threads {
 namespace {
 
-// Threads, each with a mailbox.
+// Threads of a rank, each with a mailbox in which it waits for messages.
 class Office {
  public:
   explicit Office(std::size_t threads) : boxes_(threads) {}
@@ -53,7 +53,8 @@ class Office {
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // Tells from both ends in turn, but in every third look leaves the ready seats for leave().
+      // Tells the ready seats from both ends in turn. In every third look it leaves them to
+      // leave().
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }
@@ -64,7 +65,7 @@ class Office {
   }
 
   Election<Machine> election_;
-  unsigned looks_ = 0;  // the server's looks
+  unsigned looks_ = 0;  // number of the server's looks
   std::vector<Box> boxes_;
   std::atomic<bool> serving_{false};
   std::atomic<std::uint64_t> told_{0};
@@ -88,15 +89,16 @@ TEST(Election, pairs_of_threads_play_to_the_end) {
   EXPECT_GT(office.told(), 0U) << "nobody ever slept";
 }
 
-// The number of messages. The long form, MH_ELECTION_STRESS=100000000, takes minutes on two cores.
+// The number of messages to send. The long form, MH_ELECTION_STRESS=100000000, takes minutes on two
+// cores.
 std::int64_t messages() {
   const char* text = std::getenv("MH_ELECTION_STRESS");
   if (text != nullptr) return std::atoll(text);
   return test::kSanitized ? 2'000 : 30'000;
 }
 
-// Any thread sends to any other thread. In each round every thread sends and receives a message. A
-// lost wake-up is a hang, which the time limit of the test catches.
+// In each round every thread sends a message to some thread and receives one. A lost wake-up is a
+// hang, which ends at the time limit of the test.
 TEST(Election, messages_to_any_thread_all_arrive) {
   constexpr std::size_t kThreads = 6;
   const std::int64_t rounds = messages() / static_cast<std::int64_t>(kThreads);
@@ -114,7 +116,7 @@ TEST(Election, messages_to_any_thread_all_arrive) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Threads end right after their waits, and their stacks with the seats vanish.
+// Threads end right after their waits, and the seats on their stacks vanish with them.
 TEST(Election, threads_come_and_go) {
   const int generations = test::kSanitized ? 20 : 200;
   Office office(8);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Parked tasks under all interleavings with delayed stores (ult/checker.hpp). Each task gets its
-// message, one thread looks at a time, and nobody touches a seat that its task has left. For each
-// rule of the protocol, a scenario breaks the rule and must be caught.
+// message, one thread looks at a time, and no thread touches a seat that its task has left. For
+// each rule of the protocol, a scenario breaks the rule, and the checker must find the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,8 +22,8 @@ using ult::check::preempted;
 using ult::check::require;
 using ult::check::Threads;
 
-// Tasks that wait for messages. A thread of the checker stands for each task. A task sleeps until
-// the task has a signal, and uses the signal up.
+// Tasks that wait for messages. A thread of the checker plays each task. A task sleeps until it has
+// a signal, and consumes the signal.
 template <std::size_t kTasks>
 struct World {
   struct Seat : ParkedSeat<Model> {
@@ -57,7 +57,7 @@ struct World {
     receive(me, seat);
   }
 
-  // Looks until `all` waits are over.
+  // Looks at the parked tasks until `all` waits are over.
   void look_until(std::uint32_t all) {
     while (found < all) {
       Explorer::now().await([this, all] { return found >= all || (!looking && is_news()); });
@@ -146,8 +146,8 @@ TEST(ParkingModel, a_task_that_wakes_for_another_reason_keeps_its_seat) {
   expect_holds(explore<SameMemory>(preempted(0)), 1000);
 }
 
-// Broken on purpose: the seat has a single word for `told` and `left`, and the looker reads the
-// name of the task after the word is written.
+// Broken on purpose: the seat has a single word for `told` and `left`, and the looking thread reads
+// the seat's task after it has written the word.
 struct ReadsAfterTelling {
   Flag word{0}, signal{0};
   bool gone = false;
@@ -177,7 +177,7 @@ TEST(ParkingModel, a_seat_with_one_word_is_gone_too_early) {
   EXPECT_EQ(explore<ReadsAfterTelling>().failure, "the seat is gone");
 }
 
-// Broken on purpose: the looker wakes the task before it tells the task.
+// Broken on purpose: the looking thread wakes the task before it has told the task.
 struct WakesFirst {
   Flag word{0}, signal{0};
   Threads threads() {

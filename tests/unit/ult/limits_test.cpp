@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of limits: no free slot, no memory for a stack, wrong arguments, wrong callers. Tests of
-// the order of tasks, of stealing and sleeping, and of tasks that wait when the scheduler ends.
+// Tests of limits: no free slot for a task, no memory for a stack, wrong arguments, wrong callers.
+// Tests of the order of tasks, of stealing and sleeping, and of tasks that wait when the scheduler
+// ends.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -59,7 +60,8 @@ TEST(UltLimits, calls_that_only_tasks_may_make_are_refused_elsewhere) {
   }));
 }
 
-// A worker gives out all its slots, then reports `full`. After the joins, all slots are free again.
+// A worker hands out all its task slots, then reports `full`. After the joins, all slots are free
+// again.
 TEST(UltLimits, a_worker_out_of_slots_says_so_and_recovers) {
   for (const std::uint32_t slots : {512U, 4096U + 64U}) {
     Scheduler scheduler = started(with(1, slots));
@@ -131,8 +133,8 @@ TEST(UltLimits, a_quarter_of_a_million_tasks_exist_at_a_time) {
   }));
 }
 
-// All tasks have begun, so the stacks outnumber the possible guard pages and the fibers of a
-// sanitizer.
+// All tasks have begun, so there are more stacks than the system permits guard pages, and more than
+// a sanitizer permits fibers.
 TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   static constexpr int kTasks = 40000;
   Config config = with(1, 1U << 16U);
@@ -161,8 +163,8 @@ TEST(UltLimitsUnsanitized, forty_thousand_blocked_tasks_have_stacks) {
   EXPECT_LT(counters.unguarded, counters.stacks);
 }
 
-// No memory is left for more stacks. A refused task gives `full` to its joiner, all other tasks
-// run, and no join hangs.
+// There is no memory for more stacks. The joiner of a task without a stack gets `full`, all other
+// tasks run, and no join hangs.
 TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   Config config = with(1);
   config.stack_bytes = std::size_t{1} << 20U;
@@ -193,8 +195,8 @@ TEST(UltLimitsUnsanitized, a_task_without_a_stack_is_refused_to_its_joiner) {
   EXPECT_EQ(refused + ran, 100);
 }
 
-// A joined task runs on the joiner's stack only if that stack has room for a whole task. sum_to()
-// recurses by spawn and join until the stack of the joiner is full.
+// A joined task runs on the joiner's stack only if that stack has space for a whole task. sum_to()
+// spawns and joins recursively until the stack of the joiner is full.
 int sum_to(int n) {
   volatile char ballast[2048];
   ballast[0] = static_cast<char>(n);
@@ -245,7 +247,8 @@ std::vector<int> order_of_ten(Order order) {
   return ran;
 }
 
-// Counts the numbers that directly follow a smaller number; 0 if the newest task always ran first.
+// Counts the numbers that directly follow a smaller number. The count is 0 if the newest task
+// always ran first.
 int out_of_order(const std::vector<int>& ran) {
   int count = 0;
   for (std::size_t i = 1; i < ran.size(); ++i) count += ran[i] > ran[i - 1] ? 1 : 0;
@@ -256,8 +259,8 @@ TEST(UltOrder, breadth_first_runs_the_oldest_first) {
   EXPECT_EQ(order_of_ten(Order::breadth_first), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-// Every kFairTurns-th choice may take the oldest task. The choices of the idle worker count, too,
-// so the ten choices of the test may include an oldest task.
+// Every kFairTurns-th choice of a worker may take the oldest task. Choices of the idle worker
+// count, too, so one of the ten choices in the test may take an oldest task.
 TEST(UltOrder, depth_first_runs_the_newest_first) {
   for (int round = 0; round < 100; ++round) {
     const std::vector<int> ran = order_of_ten(Order::depth_first);
@@ -286,8 +289,8 @@ TEST(UltIdle, idle_workers_sleep) {
   EXPECT_LT(cpu_seconds() - before, 0.1);
 }
 
-// The parent keeps its worker busy until the child has run, so the sleeping worker must steal the
-// child.
+// The parent keeps its worker busy until the child has run. The sleeping worker must therefore wake
+// and steal the child.
 TEST(UltIdle, a_sleeping_worker_is_woken_to_steal_from_a_busy_one) {
   Scheduler scheduler = started(with(2));
   for (int round = 0; round < 20; ++round) {
@@ -303,7 +306,7 @@ TEST(UltIdle, a_sleeping_worker_is_woken_to_steal_from_a_busy_one) {
 }
 
 // The parent signals its child and then keeps its worker busy until the child has run. The other
-// worker must steal the child.
+// worker must therefore steal the child.
 TEST(UltIdle, a_signalled_task_of_a_busy_worker_is_stolen) {
   Scheduler scheduler = started(with(2));
   for (int round = 0; round < 20; ++round) {
@@ -330,7 +333,7 @@ TEST(UltIdle, a_stolen_task_that_yields_becomes_the_thiefs_own) {
     std::atomic<bool> stop{false};
     const unsigned home = this_worker();
     Result<Task> child = spawn([&] {
-      // yield() switches, and so migrates the child, only with another task.
+      // yield() switches, and thus lets the child migrate, only if there is another task.
       Result<Task> other = spawn([&stop] {
         while (!stop.load()) yield();
       });

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that park in calls of another library (base/light_tasks.h). The tests stand for the
-// other library.
+// Tasks that park in calls of another library (base/light_tasks.h). The tests take the place of
+// that library.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -14,7 +14,7 @@
 namespace mh::ult {
 namespace {
 
-// The workers call this function to look for ended waits. Each test sets its own function.
+// Workers call this function to look for waits that have ended. Each test sets its own function.
 std::function<mh_look(unsigned)> g_look;
 std::atomic<int> g_ended_idle{0};
 
@@ -117,7 +117,7 @@ TEST(UltParking, a_worker_with_other_tasks_looks_now_and_then) {
   }));
 }
 
-// A worker dozes while another worker looks, and looks once the other has a long task.
+// A worker dozes while another worker looks. It looks itself once the other worker has a long task.
 TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
   std::atomic<bool> elsewhere{true};
   std::atomic<bool> dozed{false};

@@ -20,7 +20,8 @@ namespace {
 
 // --- the checker itself -----------------------------------------------------------------------
 
-// Each thread stores, then loads the other thread's variable. On x86, both loads may miss.
+// Each thread stores to one variable, then loads the other thread's. On x86 both loads may return
+// the old values.
 template <bool kFenced>
 struct StoreBuffers {
   Flag x{0}, y{0};
@@ -69,8 +70,8 @@ struct Memory {
   std::array<Model::Atomic<std::uint64_t>, BitSetShape{kSlots}.words()> words{};
 };
 
-// Two threads set bits of one word. Meanwhile the owner searches, takes a bit and clears stale
-// hints.
+// Two threads set bits of one word. Meanwhile the owner searches, takes a bit and clears hints for
+// words without bits.
 template <std::uint32_t kSlots>
 struct SettersAndOwner {
   static constexpr std::uint32_t kFirst = kSlots - 60, kSecond = kSlots - 1;
@@ -99,7 +100,8 @@ TEST(SharedBitsModel, no_bit_is_lost_while_the_owner_clears_hints) {
   expect_holds(explore<SettersAndOwner<8192>>(preempted(2)), 100);
 }
 
-// The order in the dissertation on FULT: hint first when setting, leaf first when clearing.
+// The order that the dissertation on FULT prints: hint first when setting, leaf first when
+// clearing.
 struct PublishedOrder {
   Model::Atomic<std::uint64_t> hint{0}, leaf{0};
   bool taken = false;
@@ -145,7 +147,7 @@ TEST(SharedBitsModel, one_of_several_takers_gets_a_bit) { expect_holds(explore<T
 
 constexpr std::uint32_t kSlot = 7;
 
-// A single task, which does `while (!condition) wait();`. The thread that claims the task runs it.
+// A single task that does `while (!condition) wait();`. The thread that claims the task runs it.
 struct OneTask {
   Memory<512> memory;
   SharedBits<Model> signals{BitSetShape{512}, memory.words.data()};
@@ -155,7 +157,7 @@ struct OneTask {
   Doorbell<Model> bell;  // the bell of the task's home
   bool runs = false;
 
-  // Runs the task on the claiming worker until the task blocks or ends.
+  // Runs the task on the worker that claimed it, until the task blocks or ends.
   void run() {
     require(!runs, "the task runs twice at a time");
     runs = true;
@@ -211,7 +213,8 @@ TEST(SignalModel, a_blocked_task_is_woken_and_its_sleeping_worker_too) {
   expect_holds(explore<BlockedTask>(preempted(4)), 50);
 }
 
-// The task was stolen and runs on the thief while a signal comes. The home finds the bit.
+// The task was stolen. It runs on the thief while a signal comes, and its home finds the bit of the
+// signal.
 struct StolenTask : OneTask {
   StolenTask() {
     state.start_ready();
@@ -244,7 +247,8 @@ TEST(SignalModel, two_signals_and_a_thief_run_the_task_once_at_a_time) {
   expect_holds(explore<TwoSignals>(preempted(2)), 1000);
 }
 
-// Broken on purpose: the home drops the bit of a running task without marking the task signalled.
+// Broken on purpose: the home takes the bit of a running task without marking the task as
+// signalled.
 struct DroppedSignal : StolenTask {
   Threads threads() {
     return {[this] {
@@ -284,8 +288,8 @@ TEST(SignalModel, a_signal_by_the_home_itself_is_kept_too) {
   expect_holds(explore<NudgedTask>(preempted(4)), 20);
 }
 
-// The task yields on the thief while the home marks the task signalled. The task must become ready
-// and then see the condition.
+// The task yields on the thief while the home marks it as signalled. The task must become ready and
+// then see the condition.
 struct YieldingTask : OneTask {
   YieldingTask() {
     state.start_ready();
@@ -307,8 +311,9 @@ TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
 
 // --- migration --------------------------------------------------------------------------------
 
-// The task migrates, tests its condition and blocks. The signaller may have read the old location.
-// `kAgain`: the signaller reads the location again, as send_signal() does.
+// The task migrates, tests its condition and blocks. The signaller may have read the task's old
+// location. `kAgain`: the signaller reads the location again after its signal, as send_signal()
+// does.
 template <bool kAgain>
 struct MigratingTask {
   std::array<Memory<512>, 2> memory;
@@ -422,7 +427,7 @@ struct WeakFence : Model {
   }
 };
 
-// A busy worker spawns kThieves tasks and runs none of these tasks. Each thief must run a task.
+// A busy worker spawns kThieves tasks and runs none of them. Each thief must run one of them.
 template <class A, int kThieves>
 struct SpawnerAndThieves {
   Memory<512> memory;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Schedulers that share the cores of the machine with other processes (share_cores()): as many
-// workers as this process has cores run the tasks of all workers.
+// Schedulers that share the cores of the machine with other processes (share_cores()). Only as many
+// workers as the process has cores run, and they run the tasks of all workers.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -29,7 +29,7 @@ Scheduler started(unsigned workers, bool steal = true) {
   return std::move(*scheduler);
 }
 
-// A task of the other worker waits for a signal, and the other worker rests. Returns whether the
+// A task of the other worker waits for a signal, and that worker rests. Returns true if the
 // signaller's worker then ran the task.
 bool signaller_runs_it(Scheduler& scheduler) {
   std::atomic<bool> go{false};
@@ -57,7 +57,7 @@ bool signaller_runs_it(Scheduler& scheduler) {
 TEST_F(UltShare, a_worker_runs_the_signalled_tasks_of_a_resting_one) {
   Scheduler scheduler = started(2);
   bool seen = false;
-  // The resting worker sometimes wakes, and may be first.
+  // The resting worker sometimes wakes and runs the task before the signaller's worker does.
   for (int round = 0; round < 200 && !seen; ++round) seen = signaller_runs_it(scheduler);
   EXPECT_TRUE(seen);
 }
@@ -104,7 +104,7 @@ TEST_F(UltShare, no_signal_between_tasks_of_many_workers_is_lost) {
   }));
 }
 
-// A worker that keeps its core does not keep the tasks of other workers from running.
+// A worker whose task keeps the core does not keep the tasks of other workers from running.
 TEST_F(UltShare, a_task_that_never_waits_holds_nobody_up) {
   Scheduler scheduler = started(3);
   EXPECT_TRUE(scheduler.run([] {

@@ -64,7 +64,7 @@ struct Game {
     over = true;
     for (Player& player : players) player.ref.load().signal();
   }
-  // Does a random other operation, so that the workers meet in many states.
+  // Does another operation, chosen at random, so that the workers meet in many states.
   void detour(Random& random) {
     switch (random.below(8)) {
       case 0:
@@ -124,7 +124,7 @@ TEST_P(Stress, no_wake_up_is_lost) {
   }
   while (game->ready != kTasks) std::this_thread::yield();
   for (std::uint32_t i = 0; i < kTokens; ++i) game->give(i);
-  // Signals without a token must have no effect.
+  // These signals come without a token and must have no effect.
   Random random(77);
   while (!game->over) {
     game->players[random.below(kTasks)].ref.load().signal();

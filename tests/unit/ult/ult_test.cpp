@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of the public C++ interface, on every kind of scheduler.
+// Tests of the public C++ interface, on schedulers of all kinds.
 #include "manyhands/ult.hpp"
 
 #include <gtest/gtest.h>
@@ -201,7 +201,7 @@ TEST_P(EveryKind, an_exception_reaches_the_joiner) {
   EXPECT_THROW((void)scheduler_.run([] { throw 7; }), int);
 }
 
-// The C++ runtime keeps the exceptions in flight for each thread. Tasks that switch inside a
+// The C++ runtime keeps the exceptions in flight for each thread. A task that switches inside a
 // handler must not see the exceptions of other tasks.
 TEST_P(EveryKind, a_task_may_yield_while_it_handles_an_exception) {
   run(scheduler_, [] {
@@ -318,7 +318,7 @@ TEST_P(EveryKind, signals_to_tasks_that_have_ended_are_harmless) {
   });
 }
 
-// Every ready task runs at some time, even if other tasks spawn and yield without end.
+// Every ready task runs at some time, even if other tasks spawn and yield forever.
 TEST_P(EveryKind, no_ready_task_starves) {
   run(scheduler_, [] {
     std::atomic<bool> stop{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Light tasks park in until_shared(), and look() of another thread ends their waits. A thread
-// stands for each task, and the test's thread for the workers.
+// Light tasks park in until_shared(), and look() of another thread ends their waits. A thread plays
+// each task, and the test's own thread plays the workers.
 #include "wait/parking.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 namespace mh::wait {
 namespace {
 
-// A thread that stands for a task.
+// The state of a thread that plays a task.
 struct FakeTask {
   std::mutex mutex;
   std::condition_variable changed;
@@ -79,7 +79,7 @@ void see(const std::function<bool()>& thing) {
   while (!thing()) std::this_thread::yield();
 }
 
-// A task that waits for its flag.
+// A thread that plays a task, which waits for its flag.
 class Task {
  public:
   Task() {

@@ -12,10 +12,10 @@ constexpr PollingStretch::Limits kLimits{
     .longest_period = 1000, .lasts = 200'000, .pause = 4'000'000, .slack = 10};
 constexpr std::uint64_t kPollTicks = 20;
 
-// A program that polls every `period` ticks. A poll by itself takes kPollTicks.
+// A program that polls every `period` ticks. The poll itself takes kPollTicks.
 class Program {
  public:
-  // Polls for `length` ticks. Returns how often the program was asked to help.
+  // Polls for `length` ticks. Returns how often the verdict asked the program to help.
   int poll(std::uint64_t period, std::uint64_t length) {
     int helped = 0;
     for (const std::uint64_t end = now_ + length; now_ < end;) {
@@ -36,7 +36,7 @@ class Program {
   }
   void work(std::uint64_t length) { now_ += length; }
   int measured = 0;
-  std::uint64_t step = 0;  // ticks of a step of help
+  std::uint64_t step = 0;  // ticks that a step of help takes
   bool finds_work = false;
 
  private:

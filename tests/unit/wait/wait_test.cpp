@@ -20,7 +20,7 @@ namespace {
 std::atomic<int> g_yields{0};
 }
 
-// The C library's function, with a count of its calls.
+// Replaces the C library's function, and counts its calls.
 extern "C" int sched_yield() noexcept {
   ++g_yields;
   return static_cast<int>(syscall(SYS_sched_yield));
@@ -99,7 +99,7 @@ constexpr WaitRules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = f
 constexpr WaitRules kNever{
     .least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
-// True after `polls` polls.
+// A condition that is true after `polls` polls.
 struct After {
   int polls;
   bool operator()() { return --polls < 0; }
@@ -228,14 +228,14 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   EXPECT_EQ(work_.help_chunks, 1);
 }
 
-// Polls without success until a step of help was made, for a second at most. Returns whether the
-// poll within help_if_polling() found something.
+// Polls without success until the rank has done a step of help, for a second at most. Returns true
+// if the poll inside the last help_if_polling() found something.
 bool poll_until_helped(const Recorder& work) {
   const int before = work.help_chunks;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   bool came = false;
   while (work.help_chunks == before && std::chrono::steady_clock::now() < end) {
-    // A reading of the clock counts as work of the program, so there are many looks for a reading.
+    // Reading the clock counts as work of the program, so many polls follow each reading.
     for (int i = 0; i < 100 && work.help_chunks == before; ++i) {
       for (std::uint32_t poll = 0; poll < PollingStretch::kPolls; ++poll) spin_pause();
       came = help_if_polling([&] {
