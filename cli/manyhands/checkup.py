@@ -31,7 +31,7 @@ class Sharing:
     """The loops that Manyhands can share, in the program and the libraries it loads."""
 
     objects: list[loops.Loops]
-    possible: bool  # no more than one OpenMP run time is loaded
+    possible: bool  # the program loads exactly one OpenMP run time
 
     @property
     def unmarked(self) -> int:

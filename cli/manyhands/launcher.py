@@ -161,9 +161,7 @@ def as_called(path: Path) -> str:
 
 
 def after_each_colon(words: list[str], given: list[str]) -> list[str]:
-    """Repeats the options `given` after each colon: Open MPI's -x holds for one program of `a : -n
-    2 b`.
-    """
+    """Repeats `given` after each colon: Open MPI's -x holds for one program of `a : -n 2 b`."""
     result: list[str] = []
     for word in words:
         result.append(word)

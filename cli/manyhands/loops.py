@@ -2,7 +2,7 @@
 """The OpenMP loops in a program file, found without running it.
 
 Compiled code calls the OpenMP run time by name. A loop whose iterations are handed out at run time
-begins with a call that tells its schedule. A loop with a static schedule asks for the size of the
+begins with a call that no other loop makes. A loop with a static schedule asks for the size of the
 team (GCC) or for its thread's share of the iterations (Clang). The calls of each kind are counted
 in the machine code of the program and its libraries. The count is close, not exact: a compiler may
 copy a loop.

@@ -23,8 +23,8 @@ NUMBER = re.compile(r"^(\d+)(?:([KMG])(?:i?B)?)?$", re.IGNORECASE)
 FACTOR = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
-# The preloaded heap (src/heap) reads MH_HEAP itself, from the environment only: it cannot parse the
-# tune file (see settings.cpp).
+# The preloaded heap (src/heap) reads MH_HEAP itself, from the environment only, because it cannot
+# parse the table of settings (see settings.cpp).
 HEAP_KEY = "MH_HEAP"
 
 
