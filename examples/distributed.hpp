@@ -3,8 +3,8 @@
 // ranks, like an array of Global Arrays. Any rank gets a block or adds to it at any time.
 //
 // Block b is on rank b % ranks. The constructor, the destructor and sync() are collective. Between
-// two calls of sync() a block is either read or added to, on all ranks. One thread of a rank may
-// call. Failures end the job, as MPI's default is.
+// two calls of sync() a block is either read or added to, on all ranks. Only one thread of a rank
+// may call. An error in an MPI call ends the MPI job (MPI_ERRORS_ARE_FATAL, the default).
 #pragma once
 
 #include <mpi.h>
@@ -18,7 +18,7 @@ namespace distributed {
 
 class Blocks {
  public:
-  // `sizes` has the count of numbers in each block. All blocks begin with zeros.
+  // `sizes` has the count of numbers in each block. Every number of a block begins as zero.
   Blocks(MPI_Comm comm, const std::vector<std::size_t>& sizes) : comm_(comm), sizes_(sizes) {
     MPI_Comm_rank(comm, &rank_);
     MPI_Comm_size(comm, &ranks_);
@@ -34,7 +34,8 @@ class Blocks {
     } else {
       memory_.resize(static_cast<std::size_t>(own));
       own_ = memory_.data();
-      // Not MPI_Win_allocate(): plain MPICH 4.0.2 then contracts wrongly (3 windows, 5 tiles).
+      // MPI_Win_allocate() is avoided: with it and MPICH 4.0.2 alone, the tensor contraction gives
+      // wrong results (3 windows, 5 tiles).
       MPI_Win_create(own_, own * kUnit, kUnit, MPI_INFO_NULL, comm, &window_);
     }
     std::fill_n(own_, own, 0.0);
@@ -51,7 +52,7 @@ class Blocks {
   [[nodiscard]] std::size_t count() const { return sizes_.size(); }
   [[nodiscard]] std::size_t size(std::size_t block) const { return sizes_[block]; }
   [[nodiscard]] bool is_own(std::size_t block) const { return owner(block) == rank_; }
-  // Returns a block of this rank, in place.
+  // Returns the memory of a block that this rank owns.
   [[nodiscard]] std::span<double> own(std::size_t block) {
     return {own_ + offsets_[block], sizes_[block]};
   }
@@ -74,7 +75,7 @@ class Blocks {
                    MPI_SUM, window_);
     MPI_Win_flush(owner(block), window_);
   }
-  // After sync(), all ranks see the present contents of all blocks.
+  // Makes every change of a block before sync(), by any rank, visible to all ranks after sync().
   void sync() {
     MPI_Win_flush_all(window_);
     MPI_Win_sync(window_);
@@ -113,9 +114,9 @@ class Blocks {
   std::vector<MPI_Aint> offsets_;
   int rank_ = 0;
   int ranks_ = 1;
-  std::vector<double> memory_;  // the blocks of this rank, if there are several nodes
+  std::vector<double> memory_;  // this rank's blocks, if the ranks are on several nodes
   double* own_ = nullptr;
-  std::vector<double*> shared_;  // by rank: first number of its blocks, if there is one node
+  std::vector<double*> shared_;  // by rank: its first block, if all ranks are on one node
   MPI_Win window_ = MPI_WIN_NULL;
 };
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Records the seconds of each task, for the simulator (bench/tasks/validate.py).
 //
-// The word record=FILE among a program's words turns recording on. Each rank writes FILE.RANK, with
-// a row for each task that it has run: the iteration and the task's number, both of 32 bits, and
-// the seconds as a 32-bit float. Seconds are negative if the task has pruned itself. One thread of
-// a rank may call.
+// The argument record=FILE of a program turns recording on. Each rank writes FILE.RANK, with a row
+// for each task that the rank has run: the iteration and the task's number, both of 32 bits, and
+// the seconds as a 32-bit float. Seconds are negative if the task has pruned itself. Only one
+// thread of a rank may call.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace recording {
 
 class Recording {
  public:
-  // Removes record=FILE from the program's words.
+  // Removes record=FILE from the program's arguments.
   Recording(int& count, char** words) {
     constexpr std::string_view kWord = "record=";
     int kept = 0;
@@ -33,7 +33,7 @@ class Recording {
   }
   void begin_iteration() { ++iteration_; }
 
-  // Runs the task's work, which returns false if the task prunes itself.
+  // Calls `run`, the work of a task. `run` returns false if the task prunes itself.
   template <class Run>
   void run(std::uint32_t task, Run run) {
     if (path_.empty()) {

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Shared rules for the examples of task collections, under any MPI:
+# Shared make rules for the examples of task collections, with any MPI library:
 #   make [MPICXX=/path/to/mpicxx] [MANYHANDS=prefix of make install] [OUT=folder]
-# Without MANYHANDS, the library of this checkout is used (make build). A Makefile sets PROGRAM,
-# LIBRARIES (further libraries) and, optionally, FLAGS.
+# Without MANYHANDS, the library of this checkout is used (make build). A Makefile that includes
+# this file sets PROGRAM, LIBRARIES (further libraries) and, optionally, FLAGS.
 MPICXX ?= mpicxx
 CXXFLAGS ?= -O3
 OUT ?= .

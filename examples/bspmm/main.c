@@ -17,7 +17,7 @@ typedef struct {
   double density;
 } Options;
 
-// Times of this rank in seconds.
+// Seconds of this rank in each kind of call.
 typedef struct {
   double counter, get, multiply, accumulate;
 } Times;

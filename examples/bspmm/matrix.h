@@ -2,9 +2,9 @@
 //
 // A square block-sparse matrix, divided over the ranks by rows of tiles.
 //
-// Tile row i belongs to rank i modulo the number of ranks. The rank stores its rows whole, zeros
-// included, in the memory of a window. The number of a matrix determines its tiles and their
-// values, so every rank knows both without communication.
+// Tile row i belongs to rank i modulo the number of ranks. A rank stores all elements of its tile
+// rows, zeros included, in the memory of a window. The number of a matrix determines which tiles
+// exist and the values in them, so every rank can compute both without communication.
 #ifndef BSPMM_MATRIX_H
 #define BSPMM_MATRIX_H
 
@@ -13,13 +13,13 @@
 
 typedef struct {
   int number;      // 0 and 1 are factors; 2 is the product, which begins as zeros
-  int tiles;       // tiles of a side
-  int tile;        // elements of a side of a tile
+  int tiles;       // tiles along a side of the matrix
+  int tile;        // elements along a side of a tile
   double density;  // fraction of tiles that exist
   int rank, ranks;
-  double* own;  // the rows of this rank
+  double* own;  // the tile rows of this rank
   MPI_Win win;
-  MPI_Datatype there;  // type of a tile within the rows of its rank
+  MPI_Datatype there;  // target datatype: a tile within the tile rows of its owner
 } Matrix;
 
 Matrix matrix_new(int number, int tiles, int tile, double density);

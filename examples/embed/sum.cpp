@@ -12,7 +12,7 @@ static int sum(int from, int to) {
   ult::Group child;
   child.spawn([&] { left = sum(from, middle); });
   const int right = sum(middle, to);
-  return child.wait() ? left + right : -1;  // -1 if there was no memory for a stack
+  return child.wait() ? left + right : -1;  // -1 if there was no memory for a task's stack
 }
 
 int main() {

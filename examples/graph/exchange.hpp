@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A round of gather, communicate, scatter. Every rank has gathered a buffer for every other rank. A
-// rank passes each received buffer to `scatter` in the order of arrival, whole or in pieces that
-// are cut at multiples of kGrain bytes. Back ends: lci_exchange.hpp, mpi_exchange.hpp.
+// A round of gather, communicate, scatter. The caller of round() has gathered a buffer for every
+// other rank. Each received buffer is passed to `scatter` in the order of arrival, whole or in
+// pieces that are cut at multiples of kGrain bytes. Back ends: lci_exchange.hpp, mpi_exchange.hpp.
 #pragma once
 
 #include <chrono>
@@ -27,18 +27,20 @@ class Exchange {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  // Collective, before the first round. `most_to` is the most bytes to each rank in a round.
+  // Collective; called before the first round. `most_to` has, for each rank, the most bytes that
+  // this rank sends to that rank in a round.
   virtual void prepare(const std::vector<std::size_t>& most_to) = 0;
   [[nodiscard]] virtual std::int64_t sum(std::int64_t mine) = 0;
   [[nodiscard]] virtual std::int64_t most(std::int64_t mine) = 0;
-  // Collective. Returns `mine` of all ranks, in the order of ranks. For set-up and reports.
+  // Collective. Returns the argument `mine` of each rank, in the order of ranks. Not for use within
+  // a measured round.
   [[nodiscard]] virtual std::vector<std::string> all(const std::string& mine) = 0;
   // Returns the most bytes that the back end has used for messages at a time. The caller's buffers
   // do not count.
   [[nodiscard]] virtual std::size_t memory() const = 0;
 
   // Makes all ranks begin each later round together. The time of a round then excludes waiting for
-  // ranks that still compute. The time of the synchronization does not count.
+  // ranks that still compute, and excludes the synchronization itself.
   void begin_together() { together_ = true; }
 
   void round(const std::vector<Buffer>& out, const Scatter& scatter) {
@@ -49,9 +51,9 @@ class Exchange {
     seconds_.push_back(spent.count());
     for (const Buffer& data : out) bytes_ += data.size();
   }
-  // Returns the seconds of each round so far, scattering and waiting included.
+  // Returns the seconds of each round that has ended, scattering and waiting included.
   [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // bytes sent
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent by this rank in all rounds
 
  protected:
   virtual void exchange(const std::vector<Buffer>& out, const Scatter& scatter) = 0;

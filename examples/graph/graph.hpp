@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Graphs: compressed sparse rows, generators, and reading of common files.
 //
-// Every rank temporarily has the whole edge list and then keeps the rows of its own vertices, so a
-// graph must fit into the memory of a rank once. Vertices are 32-bit numbers.
+// Every rank makes and keeps the whole graph, so the edge list must fit into the memory of each
+// rank. Vertices are 32-bit numbers.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +60,9 @@ class Random {
   std::uint64_t state_;
 };
 
-// The probabilities of a recursive matrix (RMAT): each bit of an edge selects a quarter. The fourth
-// probability is the rest to 1. Graph500's Kronecker graphs have 0.57, 0.19, 0.19.
+// The probabilities of a recursive matrix (RMAT): each bit of an edge's two vertex numbers selects
+// a quarter of the matrix. The fourth probability is 1 - a - b - c. The Kronecker graphs of
+// Graph500 have 0.57, 0.19, 0.19.
 struct Quarters {
   double a, b, c;
 };
@@ -71,7 +72,7 @@ inline constexpr Quarters kKronecker{0.57, 0.19, 0.19};
 inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_t seed) {
   const Vertex vertices = Vertex{1} << scale;
   Random random(seed);
-  // Renames the vertices, which spreads vertices of high degree over all ranks.
+  // Renumbers the vertices at random, which spreads vertices of high degree over all ranks.
   std::vector<Vertex> name(vertices);
   for (Vertex v = 0; v < vertices; ++v) name[v] = v;
   for (Vertex v = vertices; v > 1; --v) std::swap(name[v - 1], name[random.next() % v]);
@@ -93,7 +94,8 @@ inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_
 
 // --- files -------------------------------------------------------------------------------------
 
-// Reads an edge "U V" from each line, counted from `base`; skips lines that begin with # or %.
+// Reads an edge "U V" from each line. Vertices in the file count from `base`. Skips lines that
+// begin with # or %.
 inline Graph read_edges(std::istream& file, Vertex base) {
   std::vector<Edge> edges;
   Vertex most = 0;
@@ -109,7 +111,7 @@ inline Graph read_edges(std::istream& file, Vertex base) {
   return from_edges(most + 1, std::move(edges));
 }
 
-// Reads the coordinate format and ignores the values.
+// Reads Matrix Market's coordinate format and ignores the values.
 inline Graph read_matrix_market(std::istream& file) {
   std::string line;
   while (std::getline(file, line) && !line.empty() && line[0] == '%') {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The search of Graph500, which makes a tree of parents from a root, level by level; and the five
-// checks of its specification, which need no reference search.
+// The search of Graph500, which makes a tree of parents from a root, level by level, and the five
+// checks of Graph500's specification, which need no reference search.
 #pragma once
 
 #include <algorithm>
@@ -33,7 +33,7 @@ class TreeSearch {
     exchange.prepare(partition.most_to(sizeof(Update<Vertex>)));
   }
 
-  // Returns the tree, complete for this rank's masters.
+  // Returns the tree. Its entries for this rank's masters are complete.
   Tree run(Vertex root) {
     const Vertex vertices = partition_.edges().vertices;
     tree_ = {root, std::vector<Vertex>(vertices, kNobody),
@@ -67,7 +67,8 @@ class TreeSearch {
         reach(graph.neighbours[i], u, level);
       }
     }
-    // A mirror proposes a parent once. Afterwards the vertex has a parent at its master.
+    // A rank proposes a parent for a mirror once. After this round the vertex's master has a
+    // parent, so another proposal would be of no use.
     std::vector<Buffer> out(static_cast<std::size_t>(partition_.ranks()));
     for (const Vertex v : proposed_) {
       append(out[static_cast<std::size_t>(partition_.blocks().owner(v))],

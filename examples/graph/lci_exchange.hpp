@@ -4,8 +4,8 @@
 // in flight. A receiver holds a few pieces at a time, so its memory does not grow with the graph.
 //
 // Odd and even rounds have their own queues. A round ends after a message from every rank, so no
-// rank is more than one round ahead. A message of the next round waits in the other queue, counts
-// against that queue's limit, and does not block this round.
+// rank is more than one round ahead. A message of the next round waits in the queue of the next
+// round, counts against that queue's memory limit, and does not block the current round.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace graph {
 
-// Handles errors of this example: prints the error and ends the process.
+// Returns the value of `result`. On an error, prints it with `what` and ends the process.
 template <class T>
 T must(mh::Result<T> result, const char* what) {
   if (result) return std::move(*result);
@@ -56,7 +56,7 @@ class LciExchange final : public Exchange {
   std::vector<std::string> all(const std::string& mine) override {
     return must(job_.allgather(mine, [this] { device_.progress(); }), "a rank has died");
   }
-  // Returns the bytes of the queues and of the device's packets.
+  // Returns the most bytes that the two queues have held, plus the bytes of the device's packets.
   [[nodiscard]] std::size_t memory() const override {
     return device_.packet_memory() + queues_[0].most_memory() + queues_[1].most_memory();
   }
@@ -102,7 +102,8 @@ class LciExchange final : public Exchange {
         if (piece < pieces_of(data)) send(queue, to, data, piece, scatter);
       }
     }
-    // acquire: pairs with the count of a completed send. Then the caller may reuse the buffers.
+    // acquire: pairs with the increment of `sent_` by a completed send. Once all sends have
+    // completed, the caller may reuse the buffers.
     while (missing_ != 0 || sent_.load(std::memory_order_acquire) != posted_) {
       move_on(queue, scatter);
     }

@@ -8,12 +8,12 @@
 //
 // PROGRAM is bfs, cc, sssp, pagerank or graph500. In bfs, cc, sssp and pagerank, every rank checks
 // its own vertices against a serial run. graph500 searches from --roots roots and checks the trees
-// by the rules of Graph500. Rank 0 prints the configuration, the result of the check, and the time
-// in rounds. The time of a round is the time of the slowest rank, the median of --trials. With
-// --together all ranks begin each round together, so no rank waits in a round for others to
-// compute. The last lines have the bytes of communication buffers for each host. Several back ends
-// take turns, trial by trial, so that their times compare on a machine whose speed changes. With
-// --output each rank writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
+// by the rules of Graph500. Rank 0 prints the configuration, the result of the check, and the sum
+// of the times of all rounds. The time of a round is the slowest rank's, the median over --trials.
+// With --together all ranks begin each round together, so no rank waits in a round for other ranks
+// to compute. The last lines have the bytes of communication buffers on each host. Several back
+// ends take turns, trial by trial, so that their times compare on a machine whose speed changes.
+// With --output each rank writes "VERTEX VALUE" of its vertices to PREFIX.RANK.
 #include <unistd.h>
 
 #include <algorithm>
@@ -122,7 +122,7 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
   return nullptr;
 }
 
-// The totals of this rank over all trials.
+// The results of this rank and one back end, over all trials.
 struct Account {
   std::int64_t wrong = 0;
   std::vector<double> seconds;  // seconds of each round, over all trials
@@ -137,7 +137,7 @@ struct Way {
   graph::Partition partition;
   Account account;
 
-  // Stores the totals; called after the measured rounds.
+  // Copies the measurements of `exchange` to `account`; called after the measured rounds.
   void note_rounds() {
     account.seconds = exchange->seconds();
     account.memory = exchange->memory();
@@ -145,12 +145,13 @@ struct Way {
   }
 };
 
-// A trial by a back end. Returns the number of wrong values of this rank.
+// Runs one trial on a back end. Returns the number of wrong values of this rank.
 using Program = std::function<std::int64_t(Way&)>;
 
 // --- programs that are checked against a serial run --------------------------------------------
 
-// Returns the number of vertices of this rank whose value differs from the serial value.
+// Returns the number of vertices of this rank whose value differs from the serial value. Writes the
+// values to a file if `output` is not empty.
 template <class Value, class Same>
 std::int64_t finish(const Way& way, const std::string& output, const std::vector<Value>& mine,
                     const std::vector<Value>& all, Same same) {
@@ -180,7 +181,7 @@ Program pagerank(const Options& options, const Graph& g) {
   return [&options, &g, rounds, all = graph::serial_pagerank(g, rounds)](Way& way) {
     const auto mine = graph::run_pagerank(g, way.partition, rounds, *way.exchange);
     way.note_rounds();
-    // The serial run adds in another order, so a small difference is allowed.
+    // The serial run adds in another order than the ranks, so a small difference is allowed.
     const auto same = [](double a, double b) { return std::abs(a - b) <= 1e-12 + 1e-9 * b; };
     return finish(way, options.output, mine, all, same);
   };
@@ -209,7 +210,8 @@ std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
   return roots;
 }
 
-// Prints a line for each check that fails.
+// Collective. Prints a line for each check that fails. Returns the number of violations at this
+// rank's vertices.
 std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
   graph::complete(way.partition, *way.exchange, tree);
   const auto found = graph::violations(g, tree, way.partition.low(), way.partition.high());
@@ -303,7 +305,7 @@ struct Host {
   std::size_t memory = 0;
 };
 
-// Collective. Returns the buffers of all ranks, by host.
+// Collective. Returns the number of ranks and the bytes of communication buffers on each host.
 std::map<std::string, Host> hosts_of(const Way& way) {
   char name[128] = "";
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
@@ -321,7 +323,7 @@ std::map<std::string, Host> hosts_of(const Way& way) {
   return hosts;
 }
 
-// Collective. Returns true if all values are right at all ranks.
+// Collective. Rank 0 prints the results. Returns true if all values are right at all ranks.
 bool report(const Options& options, const Graph& g, const Way& way) {
   const bool right = way.exchange->sum(way.account.wrong) == 0;
   const auto trials = static_cast<std::size_t>(options.trials);
@@ -341,7 +343,7 @@ bool report(const Options& options, const Graph& g, const Way& way) {
   return right;
 }
 
-// Opens the back ends. Returns none if this build of the program lacks one of the back ends.
+// Opens the back ends. Returns an empty vector if this build lacks one of the back ends.
 std::vector<Way> open_ways(const Options& options, const Graph& g) {
   std::vector<Way> ways;
   for (const std::string& name : options.backends) {

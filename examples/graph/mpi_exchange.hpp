@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds over MPI, in the two ways of the graph frameworks (dissertation, section 3.2): probes for
-// messages of unknown size, and puts into windows with space for the largest messages.
+// Rounds over MPI, in the two ways of the graph frameworks that the dissertation on LCI compares
+// (section 3.2): probes for messages of unknown size, and puts into windows with space for the
+// largest messages.
 #pragma once
 
 #include <mpi.h>
@@ -85,7 +86,7 @@ class ProbeExchange final : public MpiExchange {
   int round_ = 0;
 };
 
-// A window with space for each rank: the size of the data and the data itself.
+// Rounds of puts. A rank's window has, for each sender, the size of its data and then the data.
 class RmaExchange final : public MpiExchange {
  public:
   ~RmaExchange() override { free_window(); }
@@ -99,7 +100,8 @@ class RmaExchange final : public MpiExchange {
     for (const std::uint64_t bytes : most) {
       places_.push_back(places_.back() + sizeof(std::uint64_t) + (bytes + 7) / 8 * 8);
     }
-    // Not MPI_Win_allocate(): its windows get data at wrong places with three ranks of MPICH 4.0.2.
+    // MPI_Win_allocate() is avoided: with three ranks of MPICH 4.0.2, puts into its windows write
+    // to wrong places.
     base_.resize(places_.back());
     memory_ = std::max(memory_, base_.size());
     MPI_Win_create(base_.data(), static_cast<MPI_Aint>(base_.size()), 1, MPI_INFO_NULL,
@@ -149,7 +151,7 @@ class RmaExchange final : public MpiExchange {
     }
   }
 
-  std::vector<std::uint64_t> places_;  // offsets of each rank's data in this window
+  std::vector<std::uint64_t> places_;  // offset of each sender's data in this rank's window
   std::vector<std::uint64_t> there_;   // offset of this rank's data in each rank's window
   std::vector<Buffer> staged_;         // size and data, the origin buffers of the puts
   Buffer base_;                        // memory of the window

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The division of a graph over ranks. The rank of the *master* of a vertex has the canonical value;
-// a rank's masters are a block of consecutive vertices. A copy at another rank is a *mirror*.
+// The division of a graph over ranks. The *master* of a vertex, at one rank, has the canonical
+// value; a rank's masters are a block of consecutive vertices. A copy of the vertex at another rank
+// is a *mirror*.
 //
 // Edge cut: a rank has all edges out of its masters. Mirrors are only written, and their values go
 // to the masters (*reduce*). Vertex cut (Cartesian): the ranks form a grid; the edge from u to v is
 // in the row of u's master and in the column of v's master. A vertex's edges are then spread over a
-// row, and the master first sends its value to the ranks that have such edges (*broadcast*).
+// row of ranks, and the rank of the master first sends the value to these ranks (*broadcast*).
 #pragma once
 
 #include <algorithm>
@@ -53,15 +54,15 @@ class Partition {
   [[nodiscard]] bool is_mine(Vertex v) const { return v >= low() && v < high(); }
   [[nodiscard]] int ranks() const { return blocks_.ranks; }
   [[nodiscard]] bool broadcasts() const { return cut_ == Cut::vertices; }
-  // Returns the edges of this rank, with all vertices of the graph.
+  // Returns this rank's part of the graph: all vertices, and the edges that place() gives the rank.
   [[nodiscard]] const Graph& edges() const { return mine_; }
   // Returns whether `rank` has edges out of this rank's `master`.
   [[nodiscard]] bool reads(int rank, Vertex master) const {
     return readers_[static_cast<std::size_t>(rank)][master - low()];
   }
 
-  // Returns the most bytes that this rank can send to each rank in a phase, for updates of `bytes`
-  // bytes.
+  // Returns the most bytes that this rank can send to each rank in a reduce or a broadcast, for
+  // updates of `bytes` bytes.
   [[nodiscard]] std::vector<std::size_t> most_to(std::size_t bytes) const {
     std::vector<std::size_t> reduced(static_cast<std::size_t>(ranks()), 0);
     std::vector<bool> seen(mine_.vertices, false);
@@ -113,7 +114,7 @@ class Partition {
   int rank_;
   int columns_ = 1;
   Graph mine_;
-  std::vector<std::vector<bool>> readers_;  // by rank and master
+  std::vector<std::vector<bool>> readers_;  // by rank and master: the answers of reads()
 };
 
 }  // namespace graph

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Breadth-first search, connected components, shortest paths and page rank, as vertex programs on a
-// partitioned graph (partition.hpp), and serially for the check.
+// partitioned graph (partition.hpp), and as serial programs for the check.
 //
-// In each iteration of a vertex cut, changed masters are gathered, sent to the ranks that have
-// edges out of these masters, and scattered into mirrors. Then changes along edges are gathered,
-// sent, and reduced into masters.
+// An iteration on a vertex cut has two exchanges. In the first, the values of changed masters go to
+// the mirrors at the ranks that have edges out of these masters. In the second, the values that
+// edges have given to mirrors go to their masters. An edge cut has the second exchange only.
 #pragma once
 
 #include <cmath>
@@ -153,7 +153,7 @@ class Minimum {
   const Partition& partition_;
   Exchange& exchange_;
   std::vector<std::uint32_t> values_;  // of masters and mirrors
-  std::vector<bool> listed_;           // vertices in next_ or changed_
+  std::vector<bool> listed_;           // by vertex: whether it is in next_ or changed_
   std::vector<Vertex> active_;         // vertices whose edges this iteration follows
   std::vector<Vertex> next_;           // masters that have changed
   std::vector<Vertex> changed_;        // mirrors that have changed
@@ -188,7 +188,8 @@ std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
 
 inline constexpr double kDamping = 0.85;
 
-// A step of page rank: adds each vertex's share to its neighbours in `edges`, a part of the graph.
+// A step of page rank: adds each vertex's share to the sums of its neighbours in `edges`, a part of
+// `graph`.
 inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector<double>& ranks,
                        std::vector<double>& sums) {
   for (Vertex u = 0; u < edges.vertices; ++u) {

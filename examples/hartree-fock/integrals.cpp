@@ -9,7 +9,7 @@
 namespace hf {
 namespace {
 
-constexpr double kThreshold = 1e-13;  // least contribution to the Fock matrix that is not neglected
+constexpr double kThreshold = 1e-13;  // quartets whose integrals are all smaller are neglected
 
 std::size_t most_primitives(const Shells& shells) {
   std::size_t most = 0;
@@ -104,7 +104,7 @@ void TwoElectron::add_quartet(const Quartet& quartet, const Panels& panels) {
   if (value == nullptr) return;
   const Rows &density_i = panels.i.density, &density_j = panels.j.density;
   Rows &fock_i = panels.i.fock, &fock_j = panels.j.fock, &fock_k = panels.k.fock;
-  // This quartet stands for `same` of its eight permutations; the others coincide.
+  // A quartet has eight permutations with equal integrals, of which `same` are different quartets.
   const double same = (i == j ? 1 : 2) * (k == l ? 1 : 2) * (i == k && j == l ? 1 : 2);
   for (long a = first_[i]; a < first_[i + 1]; ++a) {
     for (long b = first_[j]; b < first_[j + 1]; ++b) {

@@ -22,8 +22,8 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 enum class OneElectron : std::uint8_t { overlap, kinetic, attraction };
 Matrix one_electron(OneElectron kind, const Molecule& molecule, const Shells& shells);
-// Returns the bounds of all pairs of shells, sqrt |(ij|ij)|. Schwarz: |(ij|kl)| <= bound(i, j) *
-// bound(k, l).
+// Returns the Schwarz bounds of all pairs of shells, the largest sqrt |(ij|ij)| of each pair:
+// |(ij|kl)| <= bound(i, j) * bound(k, l).
 Matrix schwarz_bounds(const Shells& shells);
 
 // Consecutive rows of a matrix; `first` is the number of the first row.
@@ -40,7 +40,8 @@ struct Panel {
   Rows density;
   Rows fock;
 };
-// The panels with the rows of three shells of a quartet. The rows of the fourth are not needed.
+// The panels with the rows of the shells i, j and k of a quartet (ij|kl). The functions of shell l
+// index columns only.
 struct Panels {
   Panel& i;
   Panel& j;
@@ -54,8 +55,8 @@ class TwoElectron {
 
   // Returns whether all integrals with this pair of shells are below the threshold.
   [[nodiscard]] bool is_null(std::size_t i, std::size_t j) const;
-  // Adds the contributions of the quartets (ij|kl) with (k, l) not after (i, j) to the panels. The
-  // sum over all pairs and all k, made symmetric, is the two-electron part.
+  // Adds the contributions of the quartets (ij|kl), for all l with (k, l) not after (i, j), to the
+  // panels. The sum over all pairs (i, j) and all k, made symmetric, is the two-electron part.
   void add(std::size_t i, std::size_t j, std::size_t k, const Panels& panels);
 
  private:

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Restricted Hartree-Fock, STO-3G. The two-electron part is a task collection. A task is a pair of
 // blocks of shells, and computes all integrals whose first two shells are in these blocks. The
-// density and the Fock matrix are distributed over the ranks, in windows of MPI. A task gets the
-// rows of the density that it needs and adds to the rows of the Fock matrix, a block at a time.
-// Only rank 0 has whole matrices, which it diagonalises.
+// density and the Fock matrix are distributed over the ranks, in MPI windows. A task gets the rows
+// of the density that it needs and adds to the rows of the Fock matrix, a block at a time. Only
+// rank 0 has whole matrices; it diagonalises the Fock matrix.
 //
 //   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK] [record=FILE]
 //
-// Each rank begins with a block of consecutive pairs. The work of task (i, j) grows with i, so late
-// ranks have more work. The first iteration prunes tasks whose integrals are all too small. Prints
-// a line for each iteration, then the energy. Efficiency: the time in tasks over the number of
-// ranks times the time of process().
+// Each rank begins with a range of consecutive pairs. The work of task (i, j) grows with i, so
+// higher ranks have more work. The first iteration prunes tasks whose integrals are all too small.
+// Prints a line for each iteration, then the energy. Efficiency is the time in tasks of all ranks,
+// divided by the number of ranks times the longest time of process().
 #include <libint2/initialize.h>
 #include <mpi.h>
 
@@ -55,7 +55,8 @@ struct Local {
   }
 };
 
-// Finds the pairs of shells whose integrals reach the threshold.
+// Stores in `local.pairs` the pairs of shells of two blocks whose integrals can reach the
+// threshold.
 void find_pairs(Local& local, const Pair& pair) {
   local.pairs.clear();
   for (std::size_t i = pair.first * local.block; i < local.end(pair.first); ++i) {
@@ -66,7 +67,7 @@ void find_pairs(Local& local, const Pair& pair) {
   }
 }
 
-// Returns false if all integrals of the pair are too small.
+// Does the work of a task. Returns false if all integrals of the pair of blocks are too small.
 bool compute_pair(Local& local, const Pair& pair) {
   find_pairs(local, pair);
   if (local.pairs.empty()) return false;
@@ -102,7 +103,7 @@ struct Job {
   int ranks = 1;
 };
 
-// Adds this rank's share of all pairs. All shares are equal.
+// Adds this rank's share of all pairs of blocks as tasks. The shares have equal numbers of pairs.
 bool seed(tasks::Collection& collection, tasks::Function<Pair> function, std::size_t blocks,
           const Job& job) {
   const std::size_t all = blocks * (blocks + 1) / 2;

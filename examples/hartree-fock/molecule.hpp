@@ -11,8 +11,8 @@
 namespace hf {
 
 struct Atom {
-  int number;                   // of protons
-  std::array<double, 3> place;  // bohr
+  int number;                   // atomic number
+  std::array<double, 3> place;  // in bohr
 };
 using Molecule = std::vector<Atom>;
 using Shells = std::vector<libint2::Shell>;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A square matrix, distributed over the ranks in blocks of rows: the rows of each block of shells.
-// Any rank gets a block, or adds to it, at any time (../distributed.hpp).
+// A square matrix, distributed over the ranks in blocks of rows. A block has the rows of a block of
+// shells. Any rank may get a block, or add to a block, at any time (../distributed.hpp).
 //
 // clear(), scatter() and sync() are collective. Between two of these calls a matrix is either read
-// or added to. One thread of a rank may call.
+// or added to. Only one thread of a rank may call.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ class RowBlocks {
   void add(std::size_t block, const Rows& rows) {
     blocks_.add(block, {rows.values.data(), static_cast<std::size_t>(rows.values.size())});
   }
-  // Sets `rows` to zeros in the form of the block, for a later add().
+  // Gives `rows` the shape of the block and fills them with zeros, for a later add().
   void zero(std::size_t block, Rows& rows) const {
     shape(block, rows);
     rows.values.setZero();
@@ -56,7 +56,7 @@ class RowBlocks {
     }
     sync();
   }
-  // Returns the whole matrix, for the rank that diagonalises.
+  // Gets all blocks. Returns the whole matrix.
   Matrix whole() {
     Matrix matrix(blocking_.back(), blocking_.back());
     Rows rows;

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double kEnergyStays = 1e-11;  // largest change of a converged energy, hartree
 constexpr double kErrorIsSmall = 1e-7;
-constexpr std::size_t kRemembered = 8;  // Fock matrices that are kept
+constexpr std::size_t kRemembered = 8;  // most Fock matrices that DIIS combines
 
 }  // namespace
 
@@ -36,7 +36,7 @@ bool Scf::step(const Matrix& two_electron) {
   return std::abs(energy_ - before) < kEnergyStays && error.norm() < kErrorIsSmall;
 }
 
-// Returns the combination of the kept Fock matrices with the smallest error.
+// Returns the linear combination of the kept Fock matrices that has the smallest error (DIIS).
 Matrix Scf::extrapolated(const Matrix& fock) {
   const auto count = static_cast<long>(focks_.size());
   if (count < 2) return fock;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Division of the grid over ranks, its memory, and the 7-point stencil itself.
+// The division of the grid over ranks, the grid's memory, and the 7-point stencil.
 //
-// Every rank computes a cell from the same seven values in the same order. Therefore the result
-// does not depend on the number of ranks, to the last bit. The build needs -ffp-contract=off: a
-// fused multiply-add in a vector loop but not in its remainder would change bits.
+// A cell is computed from the same seven values in the same order, whichever rank has the cell.
+// Therefore the bits of the result do not depend on the number of ranks. The build needs
+// -ffp-contract=off: a fused multiply-add in a vector loop but not in its remainder would change
+// bits.
 #include "grid.h"
 
 #include <stdio.h>
@@ -78,7 +79,8 @@ size_t grid_bytes(const struct box* box, int vars) {
   return 2 * (size_t)vars * doubles_of_variable(box) * sizeof(double);
 }
 
-// Allocates and zeroes memory, so that its pages come from this rank's NUMA node.
+// Allocates memory and fills it with zeros. The first write places its pages on this rank's NUMA
+// node.
 static double* zeroed(size_t doubles) {
   const size_t line = 64;
   const size_t bytes = (doubles * sizeof(double) + line - 1) / line * line;
@@ -108,7 +110,8 @@ void grid_free(struct grid* grid) {
   grid->next = NULL;
 }
 
-// Averages a row along x. The order of the additions is part of the result: do not regroup.
+// Averages a row along x. The order of the additions determines the bits of the result, so it must
+// not change.
 static void average_row(double* restrict out, const double* restrict in, size_t sy, size_t sz,
                         int n) {
   const double seventh = 1.0 / 7.0;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The grid of a rank: the place of its cells in the whole grid, and the values of all variables.
+// The grid of a rank: the place of the rank's cells in the whole grid, and the values of all
+// variables.
 //
 // Words: a *cell* carries one double for each variable. A rank's box of cells is surrounded by one
 // layer of *ghost* cells that repeat the outermost cells of its neighbours. A *plane* is the layer
 // of cells (ghosts not included) nearest to one of the six sides; *side* 0 is the low end of an
-// axis, side 1 the high end. Limit: one ghost layer, as the 7-point stencil needs no edges and no
-// corners.
+// axis, side 1 the high end. The ghosts at edges and corners of the box are never filled, because
+// the 7-point stencil does not read them.
 #ifndef STENCIL_GRID_H
 #define STENCIL_GRID_H
 
@@ -18,17 +19,17 @@
 enum { SIDE_LOW, SIDE_HIGH, SIDES };
 
 // The box of this rank within the process grid. The last dimension of the process grid, which MPI
-// numbers fastest (C order), is x. Few processes thus divide z first, and planes stay long in
-// memory.
+// numbers fastest (C order), is x. Few processes thus divide z first, and the rows of a plane stay
+// long in memory.
 struct box {
   MPI_Comm comm;  // Cartesian
   int rank, ranks;
-  int processes[AXES];         // of the process grid along each axis
-  int place[AXES];             // of this rank in the process grid
+  int processes[AXES];         // processes along each axis of the process grid
+  int place[AXES];             // coordinates of this rank in the process grid
   int neighbour[AXES][SIDES];  // MPI_PROC_NULL at a border that is not periodic
   long whole[AXES];            // cells of the whole grid
-  long first[AXES];            // of this box in the whole grid
-  int cells[AXES];             // of this box
+  long first[AXES];            // coordinates of this box's first cell in the whole grid
+  int cells[AXES];             // cells of this box
 };
 
 struct grid {
@@ -40,8 +41,8 @@ struct grid {
   double* next;         // values at the next step
 };
 
-// Collective over MPI_COMM_WORLD. Returns false if an axis has more processes than cells; rank 0
-// then prints an error.
+// Fills `box`. Collective over MPI_COMM_WORLD. Returns false if an axis has more processes than
+// cells; rank 0 then prints an error.
 bool box_create(const struct options* options, struct box* box);
 void box_free(struct box* box);
 
@@ -50,17 +51,18 @@ bool grid_create(const struct box* box, int vars, struct grid* grid);
 void grid_free(struct grid* grid);
 size_t grid_bytes(const struct box* box, int vars);
 
-// Returns the doubles from grid->now to a cell. Indices count from 0 at the first cell that is not
-// a ghost, so -1 is the low ghost and cells[axis] the high one.
+// Returns the offset of a cell from grid->now, in doubles. Indices count from 0 at the first cell
+// that is not a ghost, so -1 is the low ghost and cells[axis] the high ghost.
 static inline size_t grid_at(const struct grid* g, int var, int x, int y, int z) {
   return (size_t)var * g->var_stride + (size_t)(z + 1) * g->stride[AXIS_Z] +
          (size_t)(y + 1) * g->stride[AXIS_Y] + (size_t)(x + 1);
 }
 
-// next = mean of a cell and its six neighbours, for variables [first, first + count).
+// Sets each cell of `next` to the mean of the cell and its six neighbours in `now`, for the
+// variables [first, first + count).
 void grid_average(struct grid* grid, int first, int count);
 
-// Makes the next step the current step.
+// Exchanges `now` and `next`, so that the next step becomes the current step.
 void grid_advance(struct grid* grid);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The exchange itself. See halo.h for the shape of a message.
+// The halo exchange. See halo.h for the content of a message.
 //
-// Tags: the tag of a message has the axis and the side of its *sender*. The tag distinguishes the
+// Tags: the tag of a message encodes the axis and the *sender's* side. The tag distinguishes the
 // two messages between ranks that are neighbours on both sides (periodic, one or two processes).
 #include "halo.h"
 
@@ -34,7 +34,7 @@ static int ghost(const struct grid* g, int axis, int side) {
   return side == SIDE_LOW ? -1 : g->cells[axis];
 }
 
-// --- packed: the program copies
+// --- HALO_PACKED: the program copies planes
 
 static void pack_row(double* restrict out, const double* restrict in, size_t stride, int n) {
   if (stride == 1) {
@@ -89,7 +89,7 @@ static void unpack_timed(struct halo* halo, struct grid* grid, int axis, int sid
   halo->pack_seconds += MPI_Wtime() - start;
 }
 
-// --- types: MPI copies
+// --- HALO_TYPES: the MPI library copies planes
 
 // Returns the type of a plane of all variables, perpendicular to `axis`, as vectors of vectors:
 // cells of a row, rows of the plane, planes of the variables. The type starts at the plane's first
@@ -115,7 +115,7 @@ struct message {
   MPI_Datatype type;
 };
 
-// Returns the message over a border: no values, with MPI_PROC_NULL as partner.
+// Returns the message for a border without a neighbour: no values, for MPI_PROC_NULL.
 static struct message nothing(void) { return (struct message){NULL, 0, MPI_DOUBLE}; }
 
 static struct message outgoing(const struct halo* h, struct grid* g, int axis, int side) {
@@ -154,8 +154,8 @@ static void start_send(struct halo* halo, struct grid* grid, int axis, int side,
   halo->mpi_seconds += MPI_Wtime() - start;
 }
 
-// Posts all receives first, so that no message arrives unexpected if the neighbours are in step.
-// Sends each message right after its packing. Unpacks after all messages have arrived (bulk
+// Posts all receives first, so that no message arrives unexpected if the neighbours are in the same
+// step. Sends each message right after packing it. Unpacks after all messages have arrived (bulk
 // synchronous).
 static void exchange_waitall(struct halo* halo, struct grid* grid) {
   enum { kRequests = 2 * AXES * SIDES };
@@ -180,8 +180,8 @@ static void exchange_waitall(struct halo* halo, struct grid* grid) {
   }
 }
 
-// Sends over `side` and receives over the opposite side: a shift of the whole process grid.
-// MPI_Sendrecv prevents a deadlock.
+// Sends over `side` and receives over the opposite side, as all ranks of the process grid do at the
+// same time. MPI_Sendrecv prevents a deadlock.
 static void shift(struct halo* halo, struct grid* grid, int axis, int side) {
   const int* neighbour = halo->box->neighbour[axis];
   pack_timed(halo, grid, axis, side);
@@ -205,7 +205,7 @@ void halo_exchange(struct halo* halo, struct grid* grid) {
   }
 }
 
-// --- life
+// --- creation and end
 
 static bool create_buffers(struct halo* halo) {
   bool ok = true;

@@ -2,10 +2,11 @@
 // Halo exchange: bulk synchronous, with message aggregation over all variables.
 //
 // A message has the plane of variable 0, then of variable 1, and so on; within a plane x runs
-// fastest, then y, then z. A rank sends a message to each neighbour in a step. The size is 8 bytes
-// * variables * cells of the plane: megabytes with tens of variables.
-// There are two ways to make a message. With *packed*, the program copies the planes into and out
-// of a buffer. With *types*, an MPI datatype describes the planes in place and MPI copies.
+// fastest, then y, then z. A rank sends one message to each neighbour in a step. The size is 8
+// bytes * variables * cells of the plane.
+// There are two ways to make a message. With HALO_PACKED, the program copies the planes into and
+// out of a buffer. With HALO_TYPES, an MPI datatype describes the planes in place, and the MPI
+// library copies them.
 #ifndef STENCIL_HALO_H
 #define STENCIL_HALO_H
 
@@ -20,10 +21,10 @@ struct halo {
   enum halo_mode mode;
   enum exchange_mode exchange;
   const struct box* box;
-  size_t plane_doubles[AXES];        // of one message along the axis, all variables
-  MPI_Datatype plane_type[AXES];     // types: one plane of every variable
-  double* out[AXES][SIDES];          // packed: messages to send, NULL without a neighbour
-  double* in[AXES][SIDES];           // packed: messages received
+  size_t plane_doubles[AXES];        // doubles of a message along the axis, all variables
+  MPI_Datatype plane_type[AXES];     // HALO_TYPES: one plane of every variable
+  double* out[AXES][SIDES];          // HALO_PACKED: messages to send, NULL without a neighbour
+  double* in[AXES][SIDES];           // HALO_PACKED: messages received, NULL without a neighbour
   double pack_seconds, mpi_seconds;  // since halo_clear_times()
 };
 
@@ -37,7 +38,8 @@ void halo_exchange(struct halo* halo, struct grid* grid);
 
 void halo_clear_times(struct halo* halo);
 
-// Return the bytes that this rank sends in an exchange, and the bytes of its largest message.
+// Return the bytes that this rank sends in an exchange, and the bytes of this rank's largest
+// message.
 size_t halo_bytes_sent(const struct halo* halo);
 size_t halo_largest_message(const struct halo* halo);
 

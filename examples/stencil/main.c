@@ -2,9 +2,10 @@
 // A 3-D 7-point stencil with halo exchange of many variables, the communication pattern of
 // miniGhost's BSPMA mode: bulk synchronous, one aggregated message for each neighbour and step.
 //
-// An ordinary MPI program, which does not use Manyhands and needs MPI-3 only. This file has the
-// time loop; grid, halo, heat, times and output have their own files. Exit status: 0 done, 1 the
-// result is wrong or could not be written, 2 the command line is wrong.
+// This program does not use Manyhands and needs MPI-3 only. This file has the time loop; grid,
+// halo, heat, times and output have their own files. Exit status: 0 done, 1 the result is wrong or
+// could not be written, 2 the command line is wrong, an output file cannot be opened, or memory is
+// short.
 #include <limits.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -18,7 +19,8 @@
 #include "output.h"
 #include "times.h"
 
-// Rounding errors of a sum are far below this tolerance. The error of a lost plane is far above.
+// The relative error of the sum that heat_check() allows. Rounding errors are far smaller, the
+// error of a lost plane is far larger.
 static const double kHeatTolerance = 1e-8;
 
 struct run {
@@ -52,8 +54,8 @@ static struct progress progress_start(const struct run* run) {
   return (struct progress){.on = wanted && run->box.rank == 0, .terminal = terminal, .last = -1.0};
 }
 
-// Shows the progress at most twenty times a second, and for the last step. Without a terminal each
-// report is a line.
+// Shows the progress at most twenty times a second, and after the last step. On a terminal each
+// report overwrites the previous report; otherwise each report is a line.
 static void progress_show(struct progress* progress, int done, int steps) {
   if (!progress->on) return;
   const double now = MPI_Wtime();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Measures the rate of memcpy for buffers as large as a message, the median of several repetitions.
-// The other ranks wait in a barrier.
+// Measures the rate of memcpy, the median of several repetitions. While rank 0 copies alone, the
+// other ranks wait in MPI_Reduce or MPI_Barrier.
 #include "membench.h"
 
 #include <stdlib.h>
@@ -22,8 +22,9 @@ static double copy_seconds(char* to, const char* from, size_t bytes) {
   return (MPI_Wtime() - start) / kCopies;
 }
 
-// Returns gigabytes a second, the median over the repetitions. With `together` all ranks copy at
-// the same time and the slowest rank counts; otherwise rank 0 alone copies.
+// Returns gigabytes (10^9 bytes) a second on rank 0, the median over the repetitions, and 0 on
+// other ranks. With `together` all ranks copy at the same time and the slowest rank counts;
+// otherwise rank 0 alone copies.
 static double bandwidth(MPI_Comm comm, bool together, char* to, const char* from, size_t bytes) {
   int rank, ranks;
   double seconds[kRepetitions];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command line of the stencil: a table of options and their checks.
 //
-// The error for an invalid word or number names the option and the values that it accepts. No value
-// is rounded, clamped or ignored in silence.
+// The error for an invalid word or number names the option and the values that the option accepts.
+// No value is rounded, clamped or ignored without an error.
 #include "options.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ static const char* const kUsage =
     "  --seed N              of initial values and heat sources (default 1)\n"
     "run\n"
     "  --steps N             time steps (default 50)\n"
-    "  --warmup N            first steps of those that the times leave out (default 0)\n"
+    "  --warmup N            leave the first N steps out of the times (default 0)\n"
     "  --check N             every N steps: a heat source in each variable, then the sum of the "
     "grid\n"
     "                        against the sources (default 10, 0: never)\n"
@@ -143,7 +143,8 @@ static bool read_seed(struct value value, uint64_t* out) {
   return true;
 }
 
-// Sets `out` to the index of the word in `words`. NULL ends the list.
+// Sets `out` to the index of the value in `words`, a list that NULL ends. Returns false if the list
+// lacks the value.
 static bool read_word(struct value value, const char* const* words, int* out) {
   for (int i = 0; words[i] != NULL; ++i) {
     if (strcmp(value.text, words[i]) == 0) {
@@ -193,7 +194,7 @@ static bool apply_word(struct value value, struct options* o) {
 }
 
 static bool apply(struct value value, struct options* o) {
-  const int kMaxCells = 1 << 16;  // of an axis; the cells of a plane fit an int
+  const int kMaxCells = 1 << 16;  // most cells along an axis
   switch (value.id) {
     case OPT_NX:
       return read_int(value, 1, kMaxCells, &o->cells[AXIS_X]);
@@ -250,7 +251,7 @@ static struct options defaults(void) {
 
 enum verdict options_parse(int argc, char** argv, bool speak, struct options* options) {
   *options = defaults();
-  opterr = 0;  // no output by getopt, since rank 0 alone prints errors
+  opterr = 0;  // getopt prints nothing: rank 0 alone prints errors
   optind = 1;
   for (;;) {
     const int at = optind;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The options of the stencil: a structure, filled from the command line.
+// The options of the stencil, from the command line.
 //
-// Every rank parses the same arguments and gets the same result; only rank 0 prints.
+// Every rank parses the same arguments and gets the same options; only rank 0 prints errors.
 #ifndef STENCIL_OPTIONS_H
 #define STENCIL_OPTIONS_H
 
@@ -19,7 +19,7 @@ struct options {
   bool global;      // cells[] are cells of the whole grid
   int vars;         // variables, each with its own grid
   int steps;        // time steps
-  int warmup;       // first steps, which the times leave out
+  int warmup;       // number of first steps that the times leave out
   int check;        // steps from one heat source and sum check to the next; 0: none
   int imbalance;    // percent of extra work on every odd rank
   int memcpy_mib;   // size of the buffers of the memory measurement; 0: none

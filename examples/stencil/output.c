@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes the results. Rank 0 asks the other ranks in turn, so it never holds more than a rank's
-// share.
+// Writes the results. Rank 0 receives from the other ranks one after the other. It holds at most a
+// row of values, the times of one other rank, or a hash for each rank.
 #include "output.h"
 
 #include <errno.h>
@@ -61,9 +61,9 @@ bool output_close(const struct box* box, struct output* output) {
 
 // --- checksum
 
-// Returns the sum over cells of a hash of (value bit for bit, place in the whole grid). The sum
-// does not depend on the order of its parts, so it does not depend on the division of cells over
-// ranks.
+// Returns the sum, over the cells of this rank, of a hash of the bits of the cell's value and the
+// cell's place in the whole grid. The sum over all ranks does not depend on the order of additions,
+// so it does not depend on the division of cells over ranks.
 static uint64_t hash_of_variable(const struct box* box, const struct grid* grid, int var) {
   uint64_t sum = 0;
   for (int z = 0; z < grid->cells[AXIS_Z]; ++z) {

@@ -17,12 +17,13 @@
 #include "times.h"
 
 struct output {
-  FILE* checksum;  // each file is NULL if not wanted, and on all ranks but 0
+  FILE* checksum;  // each of the three files is NULL if not wanted, and on all ranks but 0
   FILE* dump;
   FILE* json;
 };
 
-// Collective. Returns false on every rank if rank 0 cannot open a file; rank 0 prints the name.
+// Collective. Rank 0 opens the files. Returns false on every rank if rank 0 cannot open a file;
+// rank 0 then prints its name.
 bool output_open(const struct options* options, const struct box* box, struct output* output);
 
 // Collective. Returns false on every rank if rank 0 could not write everything; rank 0 prints an
@@ -41,13 +42,14 @@ struct results {
 
 // Collective. Writes a 64-bit hash of every variable on every rank, and of every variable over all
 // ranks. The hashes over all ranks are sums over cells, so they are the same for any number of
-// ranks. Rank 0 gets the hash of everything.
+// ranks. Returns the hash of all variables on rank 0, and 0 on other ranks.
 uint64_t output_checksum(const struct output* output, const struct results* results);
 
-// Collective. Writes doubles in the machine's byte order, by variable, z, y, x of the whole grid.
+// Collective. Writes the final grid as doubles in the machine's byte order, by variable, z, y, x of
+// the whole grid.
 void output_dump(const struct output* output, const struct results* results);
 
-// Collective.
+// Collective. Writes the configuration, the `hash` and the times of all ranks as JSON.
 void output_json(const struct output* output, const struct results* results, uint64_t hash);
 
 #endif

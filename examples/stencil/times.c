@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adds the times of a rank. times.h defines the words.
+// Adds up the times of a rank. times.h defines the words.
 #include "times.h"
 
 #include <stdlib.h>
@@ -30,7 +30,7 @@ void times_add(struct times* times, double total, double pack, double mpi) {
   times->compute += total - pack - mpi;
 }
 
-// Works in blocks, which avoids a second array with an element for each step.
+// Reduces blocks of steps, which avoids a second array with an element for each step.
 void times_estimate_wait(struct times* times, MPI_Comm comm) {
   enum { kBlock = 1024 };
   double least[kBlock];

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // C[ijkl] += A[ijab] B[abkl] in tiles of different sizes. The tensors are distributed over the
-// ranks, in windows of MPI. A task is a tile of C: it gets the tiles of A and B that it needs,
-// multiplies the tiles with BLAS, and adds to C.
+// ranks, in MPI windows. A task computes a tile of C: it gets the tiles of A and B that it needs,
+// multiplies them with BLAS, and adds the sum of the products to C.
 //
 //   mpiexec -n 2 ./tensor-contraction BALANCER [TILES [MEAN_SIZE [ITERATIONS]]] [record=FILE]
 //
 // Prints a line for each iteration, the sums of all elements of C and of their squares, and the
-// error of C v against A (B v) for a vector v.
-// Efficiency: the time in tasks over the number of ranks times the time of process().
+// error of C v against A (B v) for a vector v. Efficiency is the time in tasks of all ranks,
+// divided by the number of ranks times the longest time of process().
 #include <cblas.h>
 #include <mpi.h>
 
@@ -68,7 +68,7 @@ void multiply(tasks::Context& context, const Tile& tile) noexcept {
   });
 }
 
-// Returns the largest difference between C v and factor A (B v).
+// Returns the largest difference between C v and `factor` times A (B v).
 double error(Local& local, int factor) {
   Tensor::Vector vector(local.b.pairs());
   for (std::size_t pair = 0; pair < vector.size(); ++pair) {

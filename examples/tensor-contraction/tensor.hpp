@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors of four indices in tiles, distributed over the ranks. Each tile is stored separately,
-// with its indices in order. Tiles of a dimension differ in size, as tiles of orbitals of one
+// Tensors of four indices in tiles, distributed over the ranks. Each tile is stored contiguously,
+// with the last index fastest. Tiles of a dimension differ in size, as tiles of orbitals of one
 // symmetry do.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace contraction {
 
-// The sizes of the tiles, the same in every dimension.
+// The sizes of the tiles along a dimension. All four dimensions have the same tiling.
 using Tiling = std::vector<int>;
 
 inline Tiling uneven(int tiles, int mean) {
@@ -22,15 +22,16 @@ inline Tiling uneven(int tiles, int mean) {
   return sizes;
 }
 
-// A tensor T[pq][rs] as a matrix of tiles by pairs of indices. The number of a pair is p * tiles +
-// q. The constructor and the destructor are collective.
+// A tensor T[pq][rs] as a matrix of tiles: a row for each pair pq, a column for each pair rs. The
+// indices p, q, r and s number tiles, and the number of a pair is p * tiles + q. The constructor
+// and the destructor are collective.
 class Tensor {
  public:
   Tensor(MPI_Comm comm, const Tiling& tiling)
       : comm_(comm), tiling_(tiling), tiles_(comm, sizes_of(tiling)) {}
 
   [[nodiscard]] std::size_t pairs() const { return tiling_.size() * tiling_.size(); }
-  // Returns the number of elements of a pair of indices.
+  // Returns the number of elements of a pair, the product of its two tile sizes.
   [[nodiscard]] std::size_t size(std::size_t pair) const { return size_of(tiling_, pair); }
   void get(std::size_t left, std::size_t right, std::vector<double>& tile) {
     tiles_.get(number(left, right), tile);
@@ -53,7 +54,8 @@ class Tensor {
     }
     sync();
   }
-  // The sum of all elements, and the sum of their squares. Collective, after sync().
+  // The sum of all elements, and the sum of their squares. sums() is collective and needs an
+  // earlier sync().
   struct Sums {
     double elements = 0;
     double squares = 0;
@@ -71,8 +73,8 @@ class Tensor {
     MPI_Allreduce(MPI_IN_PLACE, &sums.squares, 1, MPI_DOUBLE, MPI_SUM, comm_);
     return sums;
   }
-  // Multiplies the tensor as a matrix with a vector that has a part for each pair. Collective,
-  // after sync(); all ranks get the product.
+  // Multiplies the tensor, as a matrix, with a vector that has a part for each pair. times() is
+  // collective and needs an earlier sync(). All ranks get the product.
   using Vector = std::vector<std::vector<double>>;
   Vector times(const Vector& vector) {
     Vector product(pairs());
@@ -102,7 +104,7 @@ class Tensor {
   [[nodiscard]] std::size_t number(std::size_t left, std::size_t right) const {
     return left * pairs() + right;
   }
-  // Adds the product of a tile of this rank.
+  // Adds the product of a tile with its part of `vector` to `product`, if this rank owns the tile.
   void add_product(std::size_t left, std::size_t right, const Vector& vector, Vector& product) {
     if (!tiles_.is_own(number(left, right))) return;
     const double* element = tiles_.own(number(left, right)).data();

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The graphs of the data traffic, after the DT benchmark of the NAS suite, and a serial run of
-// them.
+// each graph.
 //
-// black-hole: WIDTH sources (a power of two) to a single sink, by a tree of degree four.
-// white-hole: from a single source, in the other direction. shuffle: WIDTH sources to WIDTH sinks
-// through log2(WIDTH) layers of a butterfly. Node i runs on rank i modulo the number of ranks.
+//  black-hole: WIDTH sources (a power of two), a tree of degree four, a single sink
+//  white-hole: a single source, a tree of degree four, WIDTH sinks
+//  shuffle: WIDTH sources, log2(WIDTH) layers of a butterfly, WIDTH sinks
+//
+// Node i runs on rank i modulo the number of ranks.
 #pragma once
 
 #include <bit>
@@ -30,7 +32,7 @@ struct Node {
   std::vector<Edge> out;
 };
 
-// The nodes of the graph, each after its predecessors.
+// The graph of a pattern. Each node stands after its predecessors in nodes().
 class Traffic {
  public:
   Traffic(const std::string& pattern, std::size_t width, std::size_t numbers) : numbers_(numbers) {
@@ -133,7 +135,8 @@ struct Options {
   std::size_t numbers = 4096;  // length of each array
 };
 
-// Reads the options. Prints the usage to standard error if the words are wrong.
+// Parses the command line. If an argument is wrong, prints the usage to standard error and returns
+// nothing.
 inline std::optional<Options> options_of(int count, char** words) {
   Options read;
   if (count > 1) read.pattern = words[1];

@@ -28,7 +28,7 @@ using traffic::Edge;
 using traffic::owner;
 using traffic::Traffic;
 
-// Runs a node. Returns false if a rank has died.
+// Does the work of node `number` of the graph. Returns false if a rank has died.
 bool live(const Traffic& graph, std::size_t number, lci::Communicator& all,
           std::atomic<std::uint64_t>& sum) {
   const traffic::Node& node = graph.nodes()[number];

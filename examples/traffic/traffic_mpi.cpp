@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Data traffic over MPI, for comparison with traffic.cpp: each rank runs its nodes in the order of
+// Data traffic over MPI, for comparison with traffic.cpp. Each rank runs its nodes in the order of
 // the graph, receives by MPI_Recv and sends by MPI_Isend.
 //
 //   mpiexec -n 2 ./traffic-mpi black-hole|white-hole|shuffle [WIDTH [NUMBERS]]
@@ -33,7 +33,7 @@ int rank_in_world() {
   return rank;
 }
 
-// Arrays under way, with their sends.
+// The sends of this rank that are not yet complete, and the arrays that they send.
 struct Sends {
   std::list<Array> arrays;
   std::vector<MPI_Request> requests;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The trees of the Unbalanced Tree Search benchmark (Olivier et al., LCPC 2006). The 20 bytes of
-// SHA-1 of a node determine its number of children and each child. No tree is stored.
+// The trees of the Unbalanced Tree Search benchmark (Olivier et al., LCPC 2006). A node's SHA-1
+// digest of 20 bytes determines its number of children and their digests, so no tree is stored.
 //
-// A node of a geometric tree has b(depth) children in the mean, with a geometric distribution. A
-// node of a binomial tree has m children with probability q, otherwise none; the root has b0. The
-// random numbers are those of the published generator, so the trees are the published trees.
+// The number of children of a node of a geometric tree has a geometric distribution with the mean
+// b(depth). A node of a binomial tree has m children with probability q, otherwise none; the root
+// has b0 children. The random numbers are those of the published generator, so the trees are the
+// published trees.
 #pragma once
 
 #include <openssl/sha.h>
@@ -27,13 +28,13 @@ struct Tree {
   std::uint32_t depth;      // of geometric trees
   double probability;       // q of binomial trees
   std::uint32_t children;   // m of binomial trees
-  std::uint32_t seed;       // of the root
+  std::uint32_t seed;       // determines the digest of the root
   std::uint64_t nodes;      // as published; 0: not published
   std::uint32_t max_depth;  // as published
 };
 
-// T1, T2, T3 and T5 have 4 million nodes, the two L trees 100 million, T1XL 1.6 billion. The small
-// trees are ours, for tests.
+// T1, T2, T3 and T5 have 4 million nodes, T1L and T3L 100 million, T1XL 1.6 billion. The two small
+// trees are not from the benchmark; tests use them.
 inline constexpr std::array<Tree, 9> kTrees{{
     {"T1", Kind::geometric_fixed, 4, 10, 0, 0, 19, 4'130'071, 10},
     {"T2", Kind::geometric_cyclic, 6, 16, 0, 0, 502, 4'117'769, 81},
@@ -73,7 +74,7 @@ inline Node child_of(const Node& parent, std::uint32_t number) {
   return child;
 }
 
-// Returns a number in [0, 1) from 31 bits of the state.
+// Returns a number in [0, 1) from 31 bits of the node's digest.
 inline double uniform(const Node& node) {
   std::uint32_t bits = 0;
   for (unsigned i = 16; i < 20; ++i) bits = bits << 8U | node.state[i];
@@ -96,7 +97,7 @@ inline double mean_children(const Tree& tree, std::uint32_t depth) {
 }
 
 inline std::uint32_t children_of(const Tree& tree, const Node& node) {
-  constexpr double kMost = 100;  // limit for all nodes but the root of a binomial tree
+  constexpr double kMost = 100;  // most children of a node of a geometric tree
   if (tree.kind == Kind::binomial) {
     if (node.depth == 0) return static_cast<std::uint32_t>(tree.root_children);
     return uniform(node) < tree.probability ? tree.children : 0;

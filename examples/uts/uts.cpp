@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Unbalanced Tree Search as a task collection: a task is a node, and adds its children as tasks.
+// Unbalanced Tree Search as a task collection. A task visits a node of the tree and adds a task for
+// each child.
 //
 //   mpiexec -n 2 ./uts TREE BALANCER
 //
 // Prints nodes, leaves and depth, compared with the published numbers, then time and efficiency.
-// Efficiency is the time in tasks over the number of ranks times the time. Balancers that use the
-// last iteration have no data: a search is a single iteration, and all tasks but the root are new.
+// Efficiency is the time in tasks of all ranks, divided by the number of ranks times the elapsed
+// time. Balancers that use the times of the previous iteration have no data: a search is a single
+// iteration.
 #include <mpi.h>
 
 #include <algorithm>
@@ -37,7 +39,7 @@ void visit(tasks::Context& context, const uts::Node& node) noexcept {
   if (children == 0) ++search.leaves;
   for (std::uint32_t i = 0; i < children; ++i) {
     const uts::Node child = uts::child_of(node, i);
-    // If the collection is full, the task visits the child at once.
+    // If the collection is full, this task visits the child itself.
     if (!search.collection->add(search.function, child)) visit(context, child);
   }
 }

@@ -38,8 +38,9 @@ enum Tag : std::uint32_t { request, work, token, end };
 constexpr std::size_t kMostGiven = 128;  // most nodes in a message
 constexpr int kBetweenLooks = 32;        // nodes between two polls for messages
 
-// The token of Safra's termination detection, which visits the idle ranks in turn. Ranks count
-// messages with work. A rank is black if it has received work since the token's last visit.
+// The token of Safra's termination detection, which visits the idle ranks in turn. `messages` is
+// the sum over the visited ranks of messages with work, sent less received. `black` is 1 if one of
+// these ranks has received work since the token's previous visit.
 struct Token {
   std::int64_t messages;
   std::uint64_t black;
@@ -52,7 +53,7 @@ class Search {
     if (device.rank() != 0) return;
     left_.push_back(uts::root_of(tree));
     has_token_ = true;
-    token_ = {0, 1};  // black, so the first round gives no result
+    token_ = {0, 1};  // black, so the token's first round cannot end the search
   }
 
   void run() {
@@ -116,7 +117,7 @@ class Search {
     send(next, token, std::as_bytes(std::span(&token_, 1)));
   }
 
-  // Handles all messages. While send() waits, messages are only queued.
+  // Handles all messages that have arrived. While send() waits, arriving messages are only queued.
   void look() {
     take_in();
     while (!come_.empty()) {
@@ -144,7 +145,8 @@ class Search {
     }
   }
 
-  // Sends work to a rank, or an empty message if there is no work to send.
+  // Sends the older half of this rank's nodes, at most kMostGiven, to rank `to`. The message is
+  // empty if there is no node to give.
   void give(int to) {
     const std::size_t count = std::min(left_.size() / 2, kMostGiven);
     const auto last = left_.begin() + static_cast<std::ptrdiff_t>(count);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Writes a tree for the simulator (bench/tasks/validate.py): the seconds of each node (32-bit
-// floats) and the first child of each node (32-bit numbers, with a final number for the end).
+// floats), and the number of each node's first child (32 bits). The second file ends with the
+// number of nodes.
 //
 //   uts_tree TREE SECONDS_FILE CHILDREN_FILE
 //
-// Nodes are numbered by depth, so the children of a node are consecutive. The time of a node is the
-// mean over the nodes with the same number of children, because reading a clock takes a tenth of a
-// node's time. The program has one thread.
+// Nodes are numbered level by level, so the children of a node are consecutive. The time of a node
+// is the mean over the nodes with the same number of children, because reading a clock takes a
+// tenth of a node's time. The program has one thread.
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
