@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The step of a blast wave. See blast.h.
+// The time step of a blast wave. See blast.h.
 #include "blast.h"
 
 #include <math.h>
@@ -29,8 +29,8 @@ static void take_corners(const struct mesh* mesh, int element, const struct vect
   for (int c = 0; c < HEX_CORNERS; ++c) corners[c] = of_nodes[corner_node(mesh, element, c)];
 }
 
-// Returns how often the work on an element is done. The elements with repeated work are evenly
-// spread.
+// Returns how often the work on an element is done in a step. Elements with repeated work are
+// spread evenly over the slab.
 static int turns_of(const struct blast* blast, int element) {
   const long long dearer = blast->dearer;
   return (int)(1 + (element + 1) * dearer / 100 - element * dearer / 100);
@@ -44,7 +44,8 @@ double blast_work(const struct blast* blast) {
 
 // --- forces
 
-// Not inlined: a compiler that sees the same work twice may do it only once.
+// Sets the forces of an element on its corners. The function is not inlined, because a compiler
+// that sees the same work twice may do it only once.
 __attribute__((noinline)) static void push_corners(const struct blast* blast, int element) {
   struct vector corners[HEX_CORNERS], areas[HEX_CORNERS];
   struct vector* force = blast->force + (size_t)element * HEX_CORNERS;
@@ -60,8 +61,8 @@ static void push_all(const struct blast* blast) {
   }
 }
 
-// Returns the sum of the forces of a layer of elements on a node of its lower (0) or upper (1)
-// plane.
+// Returns the sum of the forces that the elements of a layer exert on a node of the layer's lower
+// (0) or upper (1) plane.
 static struct vector force_of_layer(const struct blast* blast, int layer, int plane, int in_plane) {
   const struct mesh* mesh = blast->mesh;
   const int nx = mesh->elements[X], ny = mesh->elements[Y];
@@ -85,7 +86,8 @@ static void sum_edges(const struct blast* blast) {
   }
 }
 
-// Sends the sums at the edges to the neighbours, and receives their sums.
+// Sends the sums of forces at the slab's edges to the neighbours, and receives the neighbours' sums
+// for the same nodes.
 static void exchange(const struct blast* blast) {
   const int count = 3 * blast->mesh->plane_rows;
   const struct edge* edges[] = {&blast->low, &blast->high};
@@ -114,7 +116,8 @@ static bool at_wall(const struct mesh* mesh, struct node node, int axis) {
   return node.at[axis] == 0 || node.at[axis] == mesh->elements[axis];
 }
 
-// Returns the force without its parts across walls: the gas slides along walls.
+// Returns the force without its components perpendicular to walls, because the gas slides along
+// walls.
 static struct vector along_walls(const struct mesh* mesh, int node, struct vector force) {
   const struct node at = mesh_node(mesh, node);
   return (struct vector){at_wall(mesh, at, X) ? 0.0 : force.x, at_wall(mesh, at, Y) ? 0.0 : force.y,
@@ -135,7 +138,7 @@ static void move_nodes(const struct blast* blast, double time_step) {
 
 // --- material
 
-// Returns the energy per time that an element gives to its corners by its forces.
+// Returns the energy per time that the forces of an element give to its corners.
 static double power_of(const struct blast* blast, int element, const struct vector* velocities) {
   const struct vector* force = blast->force + (size_t)element * HEX_CORNERS;
   double power = 0.0;
@@ -143,7 +146,8 @@ static double power_of(const struct blast* blast, int element, const struct vect
   return power;
 }
 
-// Sets pressure and viscosity of an element whose volume grows at the rate `growth`, per volume.
+// Sets pressure, viscosity, signal speed and size of an element. `growth` is the rate at which the
+// volume grows, divided by the volume.
 static void set_push(const struct blast* blast, int element, double volume, double growth) {
   const double density = blast->element_mass / volume, size = cbrt(volume);
   const double pressure = (kGamma - 1.0) * density * blast->next_energy[element];
@@ -154,8 +158,9 @@ static void set_push(const struct blast* blast, int element, double volume, doub
   blast->size[element] = size;
 }
 
-// Not inlined: a compiler that sees the same work twice may do it only once. Reads nothing that it
-// writes.
+// Computes the material values of an element after a step. The function is not inlined, because a
+// compiler that sees the same work twice may do it only once. It reads nothing that it writes, so
+// repeated calls give the same result.
 __attribute__((noinline)) static void update(const struct blast* blast, int element,
                                              double time_step) {
   struct vector corners[HEX_CORNERS], areas[HEX_CORNERS], velocities[HEX_CORNERS];
@@ -193,7 +198,7 @@ void blast_advance(struct blast* blast, double time_step) {
   blast->loops_s += now_s() - start;
 }
 
-// The minimum of the elements does not depend on their order.
+// A minimum over elements does not depend on their order, so all builds get the same time step.
 double blast_time_step(struct blast* blast, double courant) {
   const double start = now_s();
   double shortest = INFINITY;
@@ -240,7 +245,7 @@ static bool create_elements(struct blast* blast) {
          blast->push != NULL && blast->signal != NULL && blast->size != NULL;
 }
 
-// Returns the mass of a node: an eighth of each element around the node.
+// Returns the mass of a node: an eighth of the mass of each element around the node.
 static double mass_of_node(const struct blast* blast, struct node node) {
   double mass = blast->element_mass;
   for (int axis = 0; axis < AXES; ++axis) {
@@ -302,8 +307,8 @@ void blast_free(struct blast* blast) {
   *blast = (struct blast){0};
 }
 
-// Returns the number of nodes that this rank counts. Nodes between two ranks belong to the upper
-// rank.
+// Returns the number of nodes that this rank counts in sums. The nodes between two slabs count at
+// the upper rank.
 static int own_nodes(const struct blast* blast) { return blast->mesh->rows; }
 
 double blast_energy(const struct blast* blast) {

@@ -5,9 +5,9 @@
 // A row of the matrix has 27 for its own point and -1 for each neighbour in the box around the
 // point. In the solution all unknowns are 1. Ranks hold slabs; --imbalance makes the slab of the
 // last rank thicker than the mean. The shared loops have no schedule clause, so they are static. A
-// sum over points adds lines of points in their order. Therefore the solution and its hash are
-// bitwise the same for any number of ranks and threads, and any imbalance. Limit: all ranks on one
-// node (trials.h).
+// sum over points adds the sums of lines of points in a fixed order. Therefore the solution and its
+// hash are bitwise the same for any number of ranks and threads, and any imbalance. Limit: all
+// ranks run on one node (trials.h).
 #include <math.h>
 #include <mpi.h>
 
@@ -27,17 +27,17 @@ static const char kUsage[] =
     "  --nx N --ny N --nz N  elements between the points in x, y, z (default 40, 40, 48); z is\n"
     "                        divided over ranks\n"
     "  --imbalance P         the last rank has P percent more elements than the mean, as far as\n"
-    "                        every other rank keeps one layer of them (default 0); several, with\n"
-    "                        commas: solves it with each in turn\n"
-    "  --repeat N            ... so many times (default 1)\n"
+    "                        every other rank keeps one layer of them (default 0); a list with\n"
+    "                        commas solves the system with each value in turn\n"
+    "  --repeat N            solve the whole list N times (default 1)\n"
     "  --tolerance T         the residual is to fall by this factor (default 1e-8); 0: do all\n"
     "                        iterations and do not check the solution\n"
     "  --iterations N        at most (default 150)\n"
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// The largest allowed error of the solution, over the tolerance of the residual. The condition of
-// the matrix is far below this factor.
+// The largest allowed error of the solution, divided by the tolerance of the residual. The
+// condition number of the matrix is far below this factor.
 static const double kErrorFactor = 1e4;
 
 static struct trials trials = {.imbalances = {1, {0}}, .elements = {40, 40, 48}, .repeat = 1};
@@ -68,14 +68,14 @@ static void turn(struct points* points, double factor) {
                 points_own_direction(points));
 }
 
-// Makes a step along the direction. Returns the square of the new residual.
+// Takes a step along the direction. Returns the square of the new residual.
 static double advance(struct points* points, double step) {
   points_waxpby(points, points->solution, step, points_own_direction(points), points->solution);
   points_waxpby(points, points->residual, -step, points->product, points->residual);
   return points_dot(points, points->residual, points->residual);
 }
 
-// Returns the factor by which the residual fell.
+// Returns the norm of the last residual, divided by the norm of the first.
 static double solve(struct points* points, int* iterations) {
   const double first = points_start(points);
   double square = first;
@@ -123,7 +123,7 @@ static bool run_with(struct trial* trial) {
   return ok;
 }
 
-// Checks every imbalance before the program writes output.
+// Checks that the mesh can be divided with every imbalance before the program writes output.
 static int run(void) {
   struct mesh mesh;
   for (int i = 0; i < trials.imbalances.count; ++i) {

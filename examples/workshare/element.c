@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Integrals over one element, and the problem. See element.h.
+// The integrals over one element, and the problem that is solved. See element.h.
 #include "element.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static double problem_source(const double position[DIMENSIONS]) {
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// Returns the function along an axis: 1 - t at the low end, t at the high end.
+// Returns the one-dimensional shape function at t: t for a corner at the high end of the axis,
+// otherwise 1 - t.
 static double hat(int high, double t) { return high ? t : 1.0 - t; }
 static double hat_slope(int high) { return high ? 1.0 : -1.0; }
 
@@ -57,7 +58,7 @@ struct map {
   double determinant;
 };
 
-// Computes column j of the Jacobian.
+// Computes column j of the Jacobian, d position / d t[j].
 static void fill_column(const double slope[CORNERS][DIMENSIONS], int j,
                         double corners[CORNERS][DIMENSIONS], double column[DIMENSIONS]) {
   double x = 0.0, y = 0.0, z = 0.0;
@@ -96,8 +97,8 @@ static void fill_map(const double slope[CORNERS][DIMENSIONS], double corners[COR
   }
 }
 
-// Computes `out` = J^-1 J^-T slope for the Jacobian J. Then `out` . slope of b = gradient of a .
-// gradient of b.
+// Computes `out` = J^-1 J^-T slope, where J is the Jacobian and `slope` belongs to a shape function
+// a. For a shape function b, `out` . slope of b is then gradient of a . gradient of b.
 static void pull_gradient_back(const struct map* map, const double slope[DIMENSIONS],
                                double out[DIMENSIONS]) {
   double gradient[DIMENSIONS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A hexahedral element of eight nodes with trilinear shape functions. The problem is -div grad u =
-// f in the unit cube with given u on the border. The exact u is known, so a program can check its
-// solution.
+// f in the unit cube, where u is given on the border. The exact u is known, so a program can check
+// its solution.
 //
 // Corner c of an element lies at the high end of x, y, z if bit 0, 1, 2 of c is set. Integrals use
 // two Gauss points along each axis.
@@ -18,9 +18,9 @@ struct shapes {
 
 void shapes_fill(struct shapes* shapes);
 
-// Writes row `corner` of the element's matrix to `row` and returns its part of the right side. An
-// element adds only to the rows of its corners, so rows can be computed in any order and in
-// parallel.
+// Writes row `corner` of the element's matrix to `row` and returns the element's part of the right
+// side for this corner. Each row is computed without the others, so rows can be computed in any
+// order and in parallel.
 double element_row(const struct shapes* shapes, double corners[CORNERS][DIMENSIONS], int corner,
                    double row[CORNERS]);
 

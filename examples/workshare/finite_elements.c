@@ -3,9 +3,10 @@
 // assembly of a sparse matrix, then conjugate gradients, with adjustable imbalance.
 //
 // Ranks hold slabs of the mesh; --imbalance makes the slab of the last rank thicker than the mean.
-// The loops over rows and planes are shared. Any rank or thread computes a row or a sum of a plane
-// in the same order. Therefore the solution and its hash are bitwise the same for any number of
-// ranks and threads, any imbalance and any schedule. Limit: all ranks on one node (series.h).
+// The loops over rows and planes are shared. Any rank or thread adds the terms of a row or of a
+// plane in the same order. Therefore the solution and its hash are bitwise the same for any number
+// of ranks and threads, any imbalance and any schedule. Limit: all ranks run on one node
+// (series.h).
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -29,9 +30,9 @@ static const char kUsage[] =
     "\n"
     "  --nx N --ny N --nz N  elements in x, y, z (default 40 each); z is divided over ranks\n"
     "  --imbalance P         the last rank has P percent more elements than the mean, as far as\n"
-    "                        every other rank keeps one layer of them (default 0); several, with\n"
-    "                        commas: solves it with each in turn\n"
-    "  --repeat N            ... so many times (default 1)\n"
+    "                        every other rank keeps one layer of them (default 0); a list with\n"
+    "                        commas solves the problem with each value in turn\n"
+    "  --repeat N            solve the whole list N times (default 1)\n"
     "  --tolerance T         the residual is to fall by this factor (default 1e-8); 0: do all\n"
     "                        iterations and do not check the solution\n"
     "  --iterations N        at most (default 500)\n"
@@ -40,8 +41,8 @@ static const char kUsage[] =
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// The largest allowed error over h^2 for elements of edge h. The measured factor of this problem is
-// less than a third of this limit.
+// The largest allowed error, divided by h^2 for elements of edge h. The measured value for this
+// problem is less than a third of this limit.
 static const double kErrorFactor = 1.5;
 
 static struct {
@@ -74,23 +75,23 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {"finite_elements", kUsage, kOptions};
 
-// The measurements of a rank. All are doubles, because rank 0 gathers them.
+// The measurements of a rank. All members are doubles, so that rank 0 can gather them by one call.
 struct rank_times {
   double assembly_s, multiply_s, vector_s;  // seconds in loops
-  double solve_s;                           // seconds with messages and waiting
+  double solve_s;                           // seconds of the solver, messages and waiting included
 };
 
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
 
 struct run {
-  int imbalance;  // as requested, percent
+  int imbalance;  // requested by --imbalance, percent
   struct mesh mesh;
   struct matrix matrix;
   struct solver solver;
   struct rank_times times;
   struct rank_times* all;      // on rank 0, by rank
   double assembly_s, solve_s;  // from the first rank's start to the last rank's end
-  double error;                // largest error of all nodes
+  double error;                // largest error at any node
   uint64_t hash;
 };
 
@@ -142,8 +143,8 @@ static double largest_error(const struct run* run) {
   return largest;
 }
 
-// Returns the sum over nodes of a hash of (value bit for bit, place in the whole mesh). The sum
-// does not depend on the division of nodes over ranks.
+// Returns the sum, over the nodes of this rank, of a hash of the value's bits and the node's place
+// in the whole mesh. The sum over all ranks does not depend on the division of nodes over ranks.
 static uint64_t hash_of_solution(const struct run* run) {
   const uint64_t first = (uint64_t)run->mesh.first * (uint64_t)run->mesh.plane_rows;
   uint64_t sum = 0;
@@ -189,7 +190,7 @@ static bool solution_is_right(const struct run* run) {
 
 // --- results
 
-// Returns the excess of the last rank's share over the mean, after rounding to layers.
+// Returns by how many percent the last rank's layers, which are rounded, exceed the mean.
 static double reached_imbalance(const struct run* run) {
   const struct mesh* mesh = &run->mesh;
   const double mean = (double)mesh->elements[Z] / mesh->ranks;
@@ -200,7 +201,7 @@ static double loops_of(const struct rank_times* times) {
   return times->multiply_s + times->vector_s;
 }
 
-// Returns the mean time of the ranks in the loops.
+// Returns the mean over ranks of the seconds in loops, assembly included.
 static double mean_of_loops(const struct run* run) {
   double sum = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {
@@ -330,8 +331,8 @@ static int run_with(int imbalance, struct json* json) {
   return make_mesh(imbalance, &run.mesh) ? run_on_mesh(&run, json) : 2;
 }
 
-// Runs all imbalances in turn, so that all run in the same state of the machine. Ends at the first
-// failure.
+// Runs the imbalances in turn, `repeat` times, so that a change of the machine's speed affects all
+// imbalances. Ends at the first failure.
 static int run_several(struct json* json) {
   int status = 0;
   json_begin(json, "runs", '[');
@@ -344,7 +345,7 @@ static int run_several(struct json* json) {
   return status;
 }
 
-// Checks every imbalance before the program writes output.
+// Checks that the mesh can be divided with every imbalance before the program writes output.
 static bool can_be_divided(void) {
   struct mesh mesh;
   for (int i = 0; i < options.imbalances.count; ++i) {

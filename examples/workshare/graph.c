@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Generating, reading, ordering and counting. See graph.h.
+// Generates, reads and orders graphs, and counts triangles. See graph.h.
 #include "graph.h"
 
 #include <ctype.h>
@@ -19,9 +19,9 @@ void edges_free(struct edge_list* list) {
 
 // --- generating
 
-// Returns a random edge. In each of `scale` levels an edge falls into a quarter of the remaining
-// part of the adjacency matrix, with probabilities A, B, C and 1 - A - B - C. The random number
-// depends only on edge and level.
+// Returns a random edge. On each of `scale` levels the edge falls into a quarter of the remaining
+// part of the adjacency matrix, with the probabilities a, b, c and 1 - a - b - c. The random number
+// depends only on `key` and level.
 static struct edge kronecker_edge(int scale, uint64_t key) {
   const double a = 0.57, b = 0.19, c = 0.19;
   struct edge edge = {0, 0};
@@ -81,7 +81,8 @@ static bool read_line(const char* text, struct edge* edge) {
          *after_space(text) == '\0';
 }
 
-// Reads the edges. Returns 0, the number of a malformed line, or -1 when memory is short.
+// Reads the edges. Returns 0 for success, the number of a malformed line, or -1 when memory is
+// short.
 static long read_lines(FILE* stream, struct edge_list* list) {
   char* line = NULL;
   size_t size = 0, room = 0;
@@ -155,7 +156,8 @@ bool edges_read(const char* file, struct edge_list* list) {
 
 // --- sorting
 
-// Sets start[k + 1] to the number of edges with a key of at most k; start has vertices + 1 places.
+// Sets start[k + 1] to the number of edges with a key of at most k. The key of an edge is its
+// `high` or `low`. `start` has vertices + 1 elements.
 static void count_starts(const struct edge_list* list, bool by_high, size_t* start) {
   memset(start, 0, ((size_t)list->vertices + 1) * sizeof *start);
   for (size_t i = 0; i < list->count; ++i) {
@@ -164,7 +166,8 @@ static void count_starts(const struct edge_list* list, bool by_high, size_t* sta
   for (int vertex = 0; vertex < list->vertices; ++vertex) start[vertex + 1] += start[vertex];
 }
 
-// Sorts the edges into `sorted` and exchanges both arrays. Stable, in linear time.
+// Sorts the edges by `high` or `low` into `sorted`, then exchanges the arrays `sorted` and
+// list->edges. The sort is stable and takes linear time.
 static void sort_by(struct edge_list* list, bool by_high, size_t* start, struct edge** sorted) {
   count_starts(list, by_high, start);
   for (size_t i = 0; i < list->count; ++i) {
@@ -204,7 +207,8 @@ static void drop_repeated(struct edge_list* list) {
   list->count = kept;
 }
 
-// Sets number[v] to the place of v in the order of falling degrees; stable for equal degrees.
+// Sets number[v] to the place of v in the order of falling degrees. Vertices of equal degree keep
+// their order. `place` is scratch of vertices + 1 elements.
 static void number_by_degree(const struct edge_list* list, int32_t* number, size_t* place) {
   int32_t* degree = number;
   const int n = list->vertices;
@@ -291,7 +295,7 @@ uint64_t graph_triangles_at(const struct graph* graph, int u) {
   return count;
 }
 
-// --- counting in another way
+// --- counting by another method
 
 static void set_bit(uint64_t* bits, size_t words, int row, int column) {
   bits[(size_t)row * words + (size_t)column / 64] |= UINT64_C(1) << (column % 64);

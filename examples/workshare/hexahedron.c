@@ -12,7 +12,8 @@ static struct vector cross(struct vector a, struct vector b) {
   return (struct vector){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 
-// Adds the quarter of a face's area to its corners. Returns the face's part of the volume.
+// Adds a quarter of a face's area vector to each of its corners. Returns the face's part of the
+// volume.
 static double add_face(const struct vector* corners, const int* face, struct vector* areas) {
   const struct vector a = corners[face[0]], b = corners[face[1]];
   const struct vector c = corners[face[2]], d = corners[face[3]];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The faces and the volume of a hexahedron, from the positions of its eight corners.
 //
-// Corner c lies at the high end of x, y, z if bit 0, 1, 2 of c is set. Faces may be warped: the
-// area of a face is half of the vector product of its diagonals.
+// Corner c lies at the high end of x, y, z if bit 0, 1, 2 of c is set. A face may be warped; its
+// area vector is half of the vector product of its diagonals.
 #ifndef WORKSHARE_HEXAHEDRON_H
 #define WORKSHARE_HEXAHEDRON_H
 
@@ -28,8 +28,8 @@ static inline double dot(struct vector a, struct vector b) {
   return a.x * b.x + a.y * b.y + a.z * b.z;
 }
 
-// Writes for each corner a quarter of the areas of its three faces, which point outwards. Returns
-// the volume.
+// Sets the area of each corner to a quarter of the sum of the area vectors of its three faces. Area
+// vectors point outwards. Returns the volume.
 double hexahedron_areas(const struct vector corners[HEX_CORNERS], struct vector areas[HEX_CORNERS]);
 
 #endif

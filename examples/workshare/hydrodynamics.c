@@ -4,10 +4,10 @@
 //
 // Ranks hold slabs with equal numbers of elements. With --imbalance, the elements of the last rank
 // take more work, as regions of LULESH do: some elements are computed repeatedly, with the same
-// result. The shared loops have no schedule clause, so they are static. Sums at nodes add elements
-// in one order, so the result and its hash are bitwise the same for any number of ranks and
-// threads, and any imbalance. The program checks that energy is conserved but for rounding. Limit:
-// all ranks on one node (trials.h).
+// result. The shared loops have no schedule clause, so they are static. The sum at a node adds the
+// elements around it in a fixed order. Therefore the result and its hash are bitwise the same for
+// any number of ranks and threads, and any imbalance. The program checks that energy is conserved
+// but for rounding. Limit: all ranks run on one node (trials.h).
 #include <math.h>
 #include <mpi.h>
 
@@ -26,15 +26,15 @@ static const char kUsage[] =
     "\n"
     "  --nx N --ny N --nz N  elements in x, y, z (default 24, 24, 48); z is divided over ranks\n"
     "  --imbalance P         an element of the last rank costs P percent more than others, in the\n"
-    "                        mean (default 0); several, with commas: runs each in turn\n"
-    "  --repeat N            ... so many times (default 1)\n"
+    "                        mean (default 0); a list with commas runs each value in turn\n"
+    "  --repeat N            run the whole list N times (default 1)\n"
     "  --steps N             time steps (default 50)\n"
     "  --courant F           the time step, over the time in which sound crosses an element\n"
     "                        (default 0.25)\n"
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// Rounding changes the energy by far less.
+// The largest allowed relative change of the energy. Rounding changes the energy by far less.
 static const double kAllowedError = 1e-11;
 
 static struct trials trials = {.imbalances = {1, {0}}, .elements = {24, 24, 48}, .repeat = 1};
@@ -58,7 +58,8 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {kName, kUsage, kOptions};
 
-// The order of these sums depends on the number of ranks, so only the check uses them.
+// Collective. Returns the energy of the whole gas. The order of its additions depends on the number
+// of ranks, so only the check uses the sum.
 static double energy_of_all(const struct blast* blast) {
   double energy = blast_energy(blast);
   MPI_Allreduce(MPI_IN_PLACE, &energy, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writing JSON. See json.h.
+// Writes JSON. See json.h.
 #include "json.h"
 
 #include <errno.h>
@@ -48,7 +48,8 @@ bool json_close(struct json* json, const char* program) {
 
 bool json_is_stdout(const struct json* json) { return json->file == stdout; }
 
-// Writes the comma and the key. Returns false if there is no file.
+// Writes the comma after the previous member, if any, and the key. Returns false if there is no
+// file.
 static bool key_written(struct json* json, const char* key) {
   if (json->file == NULL) return false;
   fprintf(json->file, "%s\n  ", json->follow ? "," : "");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writing one JSON object to a file, member by member.
+// Writes one JSON object to a file, member by member.
 //
 // Only rank 0 writes. A `struct json` without a file ignores all calls, so callers need no checks.
 // Limit: texts are written verbatim, so they must not need escapes.
@@ -12,7 +12,7 @@
 
 struct json {
   FILE* file;   // NULL: nothing is written
-  bool follow;  // a member has been written at this level
+  bool follow;  // a member has been written at this level, so a comma precedes the next
 };
 
 // Collective over MPI_COMM_WORLD. A `name` of NULL means no file, "-" standard output. Returns
@@ -28,7 +28,8 @@ void json_flag(struct json* json, const char* key, bool value);
 void json_hash(struct json* json, const char* key, uint64_t value);
 void json_reals(struct json* json, const char* key, const double* values, int count);
 
-// Begins an object, or a list of rows of `count` values each, within the object.
+// json_begin() begins a nested object ('{') or a list ('['), json_end() ends it with the closing
+// bracket. json_row() writes a list of `count` values as an element of a list.
 void json_begin(struct json* json, const char* key, char bracket);
 void json_end(struct json* json, char bracket);
 void json_row(struct json* json, const double* values, int count);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The directive of a hot loop, which is the only difference between the three builds of a program.
+// SHARED_FOR, the directive of a shared loop. The three builds of a program differ in nothing else.
 //
 // -DWORKSHARE=plain   no directive: the loop of an ordinary MPI program
 // -DWORKSHARE=openmp  `#pragma omp parallel for`: threads of the rank take part (-fopenmp)
 // -DWORKSHARE=shared  `#pragma ws for`: waiting ranks of the node take part (mhcc)
 //
-// SHARED_FOR(clauses) stands on its own line before a canonical `for` and takes the common clauses
-// of OpenMP and Workshare. The clause CHUNKS(size) hands out chunks of `size` iterations while the
-// loop runs; -DSTATIC_LOOPS leaves this clause out. -DSTEAL_SCHEDULE="guided,4" adds the
-// steal_schedule clause to every shared loop. Limit: the plain build does not use a variable that
-// only a clause mentions, so clauses here name members of structures.
+// SHARED_FOR(clauses) stands on its own line before a canonical `for` and takes the clauses that
+// OpenMP and Workshare have in common. The clause CHUNKS(size) hands out chunks of `size`
+// iterations while the loop runs; -DSTATIC_LOOPS leaves this clause out. With
+// -DSTEAL_SCHEDULE="guided,4" every shared loop has the clause steal_schedule(guided,4). Limit: a
+// variable that only a clause mentions is unused in the plain build, so the clauses of the programs
+// name members of structures.
 #ifndef WORKSHARE_LOOPS_H
 #define WORKSHARE_LOOPS_H
 
@@ -41,10 +42,10 @@
 #define CHUNKS(size) schedule(dynamic, size)
 #endif
 
-// The name of this build.
+// The name of this build: "plain", "openmp" or "shared".
 #define LOOPS_VARIANT LOOPS_TEXT(WORKSHARE)
 
-// Returns the number of threads of this rank that run a loop, without helpers from other ranks.
+// Returns the number of threads of this rank that run a loop. Helpers on lent cores do not count.
 #if LOOPS_NUMBER(WORKSHARE) == LOOPS_openmp
 #include <omp.h>
 static inline int loops_threads(void) { return omp_get_max_threads(); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Assembly and product. See matrix.h.
+// The assembly of a matrix, and its product with a vector. See matrix.h.
 #include "matrix.h"
 
 #include <stdlib.h>
@@ -9,7 +9,8 @@
 
 // --- structure
 
-// Returns the number of inner nodes among this node and its neighbours on an axis: 1 to 3.
+// Returns the number of inner nodes, 1 to 3, among the node at `at` and its two neighbours along an
+// axis.
 static int inner_neighbours(const struct mesh* mesh, int axis, int at) {
   const int last_inner = mesh->elements[axis] - 1;
   const int low = at - 1 < 1 ? 1 : at - 1;
@@ -55,7 +56,8 @@ enum { NEIGHBOURS = 27 };  // a node and its surrounding nodes: z, y, x from -1 
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// Returns the index of the neighbour at corner `c` of the element whose corner `own` is the node.
+// Returns the index, among the NEIGHBOURS of a node, of corner `c` of the element whose corner
+// `own` is the node.
 static int neighbour_of_corner(int own, int c) {
   int place = 0;
   for (int axis = AXES - 1; axis >= 0; --axis) {
@@ -70,7 +72,8 @@ static struct node neighbour(struct node node, int place) {
   return other;
 }
 
-// Adds the contribution of the element whose corner `own` is `node` to the node's row.
+// Adds the contribution of the element whose corner `own` is `node` to the node's row `sums`.
+// Returns the element's contribution to the right side.
 static double add_element(const struct mesh* mesh, const struct shapes* shapes, struct node node,
                           int own, double* sums) {
   double corners[CORNERS][DIMENSIONS], row[CORNERS];

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The system of equations of one rank: a sparse matrix by rows, and the right side.
 //
-// A row is assembled as a whole from the up to eight elements around its node. An iteration writes
-// only to its own row. Therefore the loop over rows needs no atomics, and its result does not
-// depend on the order. Nodes on the border have the row "1 * u = given value". Their contributions
-// to other rows are moved to the right side, which keeps the matrix symmetric.
+// An iteration of the assembly computes a whole row from the up to eight elements around its node
+// and writes only to this row. Therefore the loop over rows needs no atomics, and its result does
+// not depend on the order. Nodes on the border have the row "1 * u = given value". Their
+// contributions to other rows are moved to the right side, which keeps the matrix symmetric.
 #ifndef WORKSHARE_MATRIX_H
 #define WORKSHARE_MATRIX_H
 
@@ -14,8 +14,8 @@
 
 #include "mesh.h"
 
-// The rows in a chunk of each loop. Assembling a row takes hundreds of times as long as multiplying
-// by a row.
+// The rows in a chunk of each shared loop. Assembling a row takes hundreds of times as long as
+// multiplying by a row.
 struct chunks {
   int assembly, multiply;
 };
@@ -23,18 +23,19 @@ struct chunks {
 struct matrix {
   int rows;
   struct chunks chunks;
-  size_t* start;    // index of row i in column and value; the row ends at start[i + 1]
-  int32_t* column;  // places in a ghosted vector, ascending
+  size_t* start;    // start[i]: index of row i in column and value; the row ends at start[i + 1]
+  int32_t* column;  // indices in a ghosted vector, ascending within a row
   double* value;
-  double* right;  // by row
+  double* right;  // the right side, by row
 };
 
-// Allocates the matrix and fills the places of all entries, but no values. Returns false when
+// Allocates the matrix and fills `start`; matrix_assemble() fills the rest. Returns false when
 // memory is short.
 bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix* matrix);
 void matrix_free(struct matrix* matrix);
 
-// Shared loops: assembly and product.
+// Shared loops. matrix_assemble() fills columns, values and the right side. matrix_multiply() sets
+// `out` to the product with a ghosted vector.
 void matrix_assemble(const struct mesh* mesh, struct matrix* matrix);
 void matrix_multiply(const struct matrix* matrix, const double* ghosted, double* out);
 

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Division of the mesh over ranks. See mesh.h.
+// The division of the mesh over ranks. See mesh.h.
 #include "mesh.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 
-// Returns the first layer of part `part` of `parts` equal parts.
+// Returns the first layer of part `part`, if the layers are divided into `parts` equal parts.
 static int even_split(int layers, int parts, int part) {
   return (int)((long)layers * part / parts);
 }
 
-// Returns the number of layers of the last rank.
+// Returns the number of layers of the last rank with an imbalance. Every other rank keeps at least
+// one layer.
 static int heavy_layers(int layers, int imbalance, int ranks) {
   const double wanted = (double)layers / ranks * (1.0 + imbalance / 100.0);
   const int most = layers - (ranks - 1);

@@ -21,16 +21,16 @@ struct mesh {
 };
 
 struct node {
-  int at[AXES];  // in the whole mesh
+  int at[AXES];  // coordinates in the whole mesh
 };
 
-// Gives the last rank `imbalance` percent more layers than the mean, but every other rank keeps at
-// least one layer. Returns false when there are fewer layers than ranks or more rows than an int
-// can count; rank 0 then prints an error with the name `program`.
+// Divides the mesh. The last rank gets `imbalance` percent more layers than the mean, but every
+// other rank keeps at least one layer. Returns false if there are fewer layers than ranks, or if a
+// rank has more rows than an int can count; rank 0 then prints an error with the name `program`.
 bool mesh_create(const char* program, const int* elements, int imbalance, int rank, int ranks,
                  struct mesh* mesh);
 
-// Returns the number of layers of `rank`.
+// Returns the number of layers that `rank` has with `imbalance`.
 int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank);
 
 static inline struct node mesh_node(const struct mesh* mesh, int row) {
@@ -52,7 +52,7 @@ static inline void mesh_position(const struct mesh* mesh, struct node node, doub
   }
 }
 
-// Returns the place of a node of this rank or its neighbours in a ghosted vector.
+// Returns the index in a ghosted vector of a node of this rank or of a neighbour's adjacent plane.
 static inline int mesh_ghosted(const struct mesh* mesh, struct node node) {
   const int plane = node.at[Z] - mesh->first + 1;
   return plane * mesh->plane_rows + node.at[Y] * mesh->nodes[X] + node.at[X];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A 64-bit mixing function for hashes of results and for random numbers. A random number depends
-// only on its place, not on the order of the draws.
+// A 64-bit mixing function (SplitMix64) for hashes of results and for random numbers. A random
+// number depends only on the argument, not on the order of calls.
 #ifndef WORKSHARE_MIX_H
 #define WORKSHARE_MIX_H
 

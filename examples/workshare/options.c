@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The command line by getopt_long, from the table of a program. See options.h.
+// Parses the command line by getopt_long, with the option table of a program. See options.h.
 #include "options.h"
 
 #include <errno.h>
@@ -35,8 +35,8 @@ static bool refuse_number(struct value value, const char* kind) {
   return refuse(value, accepted);
 }
 
-// Parses the number at `text`, which ends with the text or with a character of `ends`. Returns
-// false if there is no number in the option's range.
+// Parses the number at `text`, which must end with the text or before a character of `ends`.
+// Returns false if there is no such number in the option's range.
 static bool parse_whole(const struct option_row* option, const char* text, const char* ends,
                         char** end, int* number) {
   errno = 0;
@@ -115,7 +115,7 @@ static bool apply(struct value value) {
   return false;
 }
 
-// Fills `table`, which has room for MAX_OPTIONS rows, --help and the end.
+// Fills `table`, which has MAX_OPTIONS + 2 elements: the program's options, --help, and the end.
 static void fill_table(const struct program* program, struct option* table) {
   int count = 0;
   for (const struct option_row* row = program->options; row->name != NULL; ++row) {
@@ -138,7 +138,7 @@ static enum verdict complain(const struct program* program, bool speak, const ch
 enum verdict options_parse(const struct program* program, int argc, char** argv, bool speak) {
   struct option table[MAX_OPTIONS + 2];
   fill_table(program, table);
-  opterr = 0;  // no output by getopt, since rank 0 alone prints errors
+  opterr = 0;  // getopt prints nothing: rank 0 alone prints errors
   optind = 1;
   for (;;) {
     const int at = optind;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The command line of a program: a table of options and their checks.
 //
-// Every rank parses the same arguments and so gets the same verdict; only rank 0 prints. The error
-// for a malformed number or a number out of range names the option and the values that it accepts.
-// No value is rounded, clamped or ignored in silence.
+// Every rank parses the same arguments and thus gets the same verdict; only rank 0 prints errors.
+// The error for a malformed number or a number out of range names the option and the values that
+// the option accepts. No value is rounded, clamped or ignored without an error.
 #ifndef WORKSHARE_OPTIONS_H
 #define WORKSHARE_OPTIONS_H
 
@@ -50,8 +50,9 @@ enum verdict { VERDICT_RUN, VERDICT_HELP, VERDICT_WRONG };
 // returns VERDICT_WRONG.
 enum verdict options_parse(const struct program* program, int argc, char** argv, bool speak);
 
-// The body of main: parses, prints the usage for --help, and otherwise calls `run`. Returns the
-// exit status: the status of `run`, 0 after --help, 2 if the command line is wrong.
+// The body of main(): initializes MPI, parses the arguments, prints the usage for --help, otherwise
+// calls `run`, and finalizes MPI. Returns the exit status: the result of `run`, 0 after --help, 2
+// if the command line is wrong.
 int program_main(const struct program* program, int argc, char** argv, int (*run)(void));
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The matrix of 27 points, and loops over points. See points.h.
+// The matrix of 27 points, and the loops over points. See points.h.
 #include "points.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@ static const double kNeighbour = -1.0;
 
 enum { NEIGHBOURS = 27 };  // a point and its surrounding points
 
-// Finds the neighbour `place` of a point, z, y, x from -1 to 1, x fastest. Returns false outside of
-// the mesh.
+// Sets `other` to neighbour number `place` of a point. Neighbours are numbered by their offsets z,
+// y, x from -1 to 1, x fastest. Returns false if the neighbour is outside of the mesh.
 static bool neighbour(const struct mesh* mesh, struct node node, int place, struct node* other) {
   for (int axis = 0; axis < AXES; ++axis, place /= 3) {
     other->at[axis] = node.at[axis] + place % 3 - 1;
@@ -128,8 +128,8 @@ static void sum_planes(struct points* points) {
   }
 }
 
-// For each plane, one rank contributes a value and all other ranks contribute zeros, so the
-// reduction rounds nothing.
+// For each plane, one rank contributes a value and all other ranks contribute zeros, so
+// MPI_Allreduce rounds nothing.
 double points_dot(struct points* points, const double* a, const double* b) {
   const int planes = points->mesh->nodes[Z];
   double sum = 0.0;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The points of one rank with a sparse matrix of 27 points, and the loops of conjugate gradients.
+// The points of one rank, their rows of a sparse matrix of 27 points, and the loops of conjugate
+// gradients.
 //
-// Points are the nodes of a mesh (mesh.h), and their rows of the matrix have the same numbers. The
-// direction is a ghosted vector, the other vectors are not. A *line* has the points of one y and z.
-// A sum adds the points of a line, then lines, then planes, each in order. Therefore the sum rounds
-// alike for any division over ranks. The build needs -ffp-contract=off.
+// Points are the nodes of a mesh (mesh.h); row i of the matrix belongs to point i. The direction is
+// a ghosted vector, the other vectors have no ghosts. A *line* has the points of one y and z. A sum
+// adds the points of a line, then lines, then planes, each in order. Therefore the sum rounds alike
+// for any division over ranks. The build needs -ffp-contract=off, because a fused multiply-add in
+// only one build would change bits.
 #ifndef WORKSHARE_POINTS_H
 #define WORKSHARE_POINTS_H
 
@@ -16,8 +18,8 @@
 
 struct points {
   const struct mesh* mesh;
-  size_t* start;    // index of row i in column and value; the row ends at start[i + 1]
-  int32_t* column;  // places in a ghosted vector, ascending
+  size_t* start;    // start[i]: index of row i in column and value; the row ends at start[i + 1]
+  int32_t* column;  // indices in a ghosted vector, ascending within a row
   double* value;
   double *solution, *residual, *product;  // by row
   double* direction;                      // ghosted
@@ -26,8 +28,8 @@ struct points {
   double loops_s;                         // seconds in loops that can be shared
 };
 
-// Allocates everything and fills the matrix. Returns false when memory is short. Then, too, the
-// caller must call points_free().
+// Allocates all vectors and makes the matrix. Returns false when memory is short; the caller must
+// call points_free() in this case, too.
 bool points_create(const struct mesh* mesh, struct points* points);
 void points_free(struct points* points);
 
@@ -43,7 +45,7 @@ void points_multiply(struct points* points);  // product = matrix * direction
 // Collective: sends the outermost planes of the direction to the neighbours' ghosts.
 void points_exchange(struct points* points);
 
-// Return this rank's largest error of the solution, and its part of the hash.
+// Return the largest error of the solution at this rank's points, and this rank's part of the hash.
 double points_error(const struct points* points);
 uint64_t points_hash(const struct points* points);
 

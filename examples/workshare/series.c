@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Repetitions, their stamps and the evaluation. See series.h.
+// Runs repetitions, takes time stamps and evaluates them. See series.h.
 #include "series.h"
 
 #include <mpi.h>
@@ -8,7 +8,8 @@
 
 enum { DOUBLES_OF_STAMP = 3 };
 
-// Returns the time in seconds. MPI_Wtime is not used: its clock may differ between ranks of a node.
+// Returns the time in seconds. MPI_Wtime is not used, because its clock may differ between ranks of
+// a node.
 double now_s(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -113,7 +114,7 @@ static double wall_of(const struct series* series, int i) {
   return end - start;
 }
 
-// The medians of a series, and their values.
+// The medians of a series over its repetitions, and the wall time of each repetition.
 struct medians {
   double wall, mean_loop;
   double* loop;   // by rank
@@ -193,7 +194,8 @@ static void json_of_repetitions(const struct series* series, double* row, struct
   json_end(json, ']');
 }
 
-// Writes a series. Returns the mean loop time, negative if the series has no repetitions.
+// Writes a series. Returns the median of the mean loop times, negative if the series has no
+// repetitions.
 static double json_of_series(const struct series* series, const char* key, struct json* json) {
   struct medians medians = {.mean_loop = -1.0};
   if (series->count > 0 && medians_create(&medians, series)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Timing repetitions of a loop that every rank runs, with a barrier after the loop.
+// Measures repetitions of a loop that every rank runs, with a barrier after the loop.
 //
 // Words: a *series* is a number of repetitions of a loop. The *loop* time of a rank is the time of
 // the loop alone. The *wall* time of a repetition lasts from the first rank's start to the moment
@@ -14,7 +14,7 @@
 
 #include "json.h"
 
-// Runs a rank's loop over `work`. The result must be the same in every repetition.
+// A rank's loop over `work`. The result must be the same in every repetition.
 typedef uint64_t (*loop_function)(const void* work);
 
 struct stamp {
@@ -28,7 +28,7 @@ struct series {
 };
 
 struct timing_options {
-  int repeat, warmup, reference;
+  int repeat, warmup, reference;  // repetitions: measured, before these, without a directive
 };
 
 struct timing {
@@ -41,12 +41,14 @@ struct timing {
 double now_s(void);
 double median(double* values, int count);  // sorts `values`; count > 0
 
-// Collective over MPI_COMM_WORLD. Returns false when memory is short.
+// Collective over MPI_COMM_WORLD. Runs `plain` for the reference series and `loop` for the measured
+// series. Returns false when memory is short.
 bool timing_run(const struct timing_options* options, loop_function plain, loop_function loop,
                 const void* work, struct timing* timing);
 void timing_free(struct timing* timing);
 
-// Rank 0 prints a table; `unit` is the unit of `amounts[rank]`.
+// timing_print() prints a table on rank 0; `amounts[rank]` is the work of each rank, and `unit` its
+// unit. timing_json() writes the times of both series.
 void timing_print(const struct timing* timing, const char* unit, const double* amounts);
 void timing_json(const struct timing* timing, struct json* json);
 

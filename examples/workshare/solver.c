@@ -52,8 +52,8 @@ static void add_multiple(double* out, double factor, const double* in, int count
   for (int i = 0; i < count; ++i) out[i] += factor * in[i];
 }
 
-// Returns the sum over all planes. For each plane, one rank contributes a value and all other ranks
-// contribute zeros, so the reduction rounds nothing.
+// Collective. Returns the sum of the sums of all planes. For each plane, one rank contributes a
+// value and all other ranks contribute zeros, so MPI_Allreduce rounds nothing.
 static double sum_of_planes(struct solver* solver) {
   const int planes = solver->mesh->nodes[Z];
   double sum = 0.0;
@@ -62,7 +62,7 @@ static double sum_of_planes(struct solver* solver) {
   return sum;
 }
 
-// Clears the sums of all planes. Returns the place of this rank's first plane.
+// Sets the sums of all planes to zero. Returns the address of the sum of this rank's first plane.
 static double* own_sums(struct solver* solver) {
   memset(solver->plane_sums, 0, (size_t)solver->mesh->nodes[Z] * sizeof(double));
   return solver->plane_sums + solver->mesh->first;
@@ -90,7 +90,7 @@ static double direction_times_product(struct solver* solver) {
   return sum_of_planes(solver);
 }
 
-// Makes a step along the direction. Returns the square of the new residual.
+// Takes a step along the direction. Returns the square of the new residual.
 static double advance(struct solver* solver, double step) {
   const double start = now_s();
   const struct mesh* mesh = solver->mesh;
@@ -140,8 +140,8 @@ static void exchange_ghosts(struct solver* solver) {
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// Starts with the given value on the border and zero at inner nodes. The residual of an inner node
-// is then the right side, since rows of inner nodes have no entries for the border.
+// Sets the first solution: the given value on the border, and zero at inner nodes. The residual of
+// an inner node is then the right side, since rows of inner nodes have no entries for the border.
 static void start_row(struct solver* solver, int row) {
   const bool border = mesh_on_border(solver->mesh, mesh_node(solver->mesh, row));
   const double right = solver->matrix->right[row];

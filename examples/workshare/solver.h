@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Conjugate gradients on the rows of all ranks.
 //
-// A sum over all rows is the sum of the sums of planes; every rank adds these in the order of the
-// planes. The result thus does not depend on the rank that holds a plane or the thread that sums
-// the plane, to the last bit. The build needs -ffp-contract=off: a fused multiply-add in only one
-// build would change bits.
+// A sum over all rows is the sum of the sums of planes. Every rank adds the sums of planes in the
+// order of the planes. The bits of the result thus depend neither on the rank that holds a plane
+// nor on the thread that sums it. The build needs -ffp-contract=off, because a fused multiply-add
+// in only one build would change bits.
 #ifndef WORKSHARE_SOLVER_H
 #define WORKSHARE_SOLVER_H
 
@@ -21,7 +21,7 @@ struct solver {
   double* direction;   // ghosted
   double* product;     // by row: matrix * direction
   double* plane_sums;  // by plane of the whole mesh
-  int iterations;      // iterations done
+  int iterations;      // number of iterations done
   double reduction;    // norm of the residual over the norm of the first residual
   double multiply_s;   // seconds in the loops of matrix * vector
   double vector_s;     // seconds in all other loops

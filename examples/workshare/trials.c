@@ -12,21 +12,21 @@
 #include "mix.h"
 #include "series.h"
 
-// The measurements of a rank. All are doubles, because rank 0 gathers them.
+// The measurements of a rank. All members are doubles, so that rank 0 can gather them by one call.
 struct rank_times {
   double work, loops_s;
 };
 
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
 
-// A trial. On rank 0, also the times of all ranks.
+// A trial and, on rank 0, the times of all ranks.
 struct outcome {
   const char* program;
   const struct trials* trials;
   struct trial trial;
   int rank, ranks;
   double total_s;          // from the first rank's start to the last rank's end
-  struct rank_times* all;  // by rank
+  struct rank_times* all;  // by rank; filled on rank 0 only
 };
 
 bool all_agree(bool ok) {
@@ -66,7 +66,7 @@ static double ideal_s(const struct outcome* outcome) {
   return outcome->total_s - (sums.loops_longest - sums.loops_mean);
 }
 
-// Returns the excess of the largest work over the mean.
+// Returns by how many percent the largest work of a rank exceeds the mean.
 static double reached_imbalance(const struct outcome* outcome) {
   const struct overview sums = overview_of(outcome);
   return 100.0 * (sums.work_most / sums.work_mean - 1.0);
@@ -168,7 +168,7 @@ static int run_with(struct outcome outcome, int imbalance, trial_function run, s
   return status;
 }
 
-// Runs all imbalances in turn. Ends at the first failure.
+// Runs all imbalances in turn, `repeat` times. Ends at the first failure.
 static int run_several(struct outcome outcome, trial_function run, struct json* json) {
   const struct wholes* imbalances = &outcome.trials->imbalances;
   int status = 0;

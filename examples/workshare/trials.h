@@ -2,10 +2,10 @@
 // Runs of a program with several imbalances in turn: their times, their results, and the JSON.
 //
 // Words: a *trial* is a run with one imbalance. The *loops* time of a rank is its time in loops
-// that can be shared. The *ideal* of a trial is its wall time without the time for which the
-// longest rank is in loops beyond the mean of the ranks. The ideal is valid only in builds and runs
-// without help, because helped ranks run iterations of other ranks. Limit: all ranks run on one
-// node, since times of different ranks are compared.
+// that can be shared. The *ideal* of a trial is its wall time less the excess of the longest
+// *loops* time over the mean of the ranks. The ideal is valid only in builds and runs without help,
+// because loops that are shared take other times. Limit: all ranks run on one node, since times of
+// different ranks are compared.
 #ifndef WORKSHARE_TRIALS_H
 #define WORKSHARE_TRIALS_H
 
@@ -16,14 +16,14 @@
 #include "options.h"
 
 struct trial {
-  int imbalance;      // as requested, percent
+  int imbalance;      // requested by --imbalance, percent
   double work;        // work of this rank; the unit is the program's
-  double start, end;  // start and end of this rank, by now_s()
+  double start, end;  // times of now_s() at the start and end of the work of this rank
   double loops_s;     // seconds of this rank in loops that can be shared
   int steps;          // steps done; this and all later members are equal on all ranks
   double error;       // error of the result, against its known properties
   double bound;       // the largest `error` of a right result
-  uint64_t hash;      // of the result, bit for bit
+  uint64_t hash;      // hash of the bits of the result
 };
 
 // The options that select the trials.
@@ -33,15 +33,17 @@ struct trials {
   const char* json_file;
 };
 
-// Collective. Returns false on all ranks if memory is short on any.
+// Collective. Runs a trial: reads `imbalance` and fills all other members. Returns false on all
+// ranks if a rank is short of memory.
 typedef bool (*trial_function)(struct trial* trial);
 
-// The body of a program: all imbalances in turn, `repeat` times, so that all run in the same state
-// of the machine. Returns the exit status: 0, 1 for a wrong result, 2 if a trial cannot run.
+// The body of a program: runs the imbalances in turn, `repeat` times, so that a change of the
+// machine's speed affects all imbalances. Returns the exit status: 0, 1 for a wrong result or
+// incomplete output, 2 if a trial cannot run or the output file cannot be opened.
 int trials_run(const char* program, const struct trials* trials, trial_function run);
 
-// Divides the elements over ranks (mesh.h). Returns false, with an error message, if no division
-// exists.
+// Divides the elements over ranks (mesh.h). Returns false if no division exists; rank 0 then prints
+// an error.
 bool trials_mesh(const char* program, const struct trials* trials, int imbalance,
                  struct mesh* mesh);
 

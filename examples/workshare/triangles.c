@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Counting the triangles of a graph, in the manner of the GAP benchmark suite, over ranks.
+// Counts the triangles of a graph, in the manner of the GAP benchmark suite, on P ranks.
 //
-// Every rank holds the whole graph and counts at N/P consecutive vertices. Vertices are numbered by
-// falling degree, so ranks have equal numbers of vertices and very different amounts of work. The
-// loop over vertices is shared, with a reduction. The count is an integer, the same for any number
-// of ranks and threads and any schedule.
+// Every rank holds the whole graph and counts the triangles at N/P consecutive vertices of N.
+// Vertices are numbered by falling degree, so ranks have equal numbers of vertices and very
+// different amounts of work. The loop over vertices is shared, with a reduction. The count is an
+// integer, the same for any number of ranks and threads and any schedule.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,7 +60,7 @@ static const struct program kProgram = {"triangles", kUsage, kOptions};
 
 // --- the work
 
-// Vertices [first, last) belong to this rank.
+// The part of a rank: the vertices [first, last).
 struct part {
   const struct graph* graph;
   int first, last, chunk;
@@ -126,7 +126,8 @@ static bool obtain_edges(struct edge_list* list, int rank) {
   return memory_suffices(ok, rank);
 }
 
-// Collective. Rank 0 counts by another method, before the list is simplified.
+// Collective. With --check, rank 0 counts by another method, before the list is simplified. Returns
+// false if the graph is too large or memory is short.
 static bool count_again(const struct edge_list* list, int rank, uint64_t* triangles) {
   if (!options.check) return true;
   if (list->vertices > MAX_CHECKED_VERTICES) {

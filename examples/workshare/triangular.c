@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A triangular loop nest divided over ranks: the smallest program with unbalanced ranks.
 //
-// Row i of N takes i + 1 steps of work. Every rank has N/P consecutive rows of the outer loop.
-// Therefore rank r has less work than rank r + 1, and all wait for the last rank in a barrier. The
-// outer loop is shared. A step multiplies modulo a prime and needs the result of the step before,
-// so that no compiler can shorten a row. The check computes the end of a row by a power of the
-// factor. All numbers are integers, so the result is the same for any number of ranks and threads
-// and any schedule.
+// Row i of N takes i + 1 steps of work. Each of the P ranks has N/P consecutive rows of the outer
+// loop. Therefore rank r has less work than rank r + 1, and all ranks wait for the last rank in a
+// barrier. The outer loop is shared. A step multiplies modulo a prime and needs the result of the
+// previous step, so no compiler can shorten a row. The check computes the result of a row by a
+// power of the factor. All numbers are integers, so the result is the same for any number of ranks
+// and threads and any schedule.
 #include <math.h>
 #include <mpi.h>
 #include <stdio.h>
@@ -64,8 +64,9 @@ static const struct program kProgram = {"triangular", kUsage, kOptions};
 static const uint64_t kPrime = 0x7FFFFFFF;  // 2^31 - 1
 static const uint64_t kFactor = 48271;
 
-// Computes state = state * kFactor mod kPrime `steps` times. 2^31 is 1 modulo the prime, so a step
-// adds the upper bits to the lower bits. The state stays below 2^32 and is reduced at the end.
+// Computes state = state * kFactor mod kPrime, `steps` times. 2^31 is 1 modulo the prime, so a step
+// adds the product's upper bits to its lower 31 bits. The state stays below 2^32 and is reduced at
+// the end.
 static uint64_t walk(uint64_t state, int steps) {
   for (int j = 0; j < steps; ++j) {
     const uint64_t product = state * kFactor;
@@ -87,7 +88,7 @@ static uint64_t jump(uint64_t state, int steps) {
 
 static uint64_t first_state(int i) { return mix64((uint64_t)i) % kPrime; }
 
-// Rows [first, last) of the outer loop belong to this rank.
+// The part of a rank: rows [first, last) of the outer loop.
 struct part {
   int rows, first, last, chunk;
   bool balanced;
@@ -135,8 +136,8 @@ static double walk_s(int steps) {
   return now_s() - start;
 }
 
-// Collective. Returns the time of a step on the slowest rank while all compute. All ranks get the
-// same time, and so the same number of rows.
+// Collective. Returns the seconds of a step on the slowest rank while all ranks compute. All ranks
+// get the same time, and therefore choose the same number of rows.
 static double seconds_of_step(void) {
   const int tries = 7;
   int steps = 1 << 16;
@@ -149,14 +150,14 @@ static double seconds_of_step(void) {
   return step;
 }
 
-// Returns the rows N for a number of steps of the last rank. The last of P ranks takes N^2 (2P - 1)
-// / (2 P^2) steps; balanced, each rank takes N^2 / (2P) steps.
+// Returns the number of rows N with which the last rank takes `steps` steps. The last of P ranks
+// takes N^2 (2P - 1) / (2 P^2) steps; with --balanced, each rank takes N^2 / (2P) steps.
 static double rows_for_steps(double steps, int ranks) {
   const double p = ranks;
   return sqrt(steps * 2.0 * p * p / (options.balanced ? p : 2.0 * p - 1.0));
 }
 
-// Returns the rows for --time-us, or 0 if they are too many.
+// Returns the number of rows for --time-us, or 0 if the number exceeds MAX_ROWS.
 static int rows_for_time(int ranks) {
   const double rows = rows_for_steps(1e-6 * options.time_us / seconds_of_step(), ranks);
   const double in_each = fmax(1.0, round(rows / ranks));
