@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The emulating side of src/base/emulated.hpp: the cost of a leaf, and which rank waits for which.
+// The implementation of src/base/emulated.hpp for emulated nodes: the time of each copy (Leaf) and
+// of each access to a shared cache line, and the waits of ranks that use the same line.
 //
-// A thread's *due time* is when its last emulated work ended. A thread that wakes late begins its
-// next work at the due time, so the lateness of this machine does not add up. A thread that is late
-// by kLateness begins at the present time. A file that all ranks map has the state of the modelled
-// node: the active copiers of each NUMA node, and the core that has each line. The file also has
-// the last writer of each 32 KB of a buffer, and the time until which a line or a process's pages
-// are taken.
+// A thread's *due time* is the time at which its last emulated work ends. A thread that wakes late
+// begins its next work at the due time, so the lateness of the emulating machine does not add up. A
+// thread that is late by more than kLateness begins at the present time. A file that all ranks map
+// has the state of the modelled node: the active copiers of each NUMA node, and the core that has
+// each cache line. The file also has the last writer of each 32 KB of a buffer, and the time until
+// which a line or a process's pages are taken.
 //
-// Limits: loads and stores of the program are not seen, nor is the MPI library. Two addresses may
-// share an entry of a table. Times below kSleepNs are added to the thread's next work.
+// Limits: loads and stores of the program and of the MPI library take no emulated time. Two
+// addresses may share an entry of a table. A thread sleeps only when its due time is more than
+// kSleepNs ahead; shorter times are added to the thread's next work.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -31,9 +33,9 @@
 namespace mh::emulated {
 namespace {
 
-constexpr std::uint64_t kPiece = 32U << 10U;
+constexpr std::uint64_t kPiece = 32U << 10U;  // bytes that have one entry for their last writer
 constexpr double kPage = 4096;
-constexpr std::uint64_t kRegion = 2U << 20U;  // pages that one lock of the kernel guards
+constexpr std::uint64_t kRegion = 2U << 20U;  // bytes of pages that one lock of the kernel guards
 constexpr std::size_t kLines = 1U << 14U;
 constexpr std::size_t kPieces = 1U << 18U;
 constexpr std::uint32_t kRanks = 1024;
@@ -42,26 +44,27 @@ constexpr std::int64_t kLateness = 1'500'000;
 
 struct alignas(64) Line {
   std::atomic<std::int64_t> free_at;
-  std::atomic<std::uint32_t> version;  // counts writes by another core, or after another's read
-  std::atomic<std::uint32_t> writer;   // rank + 1
-  std::atomic<std::uint32_t> readers;  // since the last write
+  std::atomic<std::uint32_t> version;  // counts writes for which the line moves to the writer
+  std::atomic<std::uint32_t> writer;   // rank + 1 of the last writer; 0: nobody
+  std::atomic<std::uint32_t> readers;  // reads by other ranks since the last write
 };
 
-// The time that a rank has spent, in nanoseconds of the model. `mh bench` reads this part of the
-// file.
+// The time that a rank has spent, in nanoseconds of the model. `mh bench` reads these numbers from
+// the shared file.
 struct Spent {
   std::atomic<std::uint64_t> in_leaves;
   std::atomic<std::uint64_t> in_lines;
 };
 
-// Every access is relaxed: the ranks compare times, and a time publishes no other data.
+// The contents of the shared file. Every access is relaxed: the ranks compare times, and a time
+// publishes no other data.
 struct Shared {
   Spent spent[kRanks];
   Line lines[kLines];
   Line regions[kLines];
   // By piece of a buffer: its last writer, and the writer's `copied_by` and `copied` at the write.
   std::atomic<std::uint64_t> pieces[kPieces];
-  std::atomic<std::uint32_t> active[kRanks];  // halves of copiers, by NUMA node
+  std::atomic<std::uint32_t> active[kRanks];  // by NUMA node: ends of running copies, two for each
   alignas(64) std::atomic<std::uint64_t> copied;
   std::atomic<std::uint64_t> copied_by[kRanks];
 };
@@ -71,7 +74,7 @@ struct Emulator {
   Shared* shared = nullptr;
   std::uint32_t me = 0;
   std::uintptr_t segment = 0;
-  std::atomic<std::uint32_t> seen[kLines] = {};  // versions that this rank has in its cache
+  std::atomic<std::uint32_t> seen[kLines] = {};  // by line: version that this rank has in its cache
 };
 Emulator* emulator = nullptr;
 
@@ -115,8 +118,8 @@ std::size_t mixed(std::uint64_t key, std::size_t entries) {
   return (key * 0x9e3779b97f4a7c15ULL >> 20U) % entries;
 }
 
-// Takes a line for `length` from `at` on, after the ranks that took the line before. Returns the
-// end.
+// Reserves a line for `length` ns from `at` on, or from the end of the last reservation if that is
+// later. Returns the end of the reservation.
 std::int64_t reserve(std::atomic<std::int64_t>& free_at, std::int64_t at, std::int64_t length) {
   std::int64_t free = free_at.load(std::memory_order_relaxed);
   std::int64_t end = 0;
@@ -157,8 +160,8 @@ constexpr std::uint64_t kCount = (1ULL << 26U) - 1;
 // The last write to a piece of a buffer.
 struct Written {
   std::uint32_t by;        // rank + 1; 0: nobody
-  double since_by_writer;  // bytes that the writer has copied since
-  double since;            // bytes that all ranks have copied since
+  double since_by_writer;  // bytes that the writer has copied since the write
+  double since;            // bytes that all ranks have copied since the write
 };
 
 Written last_write(const Place& to) {
@@ -182,7 +185,7 @@ void note_write(const Place& to) {
                      std::memory_order_relaxed);
 }
 
-// The rate of this core between its caches and the memory of `rank`.
+// The rate in bytes per ns of this core between its caches and the memory of `rank`.
 double rate_at(const emulate::Curve& curve, std::uint32_t rank) {
   return curve.each(active_at(rank)) * (is_near(rank) ? 1 : model().remote_copy);
 }
@@ -194,9 +197,9 @@ struct Piece {
   double bytes;
 };
 
-// Half of the time is for reading and half for writing. Lines of the destination that are in
-// another core's cache move from there before they are written. Lines of the source do not move,
-// since every core only reads them.
+// Returns the time of a copy, half of which is for reading and half for writing. Lines of the
+// destination that are in another core's cache move to this core before they are written. Lines of
+// the source do not move, since every core only reads them.
 double copy_ns(const Piece& piece, const Written& last) {
   const std::uint32_t to = owner_of(piece.to);
   const std::uint32_t from = owner_of(piece.from);
@@ -213,7 +216,8 @@ double copy_ns(const Piece& piece, const Written& last) {
   return piece.bytes / 2 / to_rate + piece.bytes / 2 / from_rate;
 }
 
-// The time of a piece at a single core's `rate`, slowed as the other active cores slow copies.
+// Returns the time of a piece that one core alone processes at `rate`, lengthened by the factor by
+// which the other active cores lengthen a copy.
 double slowed(double rate, const Piece& piece, const Written& last) {
   const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
   const double alone = piece.bytes / curve.each(1);
@@ -227,7 +231,7 @@ double piece_ns(const Piece& piece, const Written& last) {
       return copy_ns(piece, last);
     case Way::kernel:
       return copy_ns(piece, last) + pages * model().page_ns;
-    case Way::twice:  // the second copy is out of a scratch buffer in the cache
+    case Way::twice:  // the second copy reads a scratch buffer that is in the cache
       return copy_ns(piece, last) + piece.bytes / model().copy.front().curve.each(1) +
              2 * pages * model().page_ns;
     case Way::blocks:
@@ -238,8 +242,8 @@ double piece_ns(const Piece& piece, const Written& last) {
   return 0;
 }
 
-// The kernel locks and counts pages of another process; cores that do so in the same region take
-// turns.
+// Returns the time at which the kernel has locked and counted the pages of `of`, if they belong to
+// another process. Cores whose pages are in the same region take turns.
 std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   const std::uint32_t rank = owner_of(of);
   if (rank == emulator->me) return at;
@@ -272,7 +276,7 @@ double line_ns(std::uint32_t writer) {
   return model().line_ns * (near ? 1 : model().remote_line);
 }
 
-// Waits until the line is free and has moved to this core.
+// Charges this thread for the time until the line is free and has moved to this core.
 void take_line(Line& line, std::uint32_t writer) {
   const std::int64_t from = begin();
   const std::int64_t due = reserve(line.free_at, from, dilated(line_ns(writer)));

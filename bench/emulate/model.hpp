@@ -2,9 +2,10 @@
 // The model of a machine: rates of copies by the number of active cores, and the costs of lines,
 // pages and hand-overs.
 //
-// A *plan* is a JSON file that `mh bench --emulate` writes for a launch: a model of the folder
-// models, the dilation, and the core of each rank. models/README.md explains each number. Units:
-// nanoseconds of the modelled machine, bytes, bytes per ns (GB/s).
+// A *plan* is a JSON file that `mh bench --emulate` writes for a launch. The plan has a model from
+// the folder models, the dilation (real time over modelled time), and the core of each rank.
+// models/README.md explains each number. Units: nanoseconds of the modelled machine, bytes, bytes
+// per ns (GB/s).
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,8 @@
 
 namespace mh::emulate {
 
-// Throughput of all active cores together by their number: ascending points, at least one. The
-// curve is linear between two points and constant beyond the last point.
+// The throughput of all active cores together, by their number: at least one point (cores,
+// throughput), ascending. The curve is linear between two points and constant beyond the last.
 class Curve {
  public:
   Curve() = default;
@@ -28,17 +29,17 @@ class Curve {
 };
 
 struct Model {
-  // Copies within the memory of one NUMA node, by the size of the message that they are part of.
+  // The rate of copies within the memory of one NUMA node that are parts of messages of `bytes`.
   struct OfSize {
     double bytes;
     Curve curve;
   };
   std::vector<OfSize> copy;  // ascending by size
-  Curve between;             // copies of lines that are in another core's cache
+  Curve between;             // rate of copies of lines that are in another core's cache
   double l2_bytes = 0;
-  double blocks = 0;      // blocks with gaps, one core
-  double reduce = 0;      // a sum, one core
-  double page_ns = 0;     // of a copy by the kernel, beyond the copying
+  double blocks = 0;      // rate of one core for blocks with gaps
+  double reduce = 0;      // rate of one core for a sum
+  double page_ns = 0;     // time of a page in a copy by the kernel, beyond the copying
   double page_lines = 0;  // transfers, per page, of the line that guards 2 MB of a process's pages
   double call_ns = 0;
   double line_ns = 0;
@@ -48,21 +49,21 @@ struct Model {
   double hand_over_ns = 0;
   std::string topology;
 
-  // The curve for memory that is copied again after `between_bytes` other bytes were copied: twice
-  // the message in a PingPong.
+  // Returns the curve for memory that is copied again after `between_bytes` other bytes have been
+  // copied. These are twice the bytes of the message in a PingPong.
   [[nodiscard]] const Curve& curve_for(double between_bytes) const;
 };
 
 struct Plan {
   Model model;
   double dilation = 1;
-  double nap_ns = 0;                // of real time
+  double nap_ns = 0;                // real time that pause() sleeps
   std::string shared;               // the file that the ranks share
   std::vector<std::int32_t> cpus;   // by rank
   std::vector<std::uint16_t> numa;  // by rank
 };
 
-// Throws std::exception if the file is not a plan.
+// Reads a plan. Throws std::exception if the file is not a plan.
 Plan read_plan(const char* path);
 
 }  // namespace mh::emulate

@@ -4,13 +4,14 @@
 //
 //   loop      allocate, touch every page, free; ns a round, by size
 //   untouched allocate and free; ns a round
+//   small     allocate and free 100 bytes; ns a round
 //   fresh     first touch of every page of memory that stays allocated; ns a page
 //   threads   loop of 1 MB in each of two threads, and of a mix of sizes passed between them
 //   grow      realloc from 64 KB to 256 MB in steps of 64 KB; ns a step
-//   random    random reads over 2 GB; ns a read
-// The argument `loop` (up to 4 MB) or `random` runs that measurement alone.
-// Output: lines "name value", with the best of five rounds, so that interruptions do not count
-// (fresh: one round), and the resident memory at the end.
+//   random    random reads over 2 GB; ns a read; only if asked for
+// The argument `loop` (up to 4 MB) or `random` runs that measurement alone. Output: lines "name
+// value". A value is the best of five rounds, so that interruptions do not count (fresh: one
+// round). The last line has the resident memory at the end.
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -34,7 +35,7 @@ double now_ns() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// Keeps the compiler from removing allocations.
+// The last block; its volatile stores keep the compiler from removing allocations.
 char* volatile seen;
 
 void touch(char* block, std::size_t bytes) {

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Costs of allocation under several allocators, in turn: glibc's, ours, and others installed.
+"""Costs of allocation under several allocators in turn: glibc's, that of the heap, and others.
 
-Run it on a quiet machine: bench/heap/compare.py [--rounds 9] [loop | random]. Prints medians of the
-rounds. `glibc/auto` has the median of the ratios and the number of rounds in which our allocator is
-as fast as glibc's or faster.
+Run it on a quiet machine: bench/heap/compare.py [--rounds 9] [loop | random]. Prints medians over
+the rounds. The column `off` is glibc's allocator behind the preloaded heap, `auto` the heap's own.
+The column `glibc/auto` has the median of the ratios of times, and the number of rounds in which the
+heap is as fast as glibc or faster. Allocators that are not installed are left out.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Packing and unpacking on one core: the layout engine, a hand-written loop for each type, and
-// MPI_Pack/MPI_Unpack, in turn in a process of one rank. The script ladder.py compiles and runs the
-// program under each MPI. Arguments: seconds for each type and direction; part of the names of the
-// measured types; bytes of the last-level cache (0: not known). The program checks the bytes of the
-// engine and of MPI once against the loop. Each line of the output is a JSON object: nanoseconds of
-// a whole call, the median and the least of the rounds.
+// Measures packing and unpacking on one core: by the layout engine, by a hand-written loop for each
+// type, and by MPI_Pack/MPI_Unpack, in turn in a process of one rank. The script ladder.py compiles
+// and runs the program under each MPI. Arguments: seconds for each type and direction; part of the
+// names of the measured types; bytes of the last-level cache (0: not known). The program checks the
+// bytes of the engine and of MPI once against those of the loop. Each line of the output is a JSON
+// object with the nanoseconds of a call that packs or unpacks all data: the median and the least of
+// the rounds.
 #include <mpi.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -2,17 +2,18 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The layout engine against loops written by hand and MPI_Pack/MPI_Unpack, on one core.
 
-Compiles ladder.c with each MPI's own compiler, runs it pinned, and prints a table. The table has
-microseconds of the engine, then times *as a multiple of the engine's* for the hand-written loop,
-for each MPI, and for memcpy of the packed bytes (the limit of one core). A multiple below 1 is
-faster than the engine. The bars are 1 for MPI_Pack and 1/1.2 for the loop; a missed bar is marked
-`!`. Each time is the median of 61 rounds in which all arms take turns, or the fastest round with
+Compiles ladder.c with each MPI's own compiler, runs it pinned to a core, and prints a table. The
+table has microseconds of the engine, then times *as a multiple of the engine's* for the
+hand-written loop, for each MPI, and for memcpy of the packed bytes (the limit of one core). A
+multiple below 1 is faster than the engine. The bar is the least multiple that the engine is to
+reach: 1 for MPI_Pack and 1/1.2 for the loop; a missed bar is marked `!`. Each time is the median of
+61 rounds in which the engine, the loop, MPI and memcpy take turns, or the fastest round with
 --least.
 
 The physical pages of a process change the time of a box edge in the second-level cache by 10 to
-100 %. Several launches of each MPI (--launches) average this out: the table has their median. A
-median below its bar is a tie, marked `~`, if a sign test over the launches does not tell it from
-the bar (5 %). A single launch has no ties.
+100 %. Several launches of each MPI (--launches) average this out: the table has the median over the
+launches. A median below its bar is a tie, marked `~`, if a sign test over the launches does not
+tell the median from the bar (5 %). A single launch has no ties.
 
     .venv/bin/python bench/layout/ladder.py --only "face z" --launches 9 --json out.json
 """
@@ -61,7 +62,8 @@ def last_cache() -> str:
     return str(max((int(size.strip().removesuffix("K")) << 10 for size in sizes), default=0))
 
 
-# A key is a type and a way; a launch has the line of ladder.c for each key.
+# A key is a type and a direction ("pack" or "unpack"). A launch has, for each key, the line that
+# ladder.c printed.
 Key = tuple[str, str]
 Launch = dict[Key, dict]
 

@@ -145,7 +145,7 @@ void plane_case(size_t bytes, long z, Visit visit, void* context) {
   show(&c, visit, context);
 }
 
-// The common part of the sides of a box.
+// The parameters that all faces, edges and corners of a box have in common.
 typedef struct {
   int side, width;
   long variables;  // number of arrays, one for each variable
@@ -162,7 +162,8 @@ static Case case_of(const Box* b) {
   return c;
 }
 
-// A face, an edge or the corner: `at` tells which dimensions have only the width of the halo.
+// Visits a face, an edge or the corner of a box. `at` is 1 for the dimensions in which the part has
+// only the width of the halo.
 static void part_case(const Box* b, const char* what, const int at[3], Visit visit, void* context) {
   const int box[3] = {b->side, b->side, b->side};
   int part[3], start[3];

@@ -3,14 +3,14 @@
 """Blocking ping-pong of many tasks: LCI beside MPI with threads, LCI v2, and the provider itself.
 
 All programs take turns, round after round; the output has medians of round trips a second. LCI runs
-through shared memory of the node, and over two providers of libfabric without shared memory. MPI
-and LCI v2 run with as many threads as LCI has light tasks, up to 64. MPI runs with its default,
-which is shared memory, and over TCP. The provider's own figure (fi_pingpong of libfabric's tools,
-one task) is the reference for LCI's latency with one task. The numbers need a quiet machine.
+through the shared memory of the node, and over two providers of libfabric (shm and tcp). MPI and
+LCI v2 run with as many threads as LCI has light tasks, up to 64. MPI runs with its default, which
+is shared memory, and over TCP. The provider's own figure (fi_pingpong of libfabric's tools, one
+task) is the reference for LCI's latency with one task. The numbers need a quiet machine.
 
-With --window N a round has N non-blocking messages and one answer, and the output has messages a
-second. With --cycles N each task computes before a round. LCI v2 and fi_pingpong run only with the
-default window, cycles and bytes.
+With --window N a round has N nonblocking messages and one answer, and the output has messages a
+second. With --cycles N each task computes for N cycles before a round. LCI v2 and fi_pingpong run
+only with the default window, cycles and bytes.
 
     bench/lci/compare.py --tasks 1 --window 64              # figure 5.14 of the dissertation
     bench/lci/compare.py --tasks 1 4 16 --window 64         # figure 5.17
@@ -42,14 +42,14 @@ from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
 OURS_BY = ("node", "shm", "tcp")
-# The settings that keep an MPI on TCP.
+# For each MPI, the environment variables that restrict it to TCP.
 OVER_TCP = {
     "openmpi4": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
     "mpich4": {"UCX_TLS": "tcp,self"},
 }
 LIMIT_S = 60
-MOST_THREADS = 64  # of peers whose tasks are threads
-FEWEST_TRIPS = 100  # of a task: with ten, the start of a thousand tasks takes most of the time
+MOST_THREADS = 64  # most tasks with which MPI and LCI v2 run, because their tasks are threads
+FEWEST_TRIPS = 100  # of a task: with 10, the start of 1000 tasks takes most of the time
 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:
@@ -84,7 +84,7 @@ def provider_rate(provider: str, rounds: int) -> float | None:
             return None
         finally:
             server.kill()
-    # bytes, sent, acknowledged, total, time, MB/s, us for one way, ...
+    # The last line has: bytes, sent, acknowledged, total, time, MB/s, us for one way, ...
     words = run.stdout.strip().splitlines()[-1].split() if run.stdout.strip() else []
     return 1e6 / (2 * float(words[6])) if len(words) > 6 else None
 

@@ -3,13 +3,13 @@
 """Graph programs over several hosts: the queue of LCI beside MPI with probing and MPI windows.
 
 The hosts are network namespaces of this machine (root is needed), one rank on each, and the graph
-is RMAT. The ways take turns, trial after trial, in one launch of the program, so a change of the
-machine's speed changes all ways. Each of --rounds launches gives a ratio. The output has medians
-over the launches of the time in rounds of communication, which all ranks begin together, and the
-bytes of communication buffers of the host with the most. A wrong result ends the benchmark.
-The times need a quiet machine; the bytes do not.
+is RMAT. The back ends of the program take turns, trial after trial, in one launch, so a change of
+the machine's speed affects all back ends. Each of --rounds launches gives a ratio of times. The
+output has medians over the launches of the time in rounds of communication, which all ranks begin
+together, and the bytes of communication buffers of the host with the most. A wrong result ends the
+benchmark. The times need a quiet machine; the bytes do not.
 
-With two hosts the program also takes its turn over a plain TCP connection (tcp_exchange.hpp).
+With two hosts, a back end over a plain TCP connection takes turns, too (tcp_exchange.hpp).
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from manyhands_bench import mpis, nodes  # noqa: E402
 SOURCE = ROOT / "examples" / "graph" / "main.cpp"
 LIBRARY = ROOT / "build" / "lib"
 BACKENDS = ("lci", "probe", "rma")
-PLAIN_TCP = "tcp"  # between two hosts
+PLAIN_TCP = "tcp"  # back end for exactly two hosts
 PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
 LIMIT_S = 300
-# The component that Open MPI 4 chooses by default creates no windows over TCP.
+# The one-sided component that Open MPI 4 chooses by default cannot create windows over TCP.
 SETTINGS = {"openmpi4": {"OMPI_MCA_osc": "pt2pt"}}
 
 
@@ -67,8 +67,8 @@ WAY = re.compile(
 def run(
     build: mpis.MpiBuild, hosts: nodes.Nodes, command: list[str], ways: list[str], scratch: Path
 ) -> dict[str, Outcome]:
-    """Runs all ways in one launch. Ends the benchmark unless every vertex is right."""
-    root = scratch / uuid.uuid4().hex  # the address of rank 0, for LCI
+    """Runs all back ends in one launch. Ends the benchmark unless every vertex is right."""
+    root = scratch / uuid.uuid4().hex  # the path at which the ranks of LCI meet
     launched = [*build.launch_across(hosts, len(hosts.each)), "env", f"MH_LCI_ROOT={root}"]
     command = [*command, "--backend", ",".join(ways)]
     environment = {**os.environ, **build.environment(), **SETTINGS.get(build.name, {})}

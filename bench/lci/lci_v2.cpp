@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ping_pong.cpp on LCI version 2: two processes, each with T threads on one device. Every thread
-// plays blocking ping-pong with the thread of the same number. A waiting thread makes progress and
-// yields its core. compare.py compiles the program against an installed LCI and runs it.
+// The benchmark of ping_pong.cpp over LCI version 2: two processes, each with THREADS threads on
+// one device. Every thread plays blocking ping-pong with the thread of the same number in the other
+// process. A waiting thread makes progress and yields its core. compare.py compiles the program
+// against an installed LCI and runs it.
 //
 //   lcrun -n 2 lci-v2 THREADS ROUNDS [BYTES]
 #include <cstdio>
@@ -14,7 +15,7 @@
 
 namespace {
 
-// Repeats a call while its status is a retry; then waits for `done` if the status is posted.
+// Repeats `call` while its status is a retry. Then waits for `done` if the status is posted.
 template <class Call>
 void complete(lci::comp_t done, Call call) {
   lci::status_t status = call();

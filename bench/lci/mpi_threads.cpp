@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// ping_pong.cpp on MPI: two ranks under MPI_THREAD_MULTIPLE, with T threads each. Every thread
-// plays with the thread of the same number: blocking ping-pong, or WINDOW non-blocking messages and
-// an answer, after CYCLES of computation. compare.py compiles and runs the program.
+// The benchmark of ping_pong.cpp over MPI: two ranks under MPI_THREAD_MULTIPLE, with THREADS
+// threads each. Every thread plays with the thread of the same number at the other rank: blocking
+// ping-pong, or WINDOW nonblocking messages of rank 0 and an answer. Before a round, each thread
+// computes for CYCLES. compare.py compiles and runs the program.
 //
 //   mpiexec -n 2 mpi-threads THREADS ROUNDS [BYTES [WINDOW [CYCLES]]]
 #include <mpi.h>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocking ping-pong between two processes, each with T light tasks on W workers. Every task plays
-// with the task of the same number. Prints the round trips a second and the time of a round trip.
+// Blocking ping-pong between two processes, each with TASKS light tasks on WORKERS workers. Every
+// task plays with the task of the same number in the other process. Prints the round trips a second
+// and the time of a round trip.
 //
 //   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES [WINDOW [CYCLES]]]]]
 //
 // PROVIDER: tcp or shm of libfabric, or node for shared memory. The tasks are divided among the
-// devices, each of which has a task as its server. With a WINDOW above 1 a round has WINDOW
-// non-blocking messages of rank 0 and one answer, and the program prints the messages a second.
-// Each task computes for CYCLES before a round. The program starts both processes. At the end rank
-// 0 prints the counters and the retries by reason of its first device.
+// devices; a further task for each device makes the device's progress. With a WINDOW above 1 a
+// round has WINDOW nonblocking messages of rank 0 and one answer, and the program prints the
+// messages a second. Each task computes for CYCLES before a round. The program starts both
+// processes. At the end rank 0 prints the counters of its first device, with the retries by reason.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -98,8 +99,9 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
   }
 }
 
-// Several workers steal, since otherwise a signal to a resting worker would wake its thread. A
-// worker that steals may hold tasks of other workers, and so has twice the slots.
+// Several workers steal tasks, since otherwise a signal to a task of a resting worker would have to
+// wake the worker's thread. A worker that steals may hold tasks of other workers, so it has memory
+// for twice as many tasks.
 ult::Config workers_of(const Game& game) {
   const std::uint32_t share = game.tasks / game.workers + game.devices + 16;
   return {.workers = game.workers,
@@ -108,7 +110,7 @@ ult::Config workers_of(const Game& game) {
           .guard_pages = game.tasks<10'000, .steal = game.workers> 1};
 }
 
-// Runs in a task: plays with all tasks, divided among the workers.
+// Plays with all tasks of this process, divided among the workers. Must be called in a task.
 void play_with_all(std::vector<lci::Communicator>& devices, const Game& game) {
   std::vector<ult::Task> shares;
   for (unsigned worker = 0; worker < game.workers; ++worker) {
@@ -131,8 +133,8 @@ int run(std::vector<lci::Communicator>& devices, const Game& game) {
   }
   std::atomic<bool> stop{false};
   std::vector<ult::Task> servers;
-  // A server is always ready, so its worker never rests. Servers on several workers need a core for
-  // each worker.
+  // A task that serves a device is always ready, so its worker never rests. Such tasks are spread
+  // over the workers only if each worker of both processes has a core.
   const bool has_cores = std::thread::hardware_concurrency() >= 2 * game.workers;
   for (unsigned i = 0; i < game.devices; ++i) {
     lci::Device& device = devices[i].device();

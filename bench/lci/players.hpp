@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The common part of ping_pong.cpp and its variants: computation, and the rate for compare.py. In
-// the variants whose tasks are threads, all threads play at once.
+// The common part of ping_pong.cpp and of its variants over MPI and LCI v2: computation between
+// messages, the rate that compare.py reads, and threads in place of light tasks.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-// Computes for about `cycles` cycles: a multiplication and an addition of its result take four.
+// Computes for about `cycles` cycles. A multiplication followed by an addition takes four cycles.
 inline void compute(std::uint64_t cycles) {
   volatile std::uint64_t result = 1;
   std::uint64_t number = result;
@@ -18,8 +18,8 @@ inline void compute(std::uint64_t cycles) {
   result = number;
 }
 
-// A round has `window` messages of rank 0 and an answer. With a window of one, a round is a round
-// trip.
+// Prints the rate. A round has `window` messages of rank 0 and an answer; with a window of one, a
+// round is a round trip.
 inline void print_rate(double rounds_a_second, std::size_t window) {
   if (window > 1) {
     std::printf("%10.0f messages/s", rounds_a_second * static_cast<double>(window));
@@ -28,7 +28,8 @@ inline void print_rate(double rounds_a_second, std::size_t window) {
   }
 }
 
-// Calls play(i) in a thread for each i below `threads`; each call plays `rounds` rounds.
+// Calls play(i) in a thread of its own for each i below `threads`. Each call plays `rounds` rounds.
+// Prints the rate at rank 0.
 template <class Play>
 void let_play(int rank, int threads, int rounds, std::size_t window, Play play) {
   const auto start = std::chrono::steady_clock::now();

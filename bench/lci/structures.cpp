@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The structures of LCI beside structures of other libraries, in turns within one run: a round of
+// The data structures of LCI beside those of other libraries, in turns within one run: a round of
 // each, round after round. A line of the output has the medians of one structure: nanoseconds for
 // an operation, with one thread and with two.
 //
-//   table   insert the keys of a batch, then delete them: receives and their messages.
-//           A batch has 1024 keys, or more keys than our first buckets hold, so that our table
-//           grows ("crowded": 4 keys for each bucket, 8 with two threads; a bucket holds 3).
-//           Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
+//   table   insert the keys of a batch, then delete them, as receives and their messages do.
+//           A batch has 1024 keys, or more keys than the first buckets of LCI's table hold, so that
+//           the table grows ("crowded": 4 keys for each bucket, 8 with two threads; a bucket holds
+//           3). Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
 //   pool    take 32 packets, give them back. Peers: Boost.Lockfree's stack, malloc and free.
-//   queue   push 32, pop 32, by each thread. Peers: Boost.Lockfree's queue, TBB's bounded queue, and
-//           the least that a ring with fetch-and-add can cost (TicketRing).
-//   hand-over  the first thread pushes and the second pops, as a server and the consumer of its
-//           completions do; two threads only.
+//   queue   push 32, pop 32, by each thread. Peers: Boost.Lockfree's queue, TBB's bounded queue,
+//           and the least that a ring with fetch-and-add can cost (TicketRing).
+//   hand-over  the first thread pushes and the second pops, as the thread that makes progress and
+//           the consumer of its completions do; two threads only.
 //
-// The program asserts nothing. `mh-lci-structures [ROUNDS]`
+// The program has no bars: it judges no time. `mh-lci-structures [ROUNDS]`
 #include <sched.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ struct Times {
   double second = 0;  // delete, give, pop
 };
 
-// The share of a thread in a round.
+// Runs the share of a thread in a round. Returns nanoseconds for an operation.
 using Work = std::function<Times(unsigned thread)>;
 struct Case {
   std::string name;
@@ -145,7 +145,7 @@ void add_tables(std::vector<Case>& cases, const std::string& kind, std::size_t k
                    {},
                    {}});
 #endif
-}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): what std::function owns, it frees
+}  // NOLINT(clang-analyzer-cplusplus.NewDeleteLeaks): std::function frees what it owns
 
 template <class Take, class Give>
 Work pool_work(Take take, Give give) {
@@ -197,9 +197,9 @@ void add_pools(std::vector<Case>& cases) {
        {}});
 }
 
-// A ring whose callers take a position by fetch-and-add and then wait for its cell. The ring cannot
-// answer that it is full or empty, as a completion queue must. A ring that can answer costs at
-// least as much.
+// A ring whose callers take a position by fetch-and-add and then wait for the cell at the position.
+// The ring cannot answer that it is full or empty, as a completion queue must. A ring that can
+// answer costs at least as much.
 class TicketRing {
  public:
   bool push(void* value) {
@@ -242,7 +242,8 @@ class TbbQueue {
 };
 #endif
 
-// The queue is full now and then, after a consumer lost its core in the middle of a pop.
+// Pushes, and tries again while the queue is full, as it is after the consumer has lost its core in
+// the middle of a pop.
 template <class Queue>
 void* push_to(Queue& queue) {
   static int something;
@@ -270,7 +271,7 @@ Work hand_over(const std::shared_ptr<Queue>& queue) {
   };
 }
 
-// A queue is empty at the start, and a thread pushes before it pops.
+// Adds the cases of a queue. The queue is empty at the start, and a thread pushes before it pops.
 template <class Queue>
 void add_queue(std::vector<Case>& cases, const std::string& name) {
   const auto queue = std::make_shared<Queue>();
@@ -289,7 +290,7 @@ void add_queues(std::vector<Case>& cases) {
 #endif
 }
 
-// Runs two threads that start together, each on its own core. Returns the time of the slower
+// Runs two threads that start together, each on its own core. Returns the times of the slower
 // thread.
 Times run_two(const Work& work) {
   std::atomic<int> ready{0};
@@ -311,7 +312,7 @@ Times run_two(const Work& work) {
   return {std::max(times[0].first, times[1].first), std::max(times[0].second, times[1].second)};
 }
 
-// Returns 0 if `times` is empty.
+// Returns the median of one member of `times`, or 0 if `times` is empty.
 double median(const std::vector<Times>& times, double Times::*which) {
   if (times.empty()) return 0;
   std::vector<double> values;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rounds of two hosts over one plain TCP connection. MPI exchanges the addresses and does
-// everything beside the rounds. The thread that sends also scatters the data, from a buffer that
-// stays in the first-level caches. A way that sends and scatters at the same time can be faster.
+// everything beside the rounds. The thread that sends also receives and scatters, from a buffer
+// that stays in the first-level cache. A back end that sends and scatters at the same time can be
+// faster.
 #pragma once
 
 #include <arpa/inet.h>
@@ -43,7 +44,7 @@ class TcpExchange final : public MpiExchange {
     throw std::runtime_error(what + ": " + std::strerror(errno));
   }
 
-  // The IPv4 address of this host in its first network.
+  // Returns the IPv4 address of this host's first network interface that is not the loopback.
   static in_addr own_address() {
     ifaddrs* list = nullptr;
     if (::getifaddrs(&list) != 0) fail("no networks");
@@ -84,13 +85,13 @@ class TcpExchange final : public MpiExchange {
     return made;
   }
 
-  // Sends and receives at the same time: the length, then the data.
+  // Sends the length and the data, and in between receives the length and the data of the peer.
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
     const Buffer& data = out[static_cast<std::size_t>(1 - rank())];
     Outgoing outgoing{.length = data.size(), .data = data.data()};
     std::size_t coming = 0;
     receive_all(outgoing, &coming, sizeof coming);
-    std::size_t kept = 0;  // bytes at the front of the piece
+    std::size_t kept = 0;  // bytes at the front of piece_ that are not scattered yet
     while (coming != 0) {
       const std::size_t got = receive(piece_.data() + kept, std::min(coming, kPiece - kept));
       kept += got;
@@ -109,7 +110,7 @@ class TcpExchange final : public MpiExchange {
   struct Outgoing {
     std::uint64_t length;
     const std::byte* data;
-    std::size_t sent = 0;  // bytes of the length and the data
+    std::size_t sent = 0;  // bytes sent of the length and the data together
     [[nodiscard]] bool is_over() const { return sent == sizeof length + length; }
   };
 

@@ -10,8 +10,9 @@
 #include <cstdlib>
 #include <string>
 
-// Calls live(1, root) in a child and live(0, root) here. Both processes join the job at the address
-// `root`. Returns the exit code of rank 0 if it is not 0, else the status of the child.
+// Calls live(0, root) in this process and live(1, root) in a child process. Both processes join the
+// job of LCI at the address `root`. Returns the result of live(0, root) if it is not 0, else the
+// wait status of the child.
 template <class Live>
 int in_two_processes(const std::string& program, Live live) {
   const std::string root = "@" + program + "-" + std::to_string(::getpid());

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Messages of unknown size: LCI's queue beside MPI with probes, and MPI that knows the size.
 
-Figure 3.2 of the dissertation: latency by size, and the rate of 64 messages in a row. The arms take
-turns, round after round. The table has medians in microseconds for a message: half of a round trip,
-or the time from message to message. The benchmark needs a quiet machine and build/bin.
+Measures the latency by size, and the rate of 64 messages in a row (figure 3.2 of the dissertation
+on LCI). The arms take turns, round after round. The table has medians in microseconds for a
+message: half of a round trip, or the time from message to message. The benchmark needs a quiet
+machine and the programs in build/bin.
 
     bench/lci/unknown_sizes.py --rounds 5
 """

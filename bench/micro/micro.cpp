@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost of the hot operations of the lower rooms, without a message: jobs, failed looks for
-// work, exposed work, lent cores, and OpenMP regions, shared or not. For comparison, a check costs
-// 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
+// The cost of the hot operations of the lower rooms of the source, without a message: jobs, failed
+// looks for work, exposed work, lent cores, and OpenMP regions, shared or not. For comparison, a
+// check for work costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
 //
-// One thread measures the bare path. In the threaded runs several threads claim chunks of one job,
-// which is the worst case: in use a copy follows every claim. Pin the process (taskset) and read
-// the medians of --benchmark_repetitions. Precision: a few per cent.
+// Most runs have one thread. In the threaded runs several threads claim chunks of one job, which is
+// the worst case: in a program a copy follows every claim. Pin the process (taskset) and read the
+// medians of --benchmark_repetitions. Precision: a few per cent.
 #include <benchmark/benchmark.h>
 #include <unistd.h>
 
@@ -37,7 +37,7 @@ steal::CopySpec work_of(std::uint64_t bytes, std::uint32_t chunk) {
   return {.to = {}, .from = {}, .bytes = bytes, .chunk_bytes = chunk, .order = {}};
 }
 
-// The whole life of a job of N chunks without helpers.
+// The owner opens a job of N chunks and claims and finishes all of them. No thief claims.
 void JobLife(benchmark::State& state) {
   steal::Job job;
   const auto work = work_of(static_cast<std::uint64_t>(state.range(0)) * kChunk, kChunk);
@@ -51,7 +51,7 @@ void JobLife(benchmark::State& state) {
 }
 BENCHMARK(JobLife)->Arg(1)->Arg(2)->Arg(32)->Arg(128);
 
-// Two ranks of a node, with their lendings, in this process.
+// The node of two ranks, each with its Lendings, in the memory of this process.
 class Pair {
  public:
   Pair() : memory_(node::Node::bytes_needed(2, sizeof(lend::Lendings))) {
@@ -88,7 +88,7 @@ class NoWork final : public lend::LendableWork {
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override { return true; }
 };
 
-// Cost of exposing a loop that no helper joins.
+// The owner exposes a loop that no helper joins, and withdraws it.
 void ExposeAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -101,8 +101,8 @@ void ExposeAlone(benchmark::State& state) {
 }
 BENCHMARK(ExposeAlone);
 
-// An execution of a shared region of two chunks that no helper joins. The region is open to helpers
-// from its first chunk on, since the site says that the iterations are long.
+// An execution of a shared OpenMP region of two chunks that no helper joins. The region is open to
+// helpers from its first chunk on, since the site's record says that the iterations are long.
 void RegionAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -130,7 +130,8 @@ void RegionAlone(benchmark::State& state) {
 }
 BENCHMARK(RegionAlone);
 
-// A core lent for a unit without work and given back: two hand-overs between threads on one core.
+// A core is lent for a unit without work and given back: two hand-overs between threads on one
+// core.
 void LendAndReturn(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -146,7 +147,7 @@ void LendAndReturn(benchmark::State& state) {
 }
 BENCHMARK(LendAndReturn)->UseRealTime();
 
-// The overhead of a region that is not shared: the lookup of its site and the timing.
+// The overhead of an OpenMP region that is not shared: the lookup of its site and the timing.
 void RegionNotShared(benchmark::State& state) {
   static openmp::Sites sites;
   for ([[maybe_unused]] auto turn : state) {
@@ -157,7 +158,7 @@ void RegionNotShared(benchmark::State& state) {
 }
 BENCHMARK(RegionNotShared);
 
-// A thief's look at a job without chunks.
+// A thief looks at a job without chunks.
 void EmptyLook(benchmark::State& state) {
   const steal::Job job;
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(job.has_work());
@@ -190,7 +191,8 @@ void ContendedClaim(benchmark::State& state) {
 }
 BENCHMARK(ContendedClaim)->ThreadRange(1, 4)->UseRealTime();
 
-// The life of a job in the slots and on the work board, as in a receive.
+// The owner opens a job in a job slot, announces it on the work board, does and closes it, as in a
+// receive.
 void SlotLife(benchmark::State& state) {
   const auto slots = std::make_unique<steal::JobSlots>();
   const auto board = std::make_unique<node::WorkBoard>();
@@ -205,7 +207,7 @@ void SlotLife(benchmark::State& state) {
 }
 BENCHMARK(SlotLife);
 
-// An idle rank's look at the work board without work.
+// An idle rank looks at a work board without work.
 void BoardLook(benchmark::State& state) {
   node::WorkBoard board{};
   for ([[maybe_unused]] auto turn : state) {
@@ -219,7 +221,7 @@ void ClockRead(benchmark::State& state) {
 }
 BENCHMARK(ClockRead);
 
-// A chunk copied within the process: the least cost of a chunk.
+// A chunk is copied within the process: the least cost of a chunk.
 void OwnChunk(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto from = std::make_unique<std::byte[]>(bytes);
