@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The parts of `mh bench`: the MPI builds, the cases, launching, statistics, tables, plot."""
+"""The parts of `mh bench`: the MPI builds, the cases, launching, statistics, tables, pictures."""

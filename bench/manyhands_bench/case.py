@@ -2,10 +2,11 @@
 """The parts of a case: its arms and its variants.
 
 A *case* is a program with its arguments, run in several *arms* that take turns. The first arm is
-the reference, nearly always `plain` (without Manyhands). The other arms are helped and differ in
-settings or arguments. A case may have *variants*, which differ in compilation, ranks, threads or
-arguments. Arms are compared within a variant, and the variants of a case take turns, too.
-*Interleaved* arms run at the same time, and take turns within their launches, batch by batch.
+the reference, nearly always `plain` (without Manyhands). Most other arms are *helped* (with
+Manyhands), and arms differ in settings or arguments. A case may have *variants*, which differ in
+compilation, ranks, threads or arguments. Arms are compared within a variant, and the variants of a
+case take turns, too. *Interleaved* arms are launched at the same time, and their processes take
+turns, batch by batch.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ class Arm:
     helped: bool = True
     environment: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
-    # A count of the library's summary. In an arm about the help of third ranks, a launch of three
-    # ranks and more that leaves the count at 0 has failed.
+    # The name of a count in the library's summary, or "". A launch of three ranks and more has
+    # failed if it leaves the count at 0, since the arm measures the help of third ranks.
     moved: str = ""
     loops: bool = False  # a launch in which no helper did a part of a loop has failed
 
 
-OTHERS = "others_bytes"  # copied or computed between two other ranks
-LENT = "lent_bytes"  # by threads of their owner on lent cores
+OTHERS = "others_bytes"  # bytes that third ranks copied or computed
+LENT = "lent_bytes"  # bytes that helper threads on lent cores copied
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
 HEAP = Arm("heap")  # HELPED, in cases that also have the arm NO_HEAP
@@ -49,7 +50,7 @@ class Way:
     """
 
     compiler: str = ""  # gcc | clang | gfortran
-    marked: bool = False  # by mhcc or mhfort, with `ws` directives in place of `omp`
+    marked: bool = False  # compiled by mhcc or mhfort, with `ws` directives in place of `omp`
 
     @property
     def name(self) -> str:
@@ -60,8 +61,8 @@ class Way:
 class Variant:
     name: str = ""
     way: Way = Way()
-    ranks: int | None = None  # None: as the case says
-    threads: int = 1  # of a rank
+    ranks: int | None = None  # None: the number of ranks of the case
+    threads: int = 1  # of each rank
     environment: dict[str, str] = field(default_factory=dict)  # of every arm
     arguments: tuple[str, ...] = ()
 
@@ -80,11 +81,11 @@ class Case:
     environment: dict[str, str] = field(default_factory=dict)  # of every arm
     variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
     crowded: bool = False  # may have more ranks than cores
-    disturbed: bool = False  # a third program takes a core now and then
-    two_nodes: bool = False  # half of the ranks on each node, see nodes.py
+    disturbed: bool = False  # another program takes a core for 20 ms of every 50 ms
+    two_nodes: bool = False  # half of the ranks on each of two nodes, see nodes.py
     not_under: dict[str, str] = field(default_factory=dict)  # MPI build -> reason to leave it out
-    interleaved: bool = False  # a program with turns.h, two ranks
-    simulated: bool = False  # the program simulates the run, without MPI and without the cores
+    interleaved: bool = False  # arms take turns batch by batch; the program includes turns.h
+    simulated: bool = False  # the program simulates all ranks in one process without MPI
 
     def obstacle(self, machine: Machine, oversubscribe: bool) -> str | None:
         """The reason why no variant of this case makes sense on this machine, or None."""
@@ -96,7 +97,7 @@ class Case:
         return None if None in found else found[0]
 
     def lacks(self, variant: Variant, machine: Machine, oversubscribe: bool) -> str | None:
-        """The cores that a variant needs and this machine does not have, or None."""
+        """The reason why this machine has too few cores for a variant, or None."""
         wanted = self.ranks_of(variant, machine) * variant.threads
         if wanted <= machine.cores or oversubscribe or self.crowded or self.simulated:
             return None
@@ -106,7 +107,7 @@ class Case:
         )
 
     def expects(self, arm: Arm, variant: Variant, machine: Machine) -> str:
-        """The count that a helped launch of that arm must not leave at 0; "" for none."""
+        """The count in the summary that a launch of `arm` must not leave at 0; "" for none."""
         return arm.moved if self.ranks_of(variant, machine) > 2 else ""
 
     def ranks_of(self, variant: Variant, machine: Machine) -> int:

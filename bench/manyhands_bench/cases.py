@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The table of cases. Cases of loops are in loop_cases.py, cases of objects in object_cases.py.
 
-Ratios are always plain time / arm time, so above 1 means the arm is faster.
+A ratio is always the time of the first arm over the time of another arm, so a ratio above 1 means
+that the other arm is faster.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ TEAMS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 def _post_access(machine: Machine) -> tuple[str, ...]:
-    """Messages of twice the L2 and, if memory suffices, twice the last level (paper: 90 MB)."""
+    """Arguments for messages of twice the L2 cache and, if memory suffices, of twice the last-level
+    cache. CAB-MPI has messages of 90 MB.
+    """
     sizes = [2 * machine.cache_bytes.get(2, 1 << 20)]
     beyond = min(2 * machine.last_level_bytes, 256 << 20)
     if 8 * beyond < machine.memory_bytes:
@@ -50,13 +53,15 @@ def _post_access(machine: Machine) -> tuple[str, ...]:
 
 
 def _teams(machine: Machine) -> tuple[Variant, ...]:
-    """The pair alone, and with growing numbers of waiting ranks, each on its own core."""
+    """The communicating pair alone, and beside growing numbers of waiting ranks, each on its own
+    core.
+    """
     counts = [count for count in TEAMS if count <= machine.cores] if machine.cores > 2 else [3]
     return tuple(Variant(f"{count} ranks", ranks=count) for count in counts)
 
 
 def _for_third_ranks(least: str) -> dict[str, str]:
-    """Third ranks take part in messages of `least` bytes and more."""
+    """The settings with which third ranks take part in messages of `least` bytes and more."""
     return {"MH_HELP_THRESHOLD": least, "MH_MAPPED_HELP_THRESHOLD": least}
 
 
@@ -78,8 +83,8 @@ _CHECK_AND_STEAL = Arm(
 )
 
 
-# Between two nodes of one machine, UCX finds shared memory that it cannot use, and takes the route
-# of a node to itself for a route to the other node.
+# The settings that keep messages between two nodes (nodes.py) on TCP. By default UCX finds shared
+# memory that it cannot use, and takes the loopback route of a node for a route to the other node.
 _TCP = {
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": LINK,
@@ -428,7 +433,9 @@ CASES = (
 
 
 def select(only: list[str], short: bool) -> list[Case]:
-    """The cases asked for by name, else the short set, else all. Unknown names: ValueError."""
+    """The cases with the names in `only`. If `only` is empty: the short cases if `short` is set,
+    else all cases. Raises ValueError for an unknown name.
+    """
     by_name = {case.name: case for case in CASES}
     unknown = [name for name in only if name not in by_name]
     if unknown:

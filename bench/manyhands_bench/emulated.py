@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`mh bench --emulate`: messages on a node that this machine does not have.
 
-The ranks run here, with the real library: their claims, flags and decisions are real. The work is
-done, and its thread then sleeps until the time that a model gives the work, stretched by a dilation
-(bench/emulate). Every number is called emulated, and is in nanoseconds of the modelled machine. The
-greatest number of helpers of a series is measured again at twice the dilation: a number that
-depends on the dilation shows this machine and not the model.
+The ranks run on this machine, with the real library: their claims, flags and decisions are real. A
+thread that has done a piece of work sleeps until the time that a model gives this work, stretched
+by a dilation, is over (bench/emulate). Every number is called emulated, and is in nanoseconds of
+the modelled machine. The greatest number of helpers of each series is measured again at twice the
+dilation: a number that depends on the dilation shows this machine and not the model.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Conditions:
 
 @dataclass(frozen=True)
 class Step:
-    """A launch: some sizes of a series at a dilation."""
+    """A launch: those sizes of a series that have the same dilation."""
 
     series: Series
     sizes: tuple[int, ...]
@@ -53,7 +53,9 @@ def library_of(checkout: Path) -> Path:
 
 
 def steps(all_series: list[Series]) -> list[Step]:
-    """The launches of all series. Those with the most helpers follow at twice the dilation, too."""
+    """The launches of all series. A launch with the most helpers of its case and label is followed
+    by the same launch at twice the dilation.
+    """
     found = []
     most: dict[tuple[str, str], int] = {}
     for one in all_series:
@@ -134,13 +136,15 @@ def _result(
 
 
 def _spent(shared: Path, ranks_: int) -> list[tuple[int, int]]:
-    """The time of each rank in leaves and units, and on shared lines, in ns of the model."""
+    """For each rank, the time in copies (Leaf) and the time on shared cache lines, in nanoseconds
+    of the model.
+    """
     with shared.open("rb") as file:
         return [_SPENT.unpack(file.read(_SPENT.size)) for _ in range(ranks_)]
 
 
 def _share_of_claims(spent: list[tuple[int, int]]) -> float:
-    """The part of their work that the pair has spent on shared lines."""
+    """The part of the pair's emulated time that went into shared cache lines."""
     leaves, lines = (sum(each) for each in zip(*spent[:2], strict=True))
     return round(lines / (leaves + lines), 4) if leaves + lines else 0.0
 

@@ -2,7 +2,7 @@
 """The cases of emulated nodes, after the figures of CAB-MPI.
 
 A *series* is a program that is launched with the same ranks and settings for several sizes. Sizes
-of one dilation share a launch. The number of *helpers* is that of the ranks beside the pair.
+with the same dilation share a launch. *Helpers* are the ranks beside the communicating pair.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _K, _M = 1 << 10, 1 << 20
 SIZES = (64 * _K, 256 * _K, _M, 4 * _M, 8 * _M, 16 * _M, 64 * _M)
 LARGE = (8 * _M,)
 PLANES = (_M, 8 * _M)
-MANY = 64  # cores; larger models have fewer steps, as each launch takes a minute
+MANY = 64  # cores; models with more cores have fewer series, because each launch takes a minute
 CHUNKS = (16, 32, 64, 128, 256, 512)  # KB
 # The budget of the heap depends on the memory of this machine, which is not the model's.
 HEAP = {"MH_HEAP": "on"}
 NO_HEAP = {"MH_HEAP": "off"}
 STRATEGIES = ("localized", "mixed", "throughput")
-# The settings of the stored run: third ranks help in messages of every size.
+# The settings with which third ranks help in messages of every size, as in the stored run on
+# sixteen cores (docs/results/sixteen-cores.md).
 IN_ALL = {"MH_HELP_THRESHOLD": "64K", "MH_MAPPED_HELP_THRESHOLD": "16K"}
 
 
@@ -49,7 +50,9 @@ class Series:
 
 
 def _counts(model: Model) -> list[int]:
-    """Ranks: the pair, few helpers, a NUMA node full of ranks, and all cores."""
+    """The numbers of ranks: the pair alone, few helpers, a NUMA node full of ranks, that and a
+    rank on another NUMA node, and a rank on each core.
+    """
     node = model.cores_of_node
     few = (4, 10) if model.cores <= MANY else ()
     wanted = (2, *few, node, node + 1, model.cores)
@@ -57,7 +60,7 @@ def _counts(model: Model) -> list[int]:
 
 
 def _sizes(model: Model, ranks: int) -> tuple[int, ...]:
-    """The sizes, without the longest messages where few helpers would take seconds for them."""
+    """The message sizes. The longest are left out if few helpers would take seconds for them."""
     if model.cores > MANY:
         return (_M, 8 * _M)
     return SIZES if ranks >= model.cores_of_node else SIZES[:-1]
@@ -166,7 +169,9 @@ TITLES = {
 
 
 def series_of(model: Model, only: list[str]) -> list[Series]:
-    """The series of these cases, all if none is named. Unknown names: ValueError."""
+    """The series of the cases in `only`, or of all cases if `only` is empty. Raises ValueError for
+    an unknown name.
+    """
     unknown = [name for name in only if name not in MAKERS]
     if unknown:
         names = ", ".join(MAKERS)

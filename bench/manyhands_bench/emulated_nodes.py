@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Models of machines for emulated nodes: their cores, their optimum, and the plan of a launch.
 
-A model is a file of bench/emulate/models; README.md there explains its numbers. Times are
+A model is a file of bench/emulate/models; README.md in that folder explains its numbers. Times are
 nanoseconds of the modelled machine, and rates are bytes per nanosecond (GB/s). The optimum of a
-message is the time without claims, lines and waits, with the number of copiers that is best.
+message is its time without claims, shared cache lines and waits, with the best number of copiers.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 PAGE = 4096
-NEAR, ACROSS = "near", "across"  # the pair: on one NUMA node, on two
+NEAR, ACROSS = "near", "across"  # the pair is on one NUMA node, on two NUMA nodes
 MAPPED, KERNEL, BLOCKS = "mapped", "kernel", "blocks"  # how bytes move
 # A waiting rank naps for this real time, times the number of ranks, between two polls: the polls of
 # 128 ranks take a fifth of a core.
 NAP_NS_A_RANK = 20_000
-LOOK_NS = 250  # between two polls, in time of the model
+LOOK_NS = 250  # least time of the model between two polls
 
 Curve = list[tuple[float, float]]
 
 
 def total(curve: Curve, cores: float) -> float:
-    """The throughput of that many active cores; see Curve in bench/emulate/model.hpp."""
+    """The throughput of `cores` active cores together; see Curve in bench/emulate/model.hpp."""
     first_cores, first_rate = curve[0]
     if cores <= first_cores:
         return first_rate * cores / first_cores
@@ -51,20 +51,24 @@ class Model:
         return self.cores // int(self.data["numa_nodes"])
 
     def curve_for(self, size: int) -> Curve:
-        """The rates of copies that are part of messages of that size."""
+        """The rates of copies that are parts of messages of `size` bytes."""
         curves = self.data["copy"]
         near = min(curves, key=lambda one: abs(math.log(size / one["bytes"])))
         return [(cores, rate) for cores, rate in near["gb_per_s"]]
 
     def places(self, ranks: int, where: str) -> list[int]:
-        """The core of each rank. The pair is ranks 0 and 1; the others fill the cores in order."""
+        """The core of each rank. The pair is ranks 0 and 1; the other ranks fill the remaining
+        cores in order.
+        """
         if where == NEAR:
             return list(range(ranks))
         other = self.cores_of_node
         return [0, other, *[core for core in range(1, self.cores) if core != other][: ranks - 2]]
 
     def alone_ns(self, size: int, how: str) -> float:
-        """The time of one core: a copy by the kernel, as in plain MPI, or of blocks with gaps."""
+        """The time of a message that one core moves: by the kernel, as in plain MPI, or block by
+        block if it has gaps.
+        """
         if how == BLOCKS:
             return float(self.data["match_ns"] + size / self.data["blocks"])
         each = total(self.curve_for(size), 1)
@@ -72,7 +76,7 @@ class Model:
         return float(self.data["match_ns"] + self.data["call_ns"] + size / each + pages)
 
     def optimum_ns(self, size: int, cores: list[int], how: str) -> float:
-        """The time of a message that the ranks on these cores move together."""
+        """The least time of a message that the ranks on `cores`, or some of them, move together."""
         numa = [core // self.cores_of_node for core in cores]
         far_pair = numa[0] != numa[1]
         helpers = numa[2:]
@@ -85,7 +89,9 @@ class Model:
         return float(self.data["match_ns"]) + size / best
 
     def _rate(self, size: int, near: int, far: int, how: str, far_pair: bool) -> float:
-        """The rate of the pair, `near` helpers on its NUMA node and `far` helpers together."""
+        """The total rate of the pair, of `near` helpers on the NUMA node of rank 0, and of `far`
+        helpers on other NUMA nodes.
+        """
         copiers = 2 + near + far
         loaded = copiers / 2 if far_pair else copiers  # copiers at the memory of a NUMA node
         curve = self.curve_for(size)
@@ -102,7 +108,9 @@ class Model:
         )
 
     def _way(self, each: float, curve: Curve, how: str, has_an_end: bool) -> float:
-        """The rate of one copier that moves bytes at `each` by loads and stores."""
+        """The rate of one copier by the way `how`, if it moves bytes at the rate `each` by loads
+        and stores. A copier by the kernel that has no end of the message copies twice.
+        """
         if how == BLOCKS:
             return float(self.data["blocks"]) * min(1.0, each / total(curve, 1))
         if how == MAPPED:
@@ -115,7 +123,7 @@ class Model:
 
 
 def _few(most: int) -> Iterator[int]:
-    """0 to `most` in at most a dozen steps."""
+    """Numbers from 0 to `most`, at most 13 of them."""
     yield from sorted({round(most * step / 12) for step in range(13)})
 
 
@@ -132,13 +140,15 @@ def load(checkout: Path, name: str) -> Model:
 
 
 def dilation_for(size: int, ranks: int) -> float:
-    """The factor with which a chunk takes milliseconds, and most messages less than a second."""
+    """The dilation with which a chunk takes milliseconds, and most messages less than a second."""
     base = 1500 if size <= 1 << 20 else 300
     return base * max(1.0, ranks / 36)
 
 
 def write_plan(model: Model, cores: list[int], dilation: float, scratch: Path) -> tuple[Path, Path]:
-    """The plan of a launch and the file that its ranks share; see bench/emulate/model.hpp."""
+    """Writes the plan of a launch. Returns the paths of the plan and of the file that the ranks
+    share; see bench/emulate/model.hpp.
+    """
     plan, shared = scratch / "plan.json", scratch / "shared"
     shared.touch()
     nap = max(LOOK_NS * dilation, NAP_NS_A_RANK * len(cores))

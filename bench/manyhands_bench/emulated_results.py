@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Reads the results of emulated nodes. A result is a dictionary, as in the JSON file, with a few
-samples at one dilation. Standard library only.
+samples of one size at one dilation. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 WHAT = "mh bench --emulate"
-AGREES = 0.05  # of the time, at twice the dilation
+AGREES = 0.05  # largest relative change of a time at twice the dilation that counts as agreement
 Result = dict[str, Any]
 
 
@@ -27,7 +27,7 @@ def time_of(result: Result) -> float:
 
 
 def firsts(results: list[Result]) -> list[Result]:
-    """The results at the lesser of two dilations."""
+    """The results, without those that were measured again at twice the dilation."""
     found: dict[tuple[Any, ...], Result] = {}
     for one in results:
         kept = found.setdefault(_key(one), one)
@@ -42,14 +42,16 @@ def _key(result: Result) -> tuple[Any, ...]:
 
 @dataclass(frozen=True)
 class Doubt:
-    """A number that differs at twice the dilation."""
+    """A result whose time differs at twice the dilation."""
 
     result: Result
-    change: float  # of the time
+    change: float  # relative change of the time at twice the dilation
 
 
 def doubts(results: list[Result]) -> tuple[list[Doubt], int]:
-    """The numbers that depend on the dilation, and the count of compared numbers."""
+    """The results that depend on the dilation, and the number of results measured at two
+    dilations.
+    """
     by_key: dict[tuple[Any, ...], list[Result]] = {}
     for one in results:
         by_key.setdefault(_key(one), []).append(one)

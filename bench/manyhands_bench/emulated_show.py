@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tables and the picture of emulated results. A cell has the speedup of a message over one core's
-copy by the kernel, and the speed as a percentage of the model's optimum.
+"""Tables and the picture of emulated results. A cell of a table has the speedup of a message over
+one core's copy by the kernel, and the speed as a percentage of the model's optimum.
 """
 
 from __future__ import annotations
@@ -66,7 +66,9 @@ def _by_size(title: str, results: list[Result]) -> Table:
 
 
 def _by_label(title: str, results: list[Result]) -> Table:
-    """A row for each label; a column for each size or, with one size, number of helpers."""
+    """A row for each label; a column for each size or, if there is one size only, for each number
+    of helpers.
+    """
     sizes = sorted({one["bytes"] for one in results})
     key, names = "bytes", {size: size_text(size) for size in sizes}
     if len(sizes) == 1:
@@ -93,7 +95,7 @@ def _doubt_text(results: list[Result]) -> str:
 
 
 def draw(file: Path, stored: dict[str, Any]) -> None:
-    """The speedup over the number of helpers, with a line for each size of the first label."""
+    """Draws the speedup over the number of helpers: a line for each size of the first label."""
     results = [
         r for r in emulated_results.firsts(stored["records"]) if r["case"] not in ROWS_BY_LABEL
     ]

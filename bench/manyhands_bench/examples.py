@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Results of the example programs (`--json -`) in the form of the benchmark programs' lines.
+"""Results of the programs of examples/workshare, in the form of the benchmark programs' lines.
 
-An example prints a JSON object over several lines: the object of its run, or a list for several
-runs. The `hash` of a run identifies the result, which must be the same in every arm and variant.
+An example called with `--json -` prints a JSON object over several lines. The object describes one
+run or has the list `runs`. The `hash` of a run identifies the result, which must be the same in
+every arm and variant.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ def is_one(output: str) -> bool:
 
 
 def lines(output: str) -> list[Line]:
-    """A line for each imbalance, with the times of all its runs."""
+    """A line with the configuration, then a line for each imbalance with the times of its runs."""
     found = json.loads(output)
     runs = found.get("runs", [found])
     config = {key: runs[0][key] for key in ("program", "ranks")}

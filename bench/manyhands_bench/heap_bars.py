@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The bars of messages in a shared heap and of collectives, size by size.
 
-A bar is a factor over the first arm.
-
-A size reaches its bar if the median over the rounds does, or if a sign test cannot distinguish the
-median from the bar (rounds.py).
+A bar is the least ratio of the first arm's time to the time of another arm. A size meets its bar if
+the median over the rounds does. A missed bar counts only if a sign test distinguishes the median
+from the bar (rounds.py).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _MESSAGES: dict[str, dict[int, float]] = {
     "busy-exchange": dict.fromkeys((64 * _K, 256 * _K, _M, 4 * _M), 2.5) | {8 * _M: 1.6},
     "busy-one-way": dict.fromkeys((64 * _K, 256 * _K, _M), 3.0),
 }
-_PLANES = "planes-heap"  # the first arm is helped, without a heap
+_PLANES = "planes-heap"  # in this case the first arm is helped, without a heap
 _MOVES = ("bcast", "allgather", "alltoall")
 _SUMS = ("reduce", "allreduce")
 _COLLECTIVES: dict[int, dict[str, float]] = {
@@ -35,7 +34,7 @@ _COLLECTIVES: dict[int, dict[str, float]] = {
     8 * _M: dict.fromkeys((*_MOVES, *_SUMS), WITHIN_5_PERCENT),
     8: {"allreduce": 1.3},
 }
-# Short collectives need no heap.
+# The arm that a bar of collectives judges: short collectives need no heap.
 _ARM = {"collectives": NO_HEAP, "collectives-large": HEAP}
 CASES = (*_MESSAGES, _PLANES, *_ARM)
 
@@ -70,7 +69,7 @@ class Verdict:
 
     @property
     def told_apart(self) -> bool:
-        """True if chance alone would hardly leave so many rounds below the bar."""
+        """True if the bar is missed and chance alone would rarely leave so many rounds below it."""
         return not self.met and 2 * chance(self.reached, len(self.comparison.ratios)) <= UNLIKELY
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The properties of a machine that matter to a benchmark: cores, NUMA nodes, caches, load."""
+"""The properties of this machine that matter to a benchmark: cores, NUMA nodes, caches, load."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Machine:
     host: str
     model: str
     kernel: str
-    cores: int  # physical, usable by this process
+    cores: int  # physical cores that this process may use
     numa_nodes: int
     cache_bytes: dict[int, int]  # level -> bytes of one cache of that level
     memory_bytes: int

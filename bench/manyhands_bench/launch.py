@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs a launch of a single arm, or launches of all arms at the same time.
 
-A launch that fails, hangs or prints no result raises `LaunchError` with its command and its output;
-it never becomes a number. If the arm measures the help of third ranks, a launch without such help
-raises `LaunchError`, too.
+A launch that fails, hangs or prints no result raises `LaunchError` with its command and its output,
+and gives no number. If the arm measures the help of third ranks, a launch without such help raises
+`LaunchError`, too.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ from manyhands_bench.stats import Line
 from manyhands_bench.turns import Place, ring
 
 TIMEOUT_S = 180
-# The third program takes the last of our cores for 20 ms of every 50 ms.
+# The program outside of the MPI job takes the last core of this process's affinity mask for 20 ms
+# of every 50 ms.
 _THIRD_PROGRAM = """
 import os, time
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -66,7 +67,7 @@ def run(
 ) -> Launch:
     """Run a launch. `library` is preloaded in helped arms; None makes every arm plain.
 
-    With a `place` the launch takes turns with others.
+    With a `place`, the launch takes turns with the other launches of the place's ring.
     """
     with tempfile.TemporaryDirectory(prefix="mh-bench-") as scratch:
         summary_file = Path(scratch) / "summary.json"
@@ -94,8 +95,8 @@ def run(
             except NodesError as error:
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
-            # Each launch has its own folder: concurrent launchers of Open MPI 4 fail in a common
-            # folder.
+            # Each interleaved launch has its own folder for temporary files, because concurrent
+            # launchers of Open MPI 4 fail in a common folder.
             own = {"TMPDIR": scratch} if place else {}
             output = _output(command, clean_environment() | build.environment() | own, place)
         lines = _lines(output)
@@ -109,14 +110,16 @@ def run(
 
 
 def check_moved(count: str, summary: dict[str, Any] | None) -> None:
-    """Raises LaunchError if the launch measures the help of third ranks and had none."""
+    """Raises LaunchError if `count` names a count of third ranks' help that the summary lacks or
+    has at 0.
+    """
     if count and (summary is None or summary["total"][count] == 0):
         told = "it wrote no summary" if summary is None else f"{count} is 0 in its summary"
         raise LaunchError(f"the arm measures the help of third ranks, but had none: {told}")
 
 
 def check_loops(arm: Arm, summary: dict[str, Any] | None) -> None:
-    """Raises LaunchError if the launch measures shared loops and no helper did a part of a loop."""
+    """Raises LaunchError if the arm measures shared loops and no helper did a part of a loop."""
     if arm.loops and (summary is None or summary["total"]["loops"]["units_by_others"] == 0):
         raise LaunchError("the arm measures shared loops, but no helper ran a part of one")
 
@@ -130,7 +133,9 @@ def run_all(
     library: Path | None,
     variant: Variant = Variant(),
 ) -> dict[str, Launch]:
-    """Launch all arms at the same time, in turns. A failed launch ends the others."""
+    """Launch all arms at the same time; their ranks take turns, batch by batch. A failed launch
+    ends the other launches.
+    """
     if len(arms) == 1:
         return {arms[0].name: run(build, binary, case, arms[0], machine, library, variant)}
     with (
@@ -163,7 +168,9 @@ def _launcher(
 
 
 def _threads(variant: Variant) -> dict[str, str]:
-    """The thread count for programs with OpenMP: the other cores belong to other ranks."""
+    """The setting of OpenMP's thread count: by default, a rank would have threads on the cores of
+    other ranks.
+    """
     return {"OMP_NUM_THREADS": str(variant.threads)} if variant.way.compiler else {}
 
 
@@ -191,14 +198,16 @@ def _third_program() -> Iterator[None]:
 
 
 def _with_environment(settings: dict[str, str]) -> list[str]:
-    """`env A=B ...` before the program. Every launcher passes `env` on, and only ranks see the
-    variables.
+    """The command `env A=B ...` that precedes the program. Thus only ranks see the variables, and
+    no launcher needs an option for them.
     """
     return ["env", *(f"{key}={value}" for key, value in settings.items())] if settings else []
 
 
 def clean_environment() -> dict[str, str]:
-    """Our environment without variables that would help or configure the plain arm."""
+    """The environment of this process, without variables that would help or configure the plain
+    arm.
+    """
     return {k: v for k, v in os.environ.items() if not k.startswith("MH_") and k != "LD_PRELOAD"}
 
 

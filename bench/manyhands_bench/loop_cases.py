@@ -24,9 +24,9 @@ from manyhands_bench.case import (
 from manyhands_bench.host import Machine
 from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL, STATIC_PROGRAMS
 
-LAYERS_A_RANK = 24  # of the finite elements
-TURNS = 5  # of the imbalances in a launch
-TURNS_OF_PROGRAMS = 3
+LAYERS_A_RANK = 24  # layers of finite elements
+TURNS = 5  # how often a launch runs all imbalances
+TURNS_OF_PROGRAMS = 3  # the same for the programs of _PROGRAMS
 FAKE_NODES = 2
 GCC = Way("gcc")
 GCC_MARKED = Way("gcc", marked=True)
@@ -47,11 +47,11 @@ def _crowds(machine: Machine) -> tuple[Variant, ...]:
 
 
 def _imbalances(machine: Machine) -> tuple[int, ...]:
-    """Imbalances in per cent of the mean, 0 to 500. The largest of P ranks has at most P times the
-    mean.
+    """Imbalances of the largest rank in per cent over the mean, 0 to 500. The largest of P ranks
+    has at most P times the mean.
 
-    The imbalance of two ranks ends at 100 %. The larger of two ranks has 0, 100, ... 500 % more
-    than the smaller in the steps before that end.
+    The imbalance of two ranks ends at 100 %. In the steps before, the larger of two ranks has 0,
+    100, ... 500 % more work than the smaller.
     """
     cores = max(2, machine.cores)
     steps = (0, 33, 50, 60, 67, 71, 100) if cores == 2 else range(0, 501, 100)
@@ -59,7 +59,9 @@ def _imbalances(machine: Machine) -> tuple[int, ...]:
 
 
 def _sweep(machine: Machine) -> tuple[str, ...]:
-    """All imbalances in turn within a launch: launches of a noisy host differ by a third."""
+    """Arguments that run all imbalances in turn within a launch, because the times of successive
+    launches on a noisy host differ by a third.
+    """
     layers = str(LAYERS_A_RANK * max(2, machine.cores))
     size = ("--nx", "40", "--ny", "40", "--nz", layers)
     steps = ",".join(str(percent) for percent in _imbalances(machine))
@@ -68,7 +70,7 @@ def _sweep(machine: Machine) -> tuple[str, ...]:
 
 
 def _grid(machine: Machine) -> tuple[Variant, ...]:
-    """Ranks x threads that use every core once or, with --oversubscribe, twice."""
+    """Ranks times threads that use every core once or, with --oversubscribe, twice."""
     pairs = [
         (total // threads, threads)
         for total in (machine.cores, 2 * machine.cores)
@@ -108,12 +110,13 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
 
 
-# By program: elements in x and y, layers of a rank, and how long to run. The imbalances give the
-# last of two ranks as much as the other, half as much again, and three times as much.
+# For each program: its name, elements in x and in y, layers of a rank, and further arguments. With
+# the three imbalances, the last of two ranks has as much work as the first, half as much again, and
+# three times as much.
 _FIXED = ("--tolerance", "0", "--iterations")
 _PROGRAMS = (
-    # The matrix of a rank has 13 MB. With a matrix of 65 MB the memory limits both cores, and
-    # sharing gains nothing.
+    # The matrix of a rank has 13 MB. With a matrix of 65 MB, the memory bandwidth limits both
+    # cores, and sharing gains nothing.
     ("conjugate_gradients", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "200")),
     ("finite_elements_static", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "50")),
     ("hydrodynamics", 30, 30, ("--imbalance", "0,50,200", "--steps", "40")),
@@ -129,8 +132,8 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
         return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
 
     title = f"{program}: static loops, with increasing work on the last rank"
-    # The last two threads of a loop run on two cores, so one core idles for half a thread's part on
-    # average. More threads have smaller parts.
+    # On two cores, the last thread of a loop leaves the other core idle for half a thread's part on
+    # average. With more threads the parts are smaller.
     more = {**STATIC.environment, "OMP_NUM_THREADS": "64"}
     arms = (PLAIN, replace(STATIC, environment=more))
     return Case(name, title, program, all_cores(2), arguments, arms=arms, variants=_ways(GCC))

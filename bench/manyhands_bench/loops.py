@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Evaluates the cases of loops: gains, times by rank, sweeps, and their bars.
+"""Evaluates the cases of loops: gains, times by rank, sweeps over imbalances, and their bars.
 
 Records are those of `mh bench`: one per case, variant and MPI, with rounds of {arm: lines}. The
-time of a launch is the median of its repetitions, or their mean if a third program disturbs: the
-median would hide its effect. A number over rounds is their median.
+time of a launch is the median of its repetitions. It is their mean if another program disturbs the
+ranks, since the median would hide that program's effect. A number over rounds is their median.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 from manyhands_bench.stats import Estimator, Line, Subject, compare, estimates
 
 Record = dict[str, Any]
-DEFAULT_VICTIM = "nearest"  # of MH_VICTIM
-IDEAL = "ideal"  # the arm that no other arm can beat, if known
+DEFAULT_VICTIM = "nearest"  # default of the setting MH_VICTIM
+IDEAL = "ideal"  # name of the simulated arm that no other arm can beat
 STATIC_PROGRAMS = ("loops-gradients", "loops-elements", "loops-hydrodynamics")
-_BALANCED = 0.05  # of work over the mean, at most
-_LEAST_TO_GAIN = 1.1  # plain over ideal; below, a gain is impossible
+_BALANCED = 0.05  # largest excess of work over the mean that counts as balanced
+_LEAST_TO_GAIN = 1.1  # plain over ideal time; below, there is too little to gain
 
 
 class Gain(NamedTuple):
@@ -33,7 +33,7 @@ class Gain(NamedTuple):
 
 
 def gains(record: Record, pick: Estimator) -> list[Gain]:
-    """Gains of the last arm over the first, for loops with an ideal well below plain."""
+    """Gains of the last arm over the first, for loops whose ideal time is well below the plain."""
     plain_name, shared_name = record["arms"][0], record["arms"][-1]
     found: dict[str, list[tuple[float, float]]] = {}
     for one in record["rounds"]:
@@ -53,12 +53,14 @@ def gains(record: Record, pick: Estimator) -> list[Gain]:
 
 
 def estimator(case: str, pick: Estimator) -> Estimator:
-    """The mean for cases with a third program, which the median would ignore."""
+    """The mean for the case with a disturbing program, whose effect the median would hide; `pick`
+    for other cases.
+    """
     return fmean if case == "loops-disturbed" else pick
 
 
 def _variant(record: Record) -> str:
-    return record.get("variant", "")  # old stored results have no variant
+    return record.get("variant", "")  # results stored by early versions have no variant
 
 
 class RankTime(NamedTuple):
@@ -83,10 +85,10 @@ def rank_times(record: Record, pick: Estimator) -> list[RankTime]:
 
 
 class Step(NamedTuple):
-    """A step of a sweep: an imbalance, and times by round. The ideal is empty if not known."""
+    """A step of a sweep: an imbalance, and times by round in ns. `ideal` is empty if unknown."""
 
     over_mean: float  # work of the largest rank over the mean, minus 1
-    over_smallest: float
+    over_smallest: float  # work of the largest rank over that of the smallest, minus 1
     plain: tuple[float, ...]
     shared: tuple[float, ...]
     ideal: tuple[float, ...] = ()
@@ -120,7 +122,7 @@ def _lines_with_imbalance(record: Record) -> dict[str, Line]:
 
 
 def growth(times: list[tuple[float, ...]]) -> float:
-    """The longest over the shortest of the medians: 1 is flat."""
+    """The longest over the shortest of the medians. 1 means that all are equal."""
     medians = [median(each) for each in times]
     return max(medians) / min(medians)
 
@@ -140,7 +142,7 @@ class Finding(NamedTuple):
 class LoopBar:
     name: str
     cases: tuple[str, ...]
-    find: Callable[[list[Record], Estimator], list[Finding]]  # in records of an MPI, of these cases
+    find: Callable[[list[Record], Estimator], list[Finding]]  # gets one MPI's records of `cases`
     text: Callable[[float], str]
     at_least: float | None = None
     at_most: float | None = None
@@ -156,7 +158,7 @@ class LoopVerdict(NamedTuple):
     bar: LoopBar
     worst: Finding | None  # None: not measured
     met: bool
-    within_noise: bool  # not met by the median, but by some of the rounds
+    within_noise: bool  # the median does not meet the bar, but some of the rounds do
 
 
 def _gained(long: bool) -> Callable[[list[Record], Estimator], list[Finding]]:
@@ -298,7 +300,7 @@ BARS = (
 
 
 def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
-    """The worst finding decides, by its median."""
+    """The verdict on a bar. The finding with the worst value decides."""
     found = bar.find([r for r in records if r["case"] in bar.cases], pick)
     if not found:
         return LoopVerdict(bar, None, False, False)
@@ -309,7 +311,7 @@ def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
 
 
 def verdicts(records: list[Record], pick: Estimator) -> list[LoopVerdict]:
-    """The bars that the records of an MPI measure."""
+    """The verdicts on all bars that the records of one MPI measure."""
     found = (judge(bar, records, pick) for bar in BARS)
     return [verdict for verdict in found if verdict.worst is not None]
 

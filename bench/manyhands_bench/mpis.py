@@ -2,7 +2,7 @@
 """The MPI builds that benchmarks run under, with their options for pinning and overcommitting.
 
 A *build* is an MPI library with its compiler and its launcher, under the name used everywhere in
-this project: mpich4, openmpi4, mpich5, openmpi5, abi. Only installed builds are offered.
+this project: mpich4, openmpi4, mpich5, openmpi5, abi. Only installed builds are found.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from pathlib import Path
 
 from manyhands_bench.nodes import LINK, Nodes
 
-# Settings of each library that keep it from asking the kernel to copy between processes.
+# Settings that keep each MPI library from asking the kernel to copy between processes (CMA).
 WITHOUT_CMA = {
     "MPIR_CVAR_CH4_CMA_ENABLE": "0",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
     "OMPI_MCA_smsc": "^cma",
-    "UCX_TLS": "posix,sysv,self",  # "^cma" differs between ranks that see cma and ranks that do not
+    "UCX_TLS": "posix,sysv,self",  # with "^cma", ranks that see cma and others would disagree
 }
 
 
@@ -83,7 +83,7 @@ class MpiBuild:
         return {}
 
 
-# The build of cases with simulated ranks, whose program is ours and starts without a launcher.
+# The build of cases with simulated ranks, whose program needs no MPI and no launcher.
 SIMULATED = MpiBuild("simulated", Path(), Path(), "none")
 
 
@@ -100,7 +100,7 @@ def _in_prefix(name: str, prefix: Path, mpicc: str, family: str) -> MpiBuild | N
 
 
 def find_builds(checkout: Path) -> dict[str, MpiBuild]:
-    """All builds present: Debian's on the PATH, the wheels' in .mpi/ of the checkout."""
+    """All installed builds: Debian's on the PATH, those from wheels in .mpi/ of the checkout."""
     wheels = checkout / ".mpi"
     candidates = [
         _on_path("mpich4", "mpich", "hydra"),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Several nodes on one machine, for messages over a network.
 
-A *node* here is a network namespace, with a UTS and an IPC namespace for every process that starts
-there. An MPI library thus sees hosts connected by TCP only: by a veth pair for two nodes, by a
-bridge in its own namespace (the *switch*) for more. A real launcher starts its proxies by the
-*agent*, a script in place of ssh. The machine's cores are divided among the nodes. If there are
-more nodes than cores, nodes share cores. Needs root, `ip` of iproute2, and `unshare` and `taskset`
-of util-linux.
+In this module, a *node* is a network namespace, with a UTS and an IPC namespace for every process
+that starts in it. An MPI library thus sees hosts connected by TCP only: by a veth pair for two
+nodes, by a bridge in its own namespace (the *switch*) for more. The MPI's launcher starts its
+proxies by the *agent*, a script in place of ssh. The machine's cores are divided among the nodes.
+If there are more nodes than cores, nodes share cores. Needs root, `ip` of iproute2, and `unshare`
+and `taskset` of util-linux.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TOOLS = ("ip", "unshare", "taskset")
-LINK = "mh0"  # the only link of each node beside lo
-LINK_S = 5.0
-_SWITCH = "sw"  # the bridge in the switch
+LINK = "mh0"  # the only network interface of each node beside lo
+LINK_S = 5.0  # longest wait for a link to come up
+_SWITCH = "sw"  # name of the bridge in the namespace of the switch
 _AGENT = """#!/bin/sh
 # [options] HOST COMMAND...: as ssh, to one of the nodes of this machine.
 while [ "${{1#-}}" != "$1" ]; do shift; done
@@ -84,7 +84,9 @@ def obstacle() -> str | None:
 
 @contextlib.contextmanager
 def _namespaces(*names: str) -> Iterator[None]:
-    """Namespaces for the duration of the context; removed even if a signal arrives meanwhile."""
+    """Network namespaces for the duration of the context, which removes them after an exception,
+    too.
+    """
     try:
         for name in names:
             _ip("netns", "add", name)
@@ -98,7 +100,9 @@ def _namespaces(*names: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def several_nodes(scratch: Path, count: int) -> Iterator[Nodes]:
-    """Nodes for the duration of the context. Does not end processes that still run in the nodes."""
+    """Nodes for the duration of the context. Processes that still run in the nodes at the end are
+    not ended.
+    """
     nodes = _plan(scratch, count)
     switch = [f"mh-{os.getpid()}-switch"] if count > 2 else []
     with _namespaces(*(node.name for node in nodes.each), *switch):
@@ -152,7 +156,9 @@ def _plan(scratch: Path, count: int) -> Nodes:
 
 
 def _control_congestion(node: Node) -> None:
-    """Use Linux's default congestion control, if possible: BBR delays bursts by a millisecond."""
+    """Choose Linux's default congestion control, if possible, because BBR delays bursts by a
+    millisecond.
+    """
     choose = "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control"
     subprocess.run(
         ["ip", "netns", "exec", node.name, "sh", "-c", choose], stderr=subprocess.DEVNULL
@@ -160,7 +166,9 @@ def _control_congestion(node: Node) -> None:
 
 
 def _await_link(node: Node) -> None:
-    """Wait until the kernel reports the link up, up to a second late: libraries use that state."""
+    """Wait until the kernel reports that the link is up. MPI libraries read this state, and the
+    kernel reports it up to a second late.
+    """
     deadline = time.monotonic() + LINK_S
     while time.monotonic() < deadline:
         if "state UP" in _ip("-netns", node.name, "link", "show", LINK):

@@ -2,8 +2,8 @@
 """The cost of making and freeing communicators, groups, infos, topologies, windows, files and
 datatypes, by one thread of each rank and by four.
 
-All threads of a rank share its core and wait for each other. The times thus include the hand-over
-of the core between threads.
+All threads of a rank share the rank's core and wait for each other. The times thus include the
+switches of the core from thread to thread.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The pictures of `mh bench` (matplotlib).
 
-Speedup over message size has a line for each MPI and a band for the range of the pairs; collectives
-have a panel each. Times of ranks in a loop are bars, times over imbalance are lines.
+The picture of speedup over message size has a line for each MPI and a band for the range of the
+rounds. The picture of collectives has a panel for each. Times of ranks in a loop are bars, times
+over imbalance are lines.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ def _picture(file: Path, title: str) -> Iterator[Any]:
 
 
 def speedup(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str) -> None:
-    """Writes the picture. `comparisons` has PingPong times of a single arm by MPI name."""
+    """Draws the speedup of a PingPong over message size. `comparisons` has the times of one helped
+    arm by MPI name.
+    """
     with _picture(file, f"PingPong with Manyhands, {subtitle}") as axes:
         for name, found in comparisons.items():
             points = sorted(found, key=lambda c: c.subject.bytes)
@@ -58,7 +61,9 @@ def speedup(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str)
 
 
 def collectives(file: Path, comparisons: dict[str, list[Comparison]], subtitle: str) -> None:
-    """Writes a panel for each collective with sizes. `comparisons` has a single arm by MPI name."""
+    """Draws a panel for each collective with sizes. `comparisons` has the times of one helped arm
+    by MPI name.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -112,7 +117,7 @@ def _panel(axes: Any, call: str, comparisons: dict[str, list[Comparison]]) -> No
 
 
 def ranks(file: Path, times: list[RankTime], subtitle: str) -> None:
-    """A group of bars for each rank, a bar for each arm (MPI Workshare, figure 2)."""
+    """Draws a group of bars for each rank, with a bar for each arm (MPI Workshare, figure 2)."""
     with _picture(file, f"Time of each rank in the triangular loop, {subtitle}") as axes:
         arms = list(times[0].arms)
         width = 0.8 / len(arms)
@@ -125,7 +130,9 @@ def ranks(file: Path, times: list[RankTime], subtitle: str) -> None:
 
 
 def sweep(file: Path, steps: dict[str, list[Step]], subtitle: str) -> None:
-    """Plain and shared time over imbalance, by MPI name (MPI Workshare, figures 4 and 5)."""
+    """Draws plain and shared time over imbalance. `steps` has the steps by MPI name (MPI Workshare,
+    figures 4 and 5).
+    """
     with _picture(file, f"Finite elements, {subtitle}") as axes:
         for name, found in steps.items():
             over = [100 * step.over_mean for step in found]
@@ -139,7 +146,7 @@ def sweep(file: Path, steps: dict[str, list[Step]], subtitle: str) -> None:
 
 
 def helpers(file: Path, lines: dict[str, list[tuple[int, float]]], subtitle: str) -> None:
-    """The speedup over one core's copy by the number of helpers, a line for each size."""
+    """Draws the speedup over one core's copy by the number of helpers, a line for each size."""
     with _picture(file, f"PingPong by number of helpers, {subtitle}") as axes:
         for name, points in lines.items():
             counts, factors = zip(*sorted(points), strict=True)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Compiles the measured programs, by the compiler wrappers of an MPI build.
 
-A wrapper calls its default compiler or a named one. Binaries are in build/bench/MPI/ of the
-checkout, one per way to compile. A binary is compiled again if a source is newer.
+A wrapper calls its default compiler or the compiler that a `Way` names. Binaries are in
+build/bench/MPI/ of the checkout, one for each program and way. A program is compiled again if a
+source is newer than the binary.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class LaunchError(Exception):
 class Sources:
     folder: str
     files: tuple[str, ...]
-    fortran: str = ""  # the same program in Fortran, with `c_files` in C
+    fortran: str = ""  # source of the same program in Fortran, which needs `c_files`, too
     c_files: tuple[str, ...] = ()
     openmp: bool = False
     flags: tuple[str, ...] = ()
-    marked_flags: tuple[str, ...] = ()  # in place of `flags`
+    marked_flags: tuple[str, ...] = ()  # for marked loops, in place of `flags`
 
 
 def _bench(program: str) -> Sources:
@@ -84,12 +85,14 @@ _C_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 _FORTRAN_FLAGS = ("-O3", "-Wall")
 # GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0.
 _GCC_FLAGS = ("-Wno-stringop-overflow",)
-# Debian's clang finds its OpenMP run time here; the loader needs an rpath.
+# The folder of the OpenMP run time of Debian's clang. The loader finds it by an rpath only.
 _LLVM = Path("/usr/lib/llvm-14/lib")
 
 
 def _command_of(compiler: str) -> str | None:
-    """The name of the installed compiler: `clang` may have a version in its name."""
+    """The command of a compiler, or None if it is not installed. Clang's command may have a version
+    in its name.
+    """
     names = ("clang", "clang-14") if compiler == "clang" else (compiler,)
     return next((name for name in names if shutil.which(name)), None)
 
@@ -108,7 +111,7 @@ def lacking(build: MpiBuild, way: Way) -> str | None:
 
 
 def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Way()) -> Path:
-    """The binary, compiled if needed."""
+    """The binary of a program; compiles it if a source is newer. Raises LaunchError."""
     if build is SIMULATED:
         return _built(checkout, program)
     known = PROGRAMS[program]
@@ -140,7 +143,9 @@ def _built(checkout: Path, program: str) -> Path:
 
 
 def _newest(sources: Path, known: Sources) -> float:
-    """The newest time of all files in the folders of the program's sources, headers included."""
+    """The latest modification time of all files in the folders of the program's sources, headers
+    included.
+    """
     folders = {(sources / name).parent for name in known.files}
     return max(path.stat().st_mtime for folder in folders for path in folder.iterdir())
 
@@ -179,7 +184,9 @@ def _openmp_flags(known: Sources, way: Way) -> list[str]:
 
 
 def _run(command: list[str], way: Way, folder: Path) -> None:
-    """Runs the compiler in the binary's folder, since gfortran writes module files there."""
+    """Runs the compiler in the binary's folder, since gfortran writes module files to the current
+    folder.
+    """
     chosen = {}
     if way.compiler:
         language = "FC" if way.compiler == "gfortran" else "CC"

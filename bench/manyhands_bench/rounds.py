@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Rounds in which arms take turns: their order, and the effect of chance alone.
 
-Chance is the probability of the sign test: each round is as likely above its true median as below,
-for any distribution of the noise, if the noise of the rounds is independent.
+Probabilities are those of the sign test: a round is as likely above the true median as below, for
+any distribution of the noise, if the noise of the rounds is independent.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ Arm = TypeVar("Arm")
 
 
 def in_turn(arms: Sequence[Arm], nth_round: int) -> Sequence[Arm]:
-    """The arms in the order of a round. The last arm of a round begins the next round, so no arm
-    gains from a machine that changes speed.
+    """The arms in the order of a round. Every second round has the reverse order, so no arm gains
+    from a machine that changes speed.
     """
     return arms if nth_round % 2 == 0 else arms[::-1]
 
@@ -29,5 +29,7 @@ def chance(at_most: int, rounds: int) -> float:
 
 
 def left_aside(rounds: int) -> int:
-    """The number of rounds at either end outside of the 95 % range of the median."""
+    """The number of lowest rounds, and of highest rounds, that are outside of the 95 % range of the
+    median.
+    """
     return max((n for n in range(rounds) if 2 * chance(n, rounds) <= UNLIKELY), default=0)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Runs cases: every round launches each variant of a case in turn, with all its arms.
 
-Every second round has the arms in reverse. Interleaved arms are launched together. Results in
-memory and in the JSON file: a *record* per MPI, case and variant,
+Every second round has the arms in reverse order. Interleaved arms are launched together. The
+results, in memory and in the JSON file, are a *record* per MPI, case and variant:
   {"case", "variant", "mpi", "arms": [names], "rounds": [{arm: lines}], "config", "summaries",
   "errors"}.
 """
@@ -38,7 +38,7 @@ class Conditions:
 
 
 def variants(case: Case, build: MpiBuild, given: Conditions) -> list[Variant]:
-    """The variants that can run."""
+    """The variants of a case that can run on this machine; given.say() tells why others cannot."""
     found = []
     for variant in case.variants(given.machine):
         lack = case.lacks(variant, given.machine, given.oversubscribe)

@@ -15,7 +15,7 @@ from manyhands_bench.loops import Record
 
 
 def _title(*group: Record) -> str:
-    """The title for a variant, or for several variants."""
+    """The title of a table: MPI, case, and number of ranks of the variants in `group`."""
     record = group[0]
     case = next((c.title for c in CASES if c.name == record["case"]), record["case"])
     config = record["config"]
@@ -94,7 +94,9 @@ def _show_group(
 
 
 def _show_loops(console: Console, group: list[Record], pick: stats.Estimator) -> None:
-    """The output of loop cases besides the plain and shared times."""
+    """Prints the output of loop cases that follows the table of times: gains, times of ranks,
+    sweeps, bars.
+    """
     name, mpi = group[0]["case"], group[0]["mpi"]
     found = [gain for record in group for gain in loops.gains(record, pick)]
     if found and name in ("loops", "loops-ranks", "loops-victims", *loops.STATIC_PROGRAMS):
@@ -206,7 +208,9 @@ def loop_verdicts(
 
 
 def _best_text(record: Record) -> str | None:
-    """The ratio of the best case to the limit, at the largest size."""
+    """The fastest helped message of the largest size, beside the rate of memcpy; None if not
+    measured.
+    """
     if record["case"] != "pingpong":
         return None
     limits = stats.limits(record["rounds"])
@@ -222,7 +226,9 @@ def _best_text(record: Record) -> str | None:
 
 
 def draw(console: Console, report: dict[str, Any], file: Path, pick: stats.Estimator) -> None:
-    """Draw a picture to the file. Further pictures go to files with their kind in the name."""
+    """Draw every picture of a report. A single picture goes to `file`; several go to files with
+    their kind in the name.
+    """
     pictures = [
         p
         for p in (

@@ -2,9 +2,9 @@
 """The statistics of the benchmarks: estimators, ratios with their spread, limits, bars.
 
 A *launch* prints JSON lines with all samples. `estimates` reduces the samples to a time per
-*subject* (kind, name, bytes ...) by the median, which ignores the few batches that an interrupt
-hit. A `Comparison` pairs launch i of an arm with launch i of plain in the same round, so that slow
-drift of the machine cancels. Its spread is the range of these ratios.
+*subject* (kind, name, bytes) by the median, which ignores the few batches that an interrupt hit. A
+`Comparison` pairs the launch of an arm with the launch of the first arm in the same round, so that
+slow drift of the machine cancels. Its spread is the range of the ratios of all rounds.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, NamedTuple
 
-NOISY_SPREAD = 0.10  # of the ratio; a wider range is called noise
+NOISY_SPREAD = 0.10  # a range of ratios wider than this part of their median is called noisy
 Line = dict[str, Any]
 
 
 class Subject(NamedTuple):
-    """The measured thing: an operation at a size. Sorts in the order of the programs' output."""
+    """The measured thing: an operation at a size."""
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
     # threads | message | loop | object
     # and of noncontiguous data: pack | pack-unpack | bundle
-    name: str  # of the collective, operation, loop or type, "first"/"settled" message; else ""
+    name: str  # of the collective, operation, loop or type; "first" or "settled" message; else ""
     bytes: int
 
 
 class Limit(NamedTuple):
-    """memcpy rate in GB/s at a size: one rank alone, and all ranks of the pair together."""
+    """The rate of memcpy in GB/s at a size: of one rank alone, and of two ranks together."""
 
     one: float
     together: float
@@ -39,7 +39,7 @@ Estimator = Callable[[list[float]], float]
 
 
 def estimates(lines: list[Line], pick: Estimator = median) -> dict[Subject, float]:
-    """A time in ns per subject of a launch; `pick` reduces its batches (`min`: best case)."""
+    """A time in ns per subject of a launch; `pick` reduces the batches (`min`: best case)."""
     found: dict[Subject, float] = {}
     for line in lines:
         reader = _READERS.get(line["kind"])
@@ -119,7 +119,7 @@ _READERS = {
 
 @dataclass(frozen=True)
 class Comparison:
-    """Plain against an arm, launch by launch, for a single subject. Times in ns."""
+    """The first arm (`plain`) against another arm, round by round, for one subject. Times in ns."""
 
     subject: Subject
     arm: str
@@ -156,7 +156,7 @@ class Comparison:
 
     @property
     def added_ns(self) -> float:
-        """Median over the pairs of the arm's additional time."""
+        """The median over the rounds of the time that the arm takes more than the first arm."""
         return median(o - p for p, o in zip(self.plain, self.other, strict=True))
 
 
@@ -165,7 +165,7 @@ def compare(
 ) -> list[Comparison]:
     """Comparisons of every arm with the first, from rounds of {arm: lines of its launch}.
 
-    A round in which a launch failed lacks that arm and is left out of that arm's pairs.
+    A round in which the launch of an arm failed lacks the arm and is left out of its comparisons.
     """
     plain_name, *others = arms
     reduced = [{arm: estimates(lines, pick) for arm, lines in one.items()} for one in rounds]
@@ -185,7 +185,7 @@ def compare(
 
 
 def limits(rounds: list[dict[str, list[Line]]]) -> dict[int, Limit]:
-    """memcpy rates by size over all launches: the median of one rank and of two together."""
+    """The rates of memcpy by size: medians over all launches, of one rank and of two together."""
     rates: dict[tuple[int, int], list[float]] = {}
     for one in rounds:
         for lines in one.values():
@@ -201,15 +201,15 @@ def limits(rounds: list[dict[str, list[Line]]]) -> dict[int, Limit]:
 
 
 class Beside(NamedTuple):
-    """Reference times for a noncontiguous message, in ns per message, all of the same launch."""
+    """Reference times for a noncontiguous message, in ns per message."""
 
     loop: float  # a hand-written loop on one core
-    loops: float  # the loop on both cores, each on its own data
+    loops: float  # the hand-written loop on both cores, each on its own data
     copies: float  # memcpy of the packed bytes on both cores
 
 
 def beside(rounds: list[dict[str, list[Line]]]) -> dict[Subject, Beside]:
-    """Medians over all launches."""
+    """The reference times by subject: medians over all launches."""
     found: dict[Subject, list[Line]] = {}
     for one in rounds:
         for lines in one.values():
@@ -241,7 +241,7 @@ def best_rate(rounds: list[dict[str, list[Line]]], arm: str, size: int) -> float
 
 @dataclass(frozen=True)
 class Bar:
-    """A requirement on the helped arm, over all subjects it matches."""
+    """A requirement on a helped arm. The worst of all subjects that the bar covers decides."""
 
     name: str
     kind: str
@@ -249,8 +249,8 @@ class Bar:
     largest: int
     at_least: float | None = None  # ratio plain / helped
     added_ns: float | None = None  # in place of at_least: the most time that the helped arm may add
-    of_mpi: dict[str, float] = field(default_factory=dict)  # replaces at_least
-    depths: tuple[int, ...] = ()  # of planes; empty: any name
+    of_mpi: dict[str, float] = field(default_factory=dict)  # by MPI build: replaces at_least
+    depths: tuple[int, ...] = ()  # depths Z of planes; empty: any name
 
     def covers(self, subject: Subject) -> bool:
         if self.depths and not any(subject.name.endswith(f"Z = {z}") for z in self.depths):
@@ -271,7 +271,7 @@ BARS = (
     Bar("8 B-32 KB: within 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
     Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
 )
-# The bars of the same program without copies by the kernel between processes.
+# The bars of the case pingpong-cells, in which the kernel does not copy between processes.
 CELL_BARS = (
     Bar("8 MB, no CMA: not slower", "pingpong", 8 << 20, 8 << 20, at_least=1.0),
     Bar("8 B-32 KB, no CMA: 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
@@ -283,7 +283,7 @@ def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: 
 
 
 DEEPER = (8, 64, 256, 4096)
-# An MPI without a value here must not be slower.
+# Under an MPI without a value of its own, the helped arm must not be slower.
 PLANE_BARS = (
     _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),
     _planes("32 MB, pack, Z from 8", "pack", 32 << 20, DEEPER, mpich4=2.2, openmpi4=1.6),
@@ -298,11 +298,11 @@ class Verdict(NamedTuple):
     bar: Bar
     worst: Comparison | None  # None: not measured
     met: bool
-    within_noise: bool  # not met by the median, but by some of the pairs
+    within_noise: bool  # the median does not meet the bar, but some of the rounds do
 
 
 def judge(bar: Bar, comparisons: list[Comparison], mpi: str = "") -> Verdict:
-    """The worst matching subject decides, by its median."""
+    """The verdict on a bar. The covered subject with the worst median decides."""
     covered = [c for c in comparisons if bar.covers(c.subject)]
     if not covered:
         return Verdict(bar, None, False, False)

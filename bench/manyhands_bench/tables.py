@@ -23,7 +23,7 @@ from manyhands_bench.stats import (
     Verdict,
 )
 
-# Comparisons of a table, each with the variant of its case ("" if the case has a single variant).
+# Comparisons of a table, each with the name of its variant ("" if the case has a single variant).
 Rows = list[tuple[str, Comparison]]
 
 
@@ -74,7 +74,7 @@ def plain_table(title: str, columns: list[str]) -> Table:
 
 
 def two_arms(title: str, rows: Rows, limits: dict[int, Limit]) -> Table:
-    """Plain against an arm; for a PingPong with throughput and the memcpy limit."""
+    """The first arm against another arm; for a PingPong also throughput and the limit of memcpy."""
     with_rates = any(c.subject.bytes in limits for _, c in rows)
     arm = rows[0][1].arm
     columns = ["", "plain", arm, "ratio", "range"]
@@ -111,7 +111,7 @@ def _rates(c: Comparison, limits: dict[int, Limit]) -> list[str]:
 
 
 def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Beside]) -> Table:
-    """Two arms; beside each the hand-written loop on one core and on two, and memcpy on two."""
+    """Two arms, beside the hand-written loop on one core and on two, and memcpy on two cores."""
     columns = ["", base, rows[0][1].arm, "ratio", "range", "loop 1/2", "memcpy 2"]
     table = plain_table(title, columns)
     one_way = len({c.subject.kind for _, c in rows}) == 1
@@ -130,13 +130,13 @@ def noncontiguous(title: str, base: str, rows: Rows, beside: dict[Subject, Besid
 
 
 def _pair_text(one: float, both: float) -> str:
-    """Two times in the unit of the first."""
+    """Two times in ns as text, both in the unit that suits the first."""
     unit, factor = ("ns", 1.0) if one < 1e3 else ("us", 1e3) if one < 1e6 else ("ms", 1e6)
     return f"{one / factor:.3g}/{both / factor:.3g} {unit}"
 
 
 def many_arms(title: str, rows: Rows) -> Table:
-    """Plain time, then the ratio of every arm."""
+    """The time of the first arm, then the ratio of every other arm."""
     arms = list(dict.fromkeys(c.arm for _, c in rows))
     table = plain_table(title, ["", "plain", *arms])
     for variant, subject in dict.fromkeys((variant, c.subject) for variant, c in rows):
@@ -151,7 +151,7 @@ def many_arms(title: str, rows: Rows) -> Table:
 
 
 def gains(title: str, found: list[Gain]) -> Table:
-    """The part of the possible gain, by way to compile and loop, with the range of the rounds."""
+    """The part of the possible gain, by variant and loop, with the range of the rounds."""
     loops = list(dict.fromkeys(gain.loop for gain in found))
     table = plain_table(f"{title}: share of the possible gain (range of the rounds)", ["", *loops])
     for variant in dict.fromkeys(gain.variant for gain in found):
@@ -166,7 +166,7 @@ def _gain_text(gain: Gain) -> str:
 
 
 def rank_times(title: str, found: list[RankTime]) -> Table:
-    """A row per rank: the time in its own loop."""
+    """A row for each rank, with the time in the rank's own loop."""
     arms = list(found[0].arms)
     table = plain_table(f"{title}: time of each rank in its loop", ["", *arms])
     for time in found:
@@ -176,7 +176,9 @@ def rank_times(title: str, found: list[RankTime]) -> Table:
 
 
 def sweep(title: str, steps: list[Step]) -> Table:
-    """A row per imbalance, in both of its measures, and the growth of the times."""
+    """A row for each imbalance, measured over the mean and over the smallest rank, and a last row
+    with the growth of the times.
+    """
     columns = ["largest over mean", "over smallest", "plain", "ideal", "shared", "ratio"]
     table = plain_table(title, columns)
     for step in steps:
@@ -191,7 +193,7 @@ def sweep(title: str, steps: list[Step]) -> Table:
 
 
 def streams(title: str, lines: list[Line]) -> Table:
-    """Copy rates in GB/s: a row per way, size and chunk, a column per number of ranks."""
+    """Copy rates in GB/s: a row for each way, size and chunk, a column for each number of ranks."""
     counts = sorted({line["ranks"] for line in lines})
     table = plain_table(title, ["way", "bytes", "chunk", *(f"{n} ranks" for n in counts)])
     rows: dict[tuple[str, int, int], dict[int, list[float]]] = {}
@@ -243,7 +245,7 @@ def plane_bars(verdicts: dict[str, list[Verdict]]) -> Table:
 
 
 def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
-    """The bars of the shared heap, a row for each size, a column for each MPI."""
+    """The bars of the shared heap: a row for each case and subject, a column for each MPI."""
     table = plain_table(
         "Bars with a shared heap: median, and number of rounds that reach the bar", ["", "at least"]
     )
@@ -259,7 +261,9 @@ def heap_bars(verdicts: dict[str, list[HeapVerdict]]) -> Table:
 
 
 def _heap_verdict(v: HeapVerdict) -> Text:
-    """The text for a verdict; yellow: missed, but a sign test does not tell it from the bar."""
+    """The text for a verdict. Yellow: the bar is missed, but a sign test does not tell the median
+    from the bar.
+    """
     c = v.comparison
     style = "green" if v.met else "red" if v.told_apart else "yellow"
     mark = "" if v.met else " -" if v.told_apart else " ~"
@@ -267,7 +271,7 @@ def _heap_verdict(v: HeapVerdict) -> Text:
 
 
 def loop_bars(verdicts: dict[str, list[LoopVerdict]]) -> Table:
-    """The bars of shared loops, a row for each MPI that they were measured under."""
+    """The bars of shared loops, with a row for each MPI under which a bar was measured."""
     table = plain_table(
         "Bars of shared loops: median over the rounds, the worst loop decides",
         ["bar", "MPI", "measured", "range", ""],
@@ -291,7 +295,7 @@ def _loop_verdict(v: LoopVerdict) -> tuple[str, str, Text]:
 
 
 def loop_verdict_text(v: LoopVerdict) -> str:
-    """The verdict as a line below the tables of its case."""
+    """The verdict as a line of text, to stand below the tables of its case."""
     assert v.worst is not None
     value, span, word = _loop_verdict(v)
     where = f" ({v.worst.where})" if v.worst.where else ""
@@ -300,7 +304,7 @@ def loop_verdict_text(v: LoopVerdict) -> str:
 
 
 def worst_text(v: Verdict) -> str:
-    """For a missed bar: the failing subject, and whether noise could be the reason."""
+    """The text for a missed bar: the worst subject, and whether noise could be the reason."""
     assert v.worst is not None
     noise = "; some pairs meet it, so noise may decide" if v.within_noise else ""
     at = subject_text(v.worst.subject)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Launches that run at the same time and take turns, batch by batch (bench/mpi/turns.h).
 
-A machine changes its state within seconds, so times of successive launches differ by more than the
-effect to be measured. Batches in turn meet the same states.
+A machine changes its speed within seconds, so times of successive launches differ by more than the
+effect to be measured. Batches that take turns meet the same states of the machine.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from manyhands_unix.endings import end_session
 
 @dataclass
 class Ring:
-    """A ring of launches. Any thread may use it."""
+    """A ring of launches; each passes the turn on to the next. Any thread may call the methods."""
 
     folder: Path
     count: int
@@ -37,7 +37,9 @@ class Ring:
             end_session(process)
 
     def end(self) -> None:
-        """End all launches, since one failed and the others would wait for their turns forever."""
+        """End all launches. Called if a launch has failed, since the others would wait for their
+        turns forever.
+        """
         with self._lock:
             self._ended = True
             processes = list(self._processes)
@@ -55,7 +57,7 @@ class Place:
 
     @property
     def environment(self) -> dict[str, str]:
-        """The environment of the launch's ranks."""
+        """The environment variable by which the launch's ranks find their pipes."""
         own, following = self.index, (self.index + 1) % self.ring.count
         return {"BENCH_TURN": ",".join(str(self.ring.folder / str(i)) for i in (own, following))}
 
@@ -69,8 +71,8 @@ def ring(count: int, ranks: int) -> Iterator[Ring]:
             for rank in range(ranks):
                 path = folder / f"{place}.{rank}"
                 os.mkfifo(path)
-                # Both ends stay open while the ring exists: no rank blocks in open(), and the last
-                # launch can pass its turn on without an error.
+                # Both ends of the pipe stay open while the ring exists, so no rank blocks in
+                # open(), and the last launch can pass its turn on without an error.
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 kept.callback(os.close, fd)
                 if place == 0:
