@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocking collectives over MPI_COMM_WORLD: time a call, on the slowest rank.
+// Blocking collectives over MPI_COMM_WORLD: the time of a call on the slowest rank.
 //
-// Each rank writes every cache line of the data that it sends before each call, as programs do.
-// Data that no rank has changed would come out of the reader's own caches. The time of the writes
-// alone is subtracted. Calls of a batch follow each other without a barrier, as in a solver that
-// reduces a residual, so a root may run ahead. The program checks the results of reduce, allreduce,
-// allgather and allgatherv. With two ranks, `limit` is an exchange of as many bytes without any
-// library: each rank copies its peer's buffer by one memcpy (mapped.h).
+// Before each call, each rank writes every cache line of the data that it sends, as programs do.
+// Data that did not change would stay in the caches of the ranks that read it. The time of the
+// writes alone is subtracted. Calls of a batch follow each other without a barrier, as in a solver
+// that reduces a residual, so a root may run ahead. The program checks the results of reduce,
+// allreduce, allgather and allgatherv. With two ranks, `limit` is an exchange of as many bytes
+// without any library: each rank copies its peer's buffer by one memcpy (mapped.h).
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
 //   --batches N (15)   --batch-ms T (6)
 #include <stdio.h>
@@ -21,9 +21,9 @@ struct call {
   double* in;
   double* out;
   int rank, ranks;
-  int* counts;  // for the calls with a count for each rank: all the same
-  int* places;
-  struct mapped limit;  // of two ranks
+  int* counts;          // by rank, for the calls that take counts: all equal
+  int* places;          // by rank: displacements
+  struct mapped limit;  // for two ranks only
 };
 
 static void barrier(const struct call* c) {
@@ -83,7 +83,8 @@ static void limit(const struct call* c) {
   mapped_exchange((struct mapped*)&c->limit, c->out, 0, c->bytes);
 }
 
-// `blocks`: how many blocks of `bytes` a rank sends; kRootOnly: one, from rank 0.
+// `blocks` is the number of blocks of `bytes` that a rank writes before the call. kRootOnly: one,
+// at rank 0 only; kOneForEach: one for each rank.
 enum { kRootOnly = -1, kOneForEach = 0 };
 static const struct {
   const char* name;
@@ -108,7 +109,7 @@ static const struct {
 };
 enum { kCount = sizeof kCollectives / sizeof kCollectives[0], kWarmUps = 20, kMaxCalls = 20000 };
 
-// The data that this rank sends.
+// Returns the data that this rank sends.
 static double* sent_data(int which, const struct call* c) {
   return kCollectives[which].run == limit ? c->limit.own : c->in;
 }
@@ -121,7 +122,8 @@ static void write_data(double* data, size_t bytes, double value) {
   enum { kLine = 64 };
   for (size_t at = 0; at < bytes; at += kLine) ((volatile double*)data)[at / 8] = value;
 }
-// The time of `calls` writes, with or without the calls after them.
+// Returns the time in ns in which this rank writes its data `calls` times, with or without a call
+// after each write.
 static double time_calls(int which, const struct call* c, int calls, int with_calls) {
   double* data = sent_data(which, c);
   const size_t bytes = sent_bytes(which, c);

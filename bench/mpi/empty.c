@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See empty.h. The time of a chunk is the slope between few and many chunks of the same loop. The
-// time of a start is the time of the loop less its chunks and less its iterations without OpenMP.
+// time of a start is the time of the loop less the time of its chunks, and less the time of its
+// iterations without OpenMP.
 #include "empty.h"
 
 #include <stdio.h>
@@ -10,23 +11,23 @@
 #include "measure.h"
 
 enum {
-  kStarts = 20000,  // of a short loop, timed together
+  kStarts = 20000,  // runs of a short loop, timed together
   kShort = 8,       // chunks of a short loop
   kMore = 100,      // additional chunks of the longer of two short loops
-  kRounds = 200,    // long loops of each kind in turn, each timed by itself
-  kLong = 2000,     // iterations of about 10 ns
-  kSteps = 8,
-  kFewChunks = 2,  // a loop of one chunk has no rest that helpers could take
+  kRounds = 200,    // runs of each of the three long loops in turn, each timed by itself
+  kLong = 2000,     // iterations of a long loop, of about 10 ns each
+  kSteps = 8,       // multiplications in an iteration
+  kFewChunks = 2,   // with one chunk, nothing would be left for helpers
   kManyChunks = 20,
 };
 
-// A dependency chain from iteration to iteration, so that iterations do not overlap. The chain is
-// of integers: their registers survive the call of the run time for the next chunk, so an iteration
+// An iteration of a dependency chain, so that iterations do not overlap. The chain is of integers:
+// the registers of integers survive the call of the run time for the next chunk, so an iteration
 // takes the same time with and without OpenMP.
 static inline unsigned long iterate(unsigned long x) {
   for (int i = 0; i < kSteps; i++) {
     x = x * 6364136223846793005UL + 1;
-    __asm__ volatile("" : "+r"(x));  // forces the compiler to compute x here
+    __asm__ volatile("" : "+r"(x));  // forces the compiler to compute x in each step
   }
   return x;
 }
@@ -36,7 +37,7 @@ static __attribute__((noinline)) void long_without(int count) {
   for (int i = 0; i < count; i++) x = iterate(x);
 }
 
-// A loop without a reduction, since the merge would add a cost that is not the start's.
+// A loop without a reduction, since merging the partial results would add to the time of a start.
 static __attribute__((noinline)) void long_loop(int count, int chunk) {
   unsigned long x = 0;
 #ifdef MARKED
@@ -68,7 +69,7 @@ static void measure_short(double* start, double* chunk) {
   *start = few - kShort * *chunk;
 }
 
-// The time of a long loop; `chunk` 0 runs the loop without OpenMP.
+// Returns the time of a long loop in ns. If `chunk` is 0, the loop runs without OpenMP.
 static double once_ns(int chunk) {
   const double begin = now_ns();
   if (chunk == 0) {
@@ -84,8 +85,8 @@ static int ascending(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// The mean of the middle half. Values hit by an interrupt do not count, and the steps of the clock,
-// which may be 10 ns, average out.
+// Returns the mean of the middle half of the values. Values that an interrupt lengthened do not
+// count, and the steps of the clock, which may be 10 ns, average out.
 static double middle_of(double* values, int count) {
   qsort(values, (size_t)count, sizeof *values, ascending);
   double sum = 0;
@@ -93,7 +94,8 @@ static double middle_of(double* values, int count) {
   return sum / (count - count / 4 * 2);
 }
 
-// Measures the three kinds of loop in turn, so that all run at the same clock speed.
+// Measures the three long loops (without OpenMP, few chunks, many chunks) in turn, so that all run
+// at the same clock speed.
 static void measure_long(double* start, double* chunk) {
   double none[kRounds], few[kRounds], many[kRounds];
   for (int i = 0; i < kRounds; i++) {
@@ -130,8 +132,8 @@ static void measure_on_first(int repeat, int ranks) {
   }
 }
 
-// Sleeps and tests now and then until rank 0 is done. A rank that waited in MPI would lend its
-// core.
+// Sleeps, and calls MPI_Test every millisecond, until rank 0 is done. A rank that waited in MPI
+// would lend its core.
 static void stay_away(void) {
   enum { kNapUs = 1000 };
   MPI_Request over;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Latency (half a round trip) of 8 bytes between ranks 0 and 1, bare and beside a heavy neighbour.
+// Latency (half a round trip) of 8 bytes between ranks 0 and 1, without and with a load by ranks 2
+// and 3.
 //
-// Bare: batches of 1000 round trips, each timed as a whole, so the cost of the clock does not show;
-// the median of the batches is good to about 2 ns on a quiet machine. With four or more ranks and
-// --load BYTES, ranks 2 and 3 exchange messages of that size all the time. A second line gives the
-// latency beside this load, and so the cost of a neighbour's help. The program then times every
-// call, because the harm shows in the tail (p99).
-//   --batches N (60)   --calls N (1000)   --load BYTES (0: bare only)
+// Without load: each batch of 1000 round trips is timed as a whole, so the cost of the clock does
+// not show. The median of the batches is good to about 2 ns on a quiet machine. With four or more
+// ranks and --load BYTES, ranks 2 and 3 exchange messages of BYTES all the time. A second line
+// gives the latency under this load, and thus the cost of helping ranks 2 and 3. With load, the
+// program times every call, because the harm shows in the tail (p99).
+//   --batches N (60)   --calls N (1000)   --load BYTES (0: without load only)
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -87,8 +88,8 @@ static void pingpong(const struct options* o, int first, size_t load, int ranks)
   free(each);
 }
 
-// Ranks 2 and 3 exchange large messages until rank 0 stops them. The first byte of a message is 1
-// if the message is the last.
+// The body of ranks 2 and 3, which exchange long messages until rank 0 stops them. The first byte
+// of a message is 1 if the message is the last.
 static void move_megabytes(int rank, size_t load) {
   char* buffer = buffer_new(load, 0);
   const int peer = rank == 2 ? 3 : 2;

@@ -1,6 +1,6 @@
 ! SPDX-License-Identifier: BSD-3-Clause
-! The triangular loop of loops.c in Fortran, with the same rows, options and lines. Limits: a single
-! chunk size; no --steal, --empty, --total. With -DMARKED the loop has `!$ws do`.
+! The triangular loop of loops.c in Fortran, with the same rows, options and output lines. Limits: a
+! single chunk size; no --steal, --empty, --total, --divided. With -DMARKED the loop has `!$ws do`.
 !   --micros LIST (500,2000,20000)   --chunks N (8)   --repeat N (40)   --balanced
 ! The C programs' files measure.c and stamps.c have the clock, the check and the printing.
 module c_side
@@ -152,7 +152,7 @@ contains
     best = best / steps
   end function
 
-  ! The rows for which the longest rank's loop takes `ns`.
+  ! The rows `first` to `end` - 1 of this rank, with which the longest rank's loop takes `ns`.
   subroutine rows_for(ns, first, end)
     double precision, intent(in) :: ns
     integer(wide), intent(out) :: first, end

@@ -2,14 +2,14 @@
 // Loops of ranks with unequal work, from the start of the first rank to the end of the last.
 //
 // The triangular loop of MPI Workshare: row i costs i steps and all ranks have the same number of
-// rows, so the last rank has the most work. The ideal is the mean of the ranks' own times, which
-// the plain arm shows. With --balanced every rank has the same rows, and sharing cannot gain. The
-// program checks the sums. --empty measures loops that no helper joins (empty.h). Compiled with
-// -DMARKED the loops have `#pragma ws for` in place of OpenMP's directive. loops.F90 is the program
-// in Fortran.
-//   --micros LIST  of the longest rank's loop (500,2000,20000); with --total, of all ranks'
-//   together
-//   --chunks LIST (8)   --steal N  chunk of others; marked loops only   --repeat N (40)
+// rows, so the last rank has the most work. The ideal is the mean of the ranks' own times in the
+// loop, and is valid in the plain arm only. With --balanced every rank has the same rows, and
+// sharing cannot gain. The program checks the sums. --empty measures loops that no helper joins
+// (empty.h). Compiled with -DMARKED the loops have `#pragma ws for` in place of OpenMP's directive.
+// loops.F90 is the program in Fortran.
+//   --micros LIST  time of the longest rank's loop (500,2000,20000); with --total, of the loops of
+//                  all ranks together
+//   --chunks LIST (8)   --steal N  chunk of helpers; marked loops only   --repeat N (40)
 //   --balanced     --empty     --total     --divided  a static schedule
 #include <math.h>
 #include <stdio.h>
@@ -90,7 +90,8 @@ static double ns_per_step(void) {
   return best / kSteps;
 }
 
-// The rows for which the longest rank's loop, or all loops together, take `ns`.
+// Returns the rows of this rank. With these rows, the longest rank's loop, or the loops of all
+// ranks together with --total, take `ns`.
 static struct rows rows_for(double ns, double step, const struct options* o) {
   const double p = g_ranks;
   const double share = o->total || o->balanced ? 2 : 2 * p * p / (2 * p - 1);

@@ -10,7 +10,8 @@
 
 enum { kPage = 4096 };
 
-// The flags of a rank count rounds. The rank writes them (release); its peer awaits them (acquire).
+// The flags of a rank, which count rounds. The rank writes its flags (release); the peer awaits
+// them (acquire).
 struct mapped_flags {
   _Alignas(128) atomic_long ready;   // this rank's buffer is written
   _Alignas(128) atomic_long copied;  // this rank has read the peer's buffer

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The limit of an exchange between two ranks of a node, without messages. Each rank copies its
-// peer's buffer by one memcpy out of memory that both have mapped. Two flags synchronize the ranks.
+// peer's buffer by one memcpy out of memory that both ranks have mapped. Two flags of each rank
+// synchronize the ranks.
 #ifndef MH_BENCH_MAPPED_H
 #define MH_BENCH_MAPPED_H
 
@@ -9,13 +10,13 @@
 
 struct mapped {
   MPI_Win window;
-  void* own;  // buffer of this rank, `bytes` long
-  const void* peers;
-  struct mapped_flags* flags[2];  // own, peer's
-  long round;
+  void* own;                      // buffer of this rank
+  const void* peers;              // the peer's buffer, mapped
+  struct mapped_flags* flags[2];  // of this rank, of the peer
+  long round;                     // number of exchanges that have begun
 };
 
-// Collective over `pair`, two ranks of a node.
+// Collective over `pair`, two ranks of a node. Each rank gets a buffer of `bytes`.
 struct mapped mapped_new(MPI_Comm pair, size_t bytes);
 void mapped_free(struct mapped* m);
 // Copies `bytes` from `offset` of the peer's buffer to `to`, while the peer does the same. Returns

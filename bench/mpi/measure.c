@@ -25,7 +25,8 @@ void fail(const char* what) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   fprintf(stderr, "bench: rank %d: %s\n", rank, what);
   fflush(NULL);
-  // Launchers lose output that is written just before an abort, and do not report its delivery.
+  // Some launchers lose output that is written just before an abort, and none says when it has
+  // delivered the output.
   usleep(300000);
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
@@ -44,7 +45,7 @@ uint64_t touch_low_to_high(const void* buffer, size_t bytes) {
   const size_t words = bytes / sizeof *word;
   uint64_t sum = 0;
   for (size_t i = 0; i < words; i++) sum += word[i];
-  // Uses the sum, so that the compiler keeps the loop above.
+  // An empty assembler statement uses the sum, so that the compiler keeps the loop above.
   __asm__ volatile("" : : "r"(sum) : "memory");
   return sum;
 }
@@ -150,7 +151,7 @@ void samples_store(struct samples* s, int i, double* each, int calls) {
   s->median[i] = (each[(calls - 1) / 2] + each[calls / 2]) / 2;
 }
 
-// The affinity of this process as a list like "0-3,8".
+// Writes the affinity of this process to `out` as a list like "0-3,8".
 static void cpu_list(char* out, size_t room) {
   cpu_set_t set;
   out[0] = '\0';
@@ -237,7 +238,8 @@ void memcpy_rate(MPI_Comm team, size_t bytes, int batches, double* rate) {
   char* to = buffer_new(bytes, 2);
   int calls = 1;
   int agreed;
-  // Each rank calibrates, then the ranks agree: all must copy for about the same time.
+  // Each rank calibrates. The ranks then agree on the largest number of calls, so that all copy for
+  // about the same time.
   double start = now_ns();
   memcpy(to, from, bytes);
   memcpy(to, from, bytes);

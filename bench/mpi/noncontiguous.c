@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Messages of noncontiguous data between two ranks, and what memory allows beside them.
+// Messages of noncontiguous data between two ranks, beside the speed that memory allows.
 //
 // PingPong: rank 0 sends, rank 1 answers with the same type; a time is half of a round trip.
 // bench/layout/types.h has the types and the hand-written loops.
-//   --ways LIST    pack (strided -> contiguous in the other rank), pack-unpack (strided on both
-//                  sides), and two ways to compare: bundle (the same as pack-unpack) and separate
+//   --ways LIST    pack (strided at the sender, contiguous at the receiver), pack-unpack (strided at
+//                  both), and two ways to compare: bundle (the same as pack-unpack) and separate
 //                  (MPI_Pack, contiguous message, MPI_Unpack)
 //   --planes LIST  bytes of X-Z planes    --z LIST   their depths in doubles
 //   --boxes LIST   elements a side of boxes, all of whose sides are sent instead of planes
-//   --apart        the pair are the first ranks of the two halves of the ranks: of two nodes. The
-//                  other ranks sleep.
+//   --apart        the pair are the first ranks of the two halves of the ranks, which are on two
+//                  nodes. The other ranks sleep.
 //   --helpers      the other ranks wait in MPI_Barrier
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
-// Beside each result stands the time for one message by the hand-written loop, on one core and on
-// both cores (which work on a message each), and the same for memcpy of the packed bytes. The
-// program checks every byte that arrives and every gap, before and after. Several launches can take
-// turns, batch by batch (turns.h).
+// Each result also has the time for one message by the hand-written loop, on one core and on both
+// cores (which work on a message each), and the same for memcpy of the packed bytes. The program
+// checks every byte that arrives and every gap, before and after measuring. Several launches can
+// take turns, batch by batch (turns.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +44,11 @@ struct side {
   enum way way;
   MPI_Comm pair;
   int peer;
-  int first;  // 1: this rank sends first
-  char* out;  // sent from here
-  char* in;   // received into
-  size_t room;
-  char* packed;  // of kSeparate
+  int first;     // 1: this rank sends first
+  char* out;     // send buffer
+  char* in;      // receive buffer
+  size_t room;   // bytes of each of these two buffers
+  char* packed;  // buffer of MPI_Pack and MPI_Unpack in kSeparate
 };
 
 enum { kWarmUps = 2, kMaxCalls = 4000, kTag = 7, kLoopBatches = 7, kGap = 7 };
@@ -103,7 +103,7 @@ static void fill(char* bytes, size_t count, int seed) {
   }
 }
 
-// Checks every byte and every gap of an exchange of known bytes; a wrong copy ends the job.
+// Exchanges known bytes and checks every byte and every gap. Ends the MPI job if one is wrong.
 static void verify(const struct side* s, int seed) {
   char* expected = buffer_new(s->room, kGap);
   memset(s->in, kGap, s->room);
@@ -115,7 +115,7 @@ static void verify(const struct side* s, int seed) {
   buffer_free(expected);
 }
 
-// The number of calls that fill a batch; the first side computes the number for both.
+// Returns the number of calls that fill a batch. The first side computes the number for both.
 static int calibrate(const struct side* s, double batch_ms) {
   int calls = 0;
   const double start = now_ns();
@@ -131,8 +131,9 @@ static int calibrate(const struct side* s, double batch_ms) {
   return calls;
 }
 
-// Collective. Every rank of the team runs the loop on its own buffers at the same time. Rank 0 gets
-// the nanoseconds for one message with all cores together.
+// Collective over `team`. Every rank runs the hand-written loop on its own buffers at the same
+// time. Rank 0 gets the nanoseconds for one message with all cores together, a value for each
+// batch.
 static void loop_times(const struct side* s, MPI_Comm team, double* ns) {
   int rank, ranks, agreed;
   MPI_Comm_rank(team, &rank);
@@ -154,7 +155,7 @@ static void loop_times(const struct side* s, MPI_Comm team, double* ns) {
 }
 
 struct beside {
-  double loop[2][kLoopBatches];    // on one core, on both
+  double loop[2][kLoopBatches];    // ns for a message on one core, on both
   double memcpy[2][kLoopBatches];  // rates in GB/s
 };
 
@@ -264,7 +265,8 @@ static struct options parse(int argc, char** argv) {
   return o;
 }
 
-// Sleeps until the pair is done, without taking a core from the pair.
+// Sleeps until the pair is done, and tests `request` every 5 ms. A sleeping rank takes no core from
+// the pair.
 static void sleep_through(MPI_Request* request) {
   const struct timespec nap = {.tv_nsec = 5000000};
   for (int over = 0; !over; MPI_Test(request, &over, MPI_STATUS_IGNORE)) nanosleep(&nap, NULL);

@@ -2,7 +2,7 @@
 // The cost of making and freeing MPI's objects: communicators, groups, infos, topologies, windows,
 // files and datatypes, by one thread of each rank or by several at a time. Each thread has its own
 // communicator; a call makes an object and frees it. The program also measures a barrier and a
-// reduction for comparison, since the other calls contain collectives.
+// reduction for comparison, since most calls that make objects contain collectives.
 //   --threads N (1)   threads of a rank; more than one need MPI_THREAD_MULTIPLE
 //   --multiple        asks for MPI_THREAD_MULTIPLE with one thread, too
 //   --only NAME   --batches N (15)   --batch-ms T (40)
@@ -26,7 +26,7 @@ enum {
   kRoom = 256
 };
 
-// The arguments for a thread's objects.
+// The objects and arguments with which a thread makes objects.
 struct maker {
   pthread_t thread;
   MPI_Comm comm;
@@ -198,9 +198,9 @@ static void window_allocated(struct maker* m) {
   MPI_Win_free(&made);
 }
 
-// The kinds. MPICH 4 opens files under a lock of the process, so several threads that open files
-// wait for each other forever. Intercommunicators come last, since the first one may change the
-// paths of other calls.
+// The kinds of objects. MPICH 4 opens files under a lock of the process, so several threads that
+// open files wait for each other forever. Intercommunicators come last, since the first
+// intercommunicator may change the paths of other calls.
 #define KIND(of) \
   { #of, of, 0 }
 static const struct kind kKinds[] = {KIND(barrier),
@@ -241,7 +241,7 @@ static void* work(void* argument) {
   return NULL;
 }
 
-// The time in which all threads made `calls` calls each, in ns.
+// Returns the time in ns in which all threads of this rank make `calls` calls each.
 static double run(const struct kind* kind, int threads, int calls) {
   for (int i = 0; i < threads; i++) {
     makers[i].kind = kind;
@@ -257,9 +257,9 @@ static double run(const struct kind* kind, int threads, int calls) {
   return now_ns() - start;
 }
 
-// The number of calls for which a batch takes `batch_ms`. The number grows step by step, since the
-// start of the threads is most of the time of a few calls. Each step takes the fastest of several
-// runs, since a wait for a time slice takes as long as a thousand calls.
+// Returns the number of calls for which a batch takes `batch_ms`. The number grows step by step,
+// since most of the time of a few calls is the start of the threads. Each step takes the fastest of
+// several runs, since a wait for a time slice takes as long as a thousand calls.
 static int calls_for(const struct kind* kind, int threads, double batch_ms) {
   int calls = kFirstCalls;
   for (int enough = 0; !enough;) {
@@ -318,7 +318,8 @@ static void end(int threads) {
   }
 }
 
-// Reads --multiple before MPI_Init, which needs the thread level; parse_options() runs after.
+// Returns whether --multiple is given. MPI_Init_thread() needs the answer before parse_options()
+// can run.
 static int wants_multiple(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--multiple") == 0) return 1;

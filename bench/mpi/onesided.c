@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RMA operations of rank 0 on the window of rank 1, while the other ranks wait in a fence, during
-// short operations in a barrier. With --apart the target is the first rank of the second half of
-// the ranks: the first rank of the second node.
+// RMA operations of rank 0 on the window of rank 1. The other ranks wait in a fence during
+// large operations, in a barrier during short ones. With --apart the target is the first rank of
+// the second half of the ranks, which are on the second node.
 //
-// The time of a large accumulate of doubles with MPI_SUM includes the fence that ends it, in an
-// allocated and in a created window. A batch of short operations in a passive-target epoch has one
-// flush; fetch_and_op is flushed each time, because its caller needs the result. `all to one`:
+// A large accumulate adds doubles with MPI_SUM, in an allocated and in a created window. Its time
+// includes the fence that ends it. A batch of short operations in a passive-target epoch has one
+// flush; fetch_and_op is flushed each time, because its caller needs the result. In `all to one`,
 // every rank accumulates into rank 0. The program checks the sums.
 //   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of the operations
 //   --batches N (15)   --batch-ms T (6)   --apart
@@ -50,9 +50,9 @@ static void fetch_and_op(const struct call* c) {
 static const struct kind {
   const char* name;
   void (*run)(const struct call*);
-  int large;    // --sizes bytes in a fence epoch; else 8 bytes by rank 0 alone, passive target
-  int created;  // 1: the window is created, 0: allocated
-  int adds;     // each call adds one to the first number
+  int large;    // 1: --sizes bytes in a fence epoch; 0: 8 bytes in a passive-target epoch
+  int created;  // 1: MPI_Win_create, 0: MPI_Win_allocate
+  int adds;     // 1: each call of an origin adds one to the first number of the window
 } kKinds[] = {
     {"accumulate", fenced_accumulate, 1, 0, 1},
     {"accumulate, created", fenced_accumulate, 1, 1, 1},
@@ -74,7 +74,7 @@ struct options {
   int apart;
 };
 
-// Makes `calls` calls. Returns their time in ns, valid at rank 0.
+// Makes `calls` calls. Returns their time in ns, which is valid at rank 0.
 static double run(const struct kind* kind, const struct call* c, int calls) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_ns();
@@ -91,7 +91,8 @@ static double run(const struct kind* kind, const struct call* c, int calls) {
   return spent;
 }
 
-// Measures and prints. Returns the number of all calls, warm-ups included.
+// Measures a kind of operation and prints the result. Returns the number of all calls, warm-ups
+// included.
 static long measure(const struct kind* kind, const struct call* c, const struct options* o) {
   struct samples s = samples_new(o->batches, 0);
   long total = 2 * kWarmUps;

@@ -7,19 +7,20 @@
 //   --mode MODE       blocking | nonblocking (Isend/Irecv + Wait) | test (polls MPI_Test) |
 //                     exchange (both directions at once, Waitall; time of one exchange) |
 //                     mapped (an exchange without MPI, the limit: see mapped.h)
-//   --depth N         exchanges at a time, each with its own buffer; the time is of one    (1)
+//   --depth N         exchanges at a time, each with its own buffer; the time of one       (1)
 //   --partner RANK    rank that answers                                (1)
 //   --touch           the receiver reads its buffer from low to high; prints that time separately
-//   --echo            one buffer a rank: the receiver sends the received bytes back
-//   --fill            the sender rewrites its buffer before every message, outside the clock. An
-//                     exchange lasts from the later end of writing to the later arrival (one clock)
+//   --echo            each rank has one buffer: the partner sends the received bytes back
+//   --fill            the sender rewrites its buffer before every message, which the time excludes.
+//                     An exchange then lasts from the later end of writing to the later arrival, so
+//                     both ranks need one clock
 //   --access KEY      info key post_comm_access of the communicator: random, lo-to-hi, hi-to-lo
 //   --cold BYTES      total size of the buffers to use in turn, instead of a single buffer
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
 //   --no-limit        do not measure memcpy
 // Several launches can take turns, batch by batch (turns.h).
-// Precision: about 1 % of the median on pinned, quiet cores. Hot buffers (without --cold) stay in
-// cache as far as they fit, as in OSU and IMB; buffers of applications rarely do.
+// Precision: about 1 % of the median on pinned, quiet cores. Without --cold, buffers stay in cache
+// as far as they fit, as in OSU and IMB; buffers of applications rarely do.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,13 +60,13 @@ struct side {
   size_t bytes;
   size_t stride;
   int slots;  // buffers in each pool; 1 without --cold and --depth
-  int slot;
+  int slot;   // index of the current buffer
   char* send_pool;
   char* receive_pool;
   struct mapped mapped;  // kMapped: the send pools of both ranks
 };
 
-// Calls of less than kTimedBytes are timed by the batch: the cost of the clock would show.
+// Calls of less than kTimedBytes are timed by the batch, because the cost of the clock would show.
 enum { kTimedBytes = 4096, kWarmUps = 4, kMaxCalls = 4000, kMaxDepth = 256, kTag = 7 };
 
 static char* next_send(struct side* s) { return s->send_pool + (size_t)s->slot * s->stride; }
@@ -105,7 +106,8 @@ static void receive_message(struct side* s, void* buffer) {
 
 static int both_ways(enum mode mode) { return mode == kExchange || mode == kMapped; }
 
-// Exchanges `depth` messages. The current slot is the same at the start and at the end.
+// Exchanges `depth` messages in each direction. The current slot is the same at the start and at
+// the end.
 static void exchange(struct side* s) {
   if (s->mode == kMapped) {
     mapped_exchange(&s->mapped, next_receive(s), (size_t)s->slot * s->stride, s->bytes);
@@ -143,7 +145,7 @@ struct spent {
   double writing;
 };
 
-// Makes a call of the benchmark.
+// Makes a call of the benchmark: an exchange, or a message in each direction.
 static struct spent one_call(struct side* s) {
   struct spent spent = {0, 0};
   s->slot = (s->slot + 1) % s->slots;
@@ -166,7 +168,7 @@ static unsigned char pattern(size_t i, int seed) {
   return (unsigned char)((i * 131 + (i >> 12) * 17 + (size_t)seed) & 0xff);
 }
 
-// Checks every byte of an exchange of known bytes; a wrong copy ends the job.
+// Makes a call with known bytes and checks every byte. Ends the MPI job if a byte is wrong.
 static void verify(struct side* s, int seed) {
   const int fill = s->fill;
   s->fill = 0;
@@ -176,7 +178,7 @@ static void verify(struct side* s, int seed) {
   }
   one_call(s);
   s->fill = fill;
-  const int expected = seed + (s->echo ? 1 : !s->first);  // echo: the first side's own pattern
+  const int expected = seed + (s->echo ? 1 : !s->first);  // --echo: the first side's pattern
   for (int message = 0; message < s->depth; message++) {
     const char* in = next_receive(s);
     for (size_t i = 0; i < s->bytes; i++) {
@@ -186,7 +188,7 @@ static void verify(struct side* s, int seed) {
   }
 }
 
-// The number of calls that fill a batch; the first side computes the number for both.
+// Returns the number of calls that fill a batch. The first side computes the number for both.
 static int calibrate(struct side* s, double batch_ms) {
   int calls = 0;
   const double start = now_ns();
@@ -204,11 +206,11 @@ static int calibrate(struct side* s, double batch_ms) {
 
 // The results of calls that are timed one by one.
 struct timed {
-  double time[kMaxCalls];     // of the communication alone
-  double touched[kMaxCalls];  // time of reading the buffer
-  double peer[kMaxCalls];     // one way: the peer's time outside communication
-  double begun[kMaxCalls];    // both ways: when this rank began to communicate
-  double ended[kMaxCalls];
+  double time[kMaxCalls];     // ns of the communication alone
+  double touched[kMaxCalls];  // ns of reading the buffer
+  double peer[kMaxCalls];     // one way: ns outside communication, sent to the first side
+  double begun[kMaxCalls];    // both ways: time at which this rank began to communicate
+  double ended[kMaxCalls];    // both ways: time at which this rank ended
   double peer_begun[kMaxCalls];
   double peer_ended[kMaxCalls];
 };
@@ -225,8 +227,8 @@ static double later(double a, double b) { return a > b ? a : b; }
 
 // Subtracts the peer's time outside communication, which is part of this rank's time. One way: the
 // peer spends that time within the round trip. Both ways: an exchange begins once both ranks have
-// begun, and ends once both have ended, because cores write at different speeds. Needs one clock
-// for both ranks.
+// begun, and ends once both have ended, because cores write at different speeds. Both ranks must
+// have the same clock.
 static void take_off_the_peers(struct side* s, struct timed* t, int calls) {
   if (!s->touch && !s->fill) return;
   if (!both_ways(s->mode)) {
@@ -281,7 +283,7 @@ static void measure(struct side* s, const struct options* o, int ranks) {
   const int calls = calibrate(s, o->batch_ms);
   for (int b = 0; b < o->batches; b++) {
     turns_next();
-    for (int i = 0; i < kWarmUps / 2; i++) one_call(s);  // warms the caches after another's turn
+    for (int i = 0; i < kWarmUps / 2; i++) one_call(s);  // warms caches after another launch's turn
     if (one_by_one) {
       timed_batch(s, timed, calls);
       for (int c = 0; c < calls; c++) timed->time[c] /= ways;
@@ -337,7 +339,7 @@ static void print_limit(MPI_Comm team, size_t bytes) {
   printf("}\n");
 }
 
-// The limits at the size of the message: one core alone, the pair, all ranks.
+// Prints the rates of memcpy at the size of the message: one core alone, the pair, all ranks.
 static void limits(MPI_Comm pair, size_t bytes, int rank, int ranks) {
   if (rank == 0) print_limit(MPI_COMM_SELF, bytes);
   MPI_Barrier(MPI_COMM_WORLD);
@@ -412,7 +414,7 @@ int main(int argc, char** argv) {
   for (int i = 0; i < o.sizes.count; i++) {
     const size_t bytes = o.sizes.bytes[i];
     if (in_pair) pingpong(comm, &o, bytes, rank == 0, ranks);
-    MPI_Barrier(MPI_COMM_WORLD);  // the other ranks wait here all the time
+    MPI_Barrier(MPI_COMM_WORLD);  // ranks outside of the pair wait in this barrier meanwhile
     if (!o.no_limit && bytes >= 65536) limits(pair, bytes, rank, ranks);
   }
   if (pair != MPI_COMM_NULL) MPI_Comm_free(&pair);

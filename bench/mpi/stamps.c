@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See stamps.h. The gathered stamps are ordered by rank, with `count` repetitions of each.
+// See stamps.h. The gathered stamps `all` are ordered by rank, with `count` repetitions of each
+// rank.
 #include "stamps.h"
 
 #include <stdio.h>
@@ -9,7 +10,8 @@
 
 enum { kStampDoubles = sizeof(struct stamps) / sizeof(double) };
 
-// The wall time of the repetition that `all` points to.
+// Returns the time, from the first rank's start to the last rank's end, of the repetition of rank 0
+// that `all` points to.
 static double wall_of(const struct stamps* all, int ranks, int count) {
   double start = all->start, end = all->end;
   for (int rank = 1; rank < ranks; rank++) {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The throughput of memory: copies by a growing number of ranks of an MPI job.
 //
-// Four kinds of copies, each by size and by 1, 2, 4, ... all ranks at the same time. The rate is
-// the sum over the ranks:
+// The program measures four kinds of copies, each by size and by 1, 2, 4, ... all ranks at the same
+// time. The rate is the sum over the ranks:
 //   private   memcpy between buffers of the rank (64 KB fits the cache, 8 MB does not fit L2)
 //   shared    memcpy from a buffer that a neighbour wrote into a buffer that a neighbour reads:
 //             a message without any protocol (MPI_Win_allocate_shared)
 //   readv     process_vm_readv from the neighbour, by chunk size
-//   scratch   the copy of a third rank: process_vm_readv of a chunk of up to 128 KB into its own
-//             memory, then process_vm_writev
-// The rates limit the other programs, and the default chunk table is based on them. Manyhands does
-// not help here: no MPI call moves these bytes.
+//   scratch   the copy as a third rank does it: process_vm_readv of a chunk of up to 128 KB into
+//             memory of its own, then process_vm_writev
+// The rates limit the other programs, and the default table of chunk sizes is based on them.
+// Manyhands does not help these copies, since no MPI call moves the bytes.
 //   --sizes LIST (64K,8M)   --chunks LIST (16K,64K,128K,512K,4M)
 //   --batches N (7)   --batch-ms T (4)
 #define _GNU_SOURCE
@@ -84,7 +84,8 @@ static void print_rates(const char* way, const struct copier* c, int working, co
   fflush(stdout);
 }
 
-// The first `working` ranks copy at the same time; the other ranks wait.
+// Measures a kind of copy. The first `working` ranks copy at the same time; the other ranks wait in
+// MPI.
 static void measure(const char* way, void (*copy)(struct copier*), struct copier* c, int working,
                     const struct options* o, int rank) {
   double* rates = malloc((size_t)o->batches * sizeof(double));
@@ -119,7 +120,8 @@ static void each_count(const char* way, void (*copy)(struct copier*), struct cop
   measure(way, copy, c, ranks, o, rank);
 }
 
-// Each rank reads the segment of the next rank and writes its own segment.
+// Measures the way `shared`. Each rank reads the next rank's part of a shared-memory window and
+// writes its own part.
 static void shared_way(size_t bytes, const struct options* o, int rank, int ranks) {
   struct copier c = {.bytes = bytes};
   MPI_Win window;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Two ranks of T threads each under MPI_THREAD_MULTIPLE. Thread i of a rank plays blocking
 // ping-pong with thread i of the other rank, on its own tag. The time of a message is the time of a
-// batch divided by all its messages, so equal rates give equal times for every T. A batch ends
-// within four times its intended duration, since the rates of libraries differ by a factor of a
-// thousand. A second time (`posted_ns`) is the limit with T threads: one thread plays behind T - 1
-// posted receives with other tags, which the library has to search.
-// With a window of N, thread i of rank 0 starts N sends at a time and waits for all of them. Its
-// partner receives the messages into N buffers and answers without data.
+// batch divided by the number of messages of all threads, so equal rates give equal times for every
+// T. A batch is cut off at four times its intended duration, since the rates of libraries differ by
+// a factor of a thousand. A second time (`posted_ns`) is the limit with T threads: one thread plays
+// while T - 1 receives with other tags are posted, which the MPI library has to search.
+// With a window of N, thread i of rank 0 starts N sends at a time and waits for all of them. Thread
+// i of rank 1 receives the messages into N buffers and answers without data.
 //   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
 //   --window N (0: ping-pong)   --batches N (5)   --batch-ms T (200)
 #include <pthread.h>
@@ -29,16 +29,17 @@ enum {
 struct player {
   pthread_t thread;
   int rank, tag, bytes;
-  int window;    // messages a round, in one direction; 0: one in each direction
-  int rounds;    // before play(): wanted; after: played
-  double until;  // by now_ns()
+  int window;    // messages a round, in one direction; 0: one message in each direction
+  int rounds;    // before play() or stream(): most rounds; after: rounds played
+  double until;  // time of now_ns() after which the batch ends
 };
 
 static int is_last(const struct player* p, int round) {
   return round + 1 >= p->rounds || (round % kBetweenLooks == 0 && now_ns() > p->until);
 }
 
-// The body of a thread with a window. The first byte of each message marks the last round.
+// The body of a thread with a window. Rank 0 decides which round is the last, and marks the round
+// in the first byte of each message.
 static void* stream(void* argument) {
   struct player* p = argument;
   const int other = 1 - p->rank;
@@ -67,7 +68,8 @@ static void* stream(void* argument) {
   return NULL;
 }
 
-// The body of a thread. Rank 0 decides which round is the last, and marks it in the first byte.
+// The body of a thread that plays ping-pong. Rank 0 decides which round is the last, and marks the
+// round in the first byte of the message.
 static void* play(void* argument) {
   struct player* p = argument;
   const int other = 1 - p->rank;
@@ -88,7 +90,8 @@ static void* play(void* argument) {
 
 static int window = 0;  // --window
 
-// Returns the time of all threads in ns, and the number of their messages.
+// Returns the time in ns from the start of the threads to the end of the last. Stores the number of
+// their messages in `messages`.
 static double run(int rank, int threads, int bytes, int rounds, double most_ms, double* messages) {
   static struct player players[kMostThreads];
   MPI_Barrier(MPI_COMM_WORLD);
@@ -110,7 +113,7 @@ static double run(int rank, int threads, int bytes, int rounds, double most_ms, 
   return spent;
 }
 
-// Calls run() for one thread, behind `posted` receives that no message matches.
+// Calls run() for one thread, after posting `posted` receives that no message matches.
 static double run_behind(int rank, int posted, int bytes, int rounds, double most_ms,
                          double* messages) {
   static MPI_Request requests[kMostThreads];
@@ -125,8 +128,8 @@ static double run_behind(int rank, int posted, int bytes, int rounds, double mos
   return spent;
 }
 
-// The number of rounds for which a batch takes `batch_ms`. The number grows step by step, since the
-// start of the threads is most of the time of a few rounds.
+// Returns the number of rounds for which a batch takes `batch_ms`. The number grows step by step,
+// since most of the time of a few rounds is the start of the threads.
 static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   int rounds = kFirstRounds;
   for (int enough = 0; !enough;) {
@@ -141,7 +144,7 @@ static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   return rounds;
 }
 
-// The runs with one number of threads.
+// The batches with one number of threads.
 struct course {
   int threads, rounds;
   struct samples together, behind;  // of run() and run_behind()
@@ -157,8 +160,8 @@ static void print(const struct course* c, int bytes) {
   fflush(stdout);
 }
 
-// Measures batches of all numbers of threads in turn, since the speed of a machine may change
-// within a second.
+// Runs a batch of each number of threads in turn, since the speed of a machine may change within a
+// second.
 static void measure(int rank, const struct sizes* threads, int bytes, int batches,
                     double batch_ms) {
   const double most_ms = kMostTimes * batch_ms;

@@ -13,8 +13,8 @@
 #include "measure.h"
 
 enum { kRoom = 4096 };
-static int own = -1;  // -1: alone
-static int next = -1;
+static int own = -1;   // read end of this rank's FIFO; -1: this launch takes no turns
+static int next = -1;  // write end of the FIFO of the same rank of the next launch
 
 static int fifo(const char* place, size_t length, int rank, int how) {
   char path[kRoom];

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The delay until waiting ranks help a transfer that starts while they are inside a collective.
 //
-// Every rank but the pair enters the collective; then the pair moves `--messages` messages in a
-// row. At the first message the others have just entered; with --late US they still compute and
-// enter in the middle. At the last message they have waited for a while. Prints the times of
-// message 1, 2, ... N, a value for each round. Their difference is the start-up of helping.
+// All ranks outside of the pair, the waiters, enter the collective, and the pair moves `--messages`
+// messages in a row. At the first message the waiters have just entered. With --late US they still
+// compute at the first message, and enter later. At the last message they have waited for a while.
+// Prints the times of message 1, 2, ... N, a value for each round. The difference of the times is
+// the delay until the waiters help.
 //   --bytes B (8M)   --messages N (6)   --rounds R (12)   --wait barrier|allreduce
 //   --late US (0)    waiters compute for US after the start before they enter
 //   --self           rank 0 sends to itself (MPI_Sendrecv); with 2 ranks, rank 1 is then a waiter
@@ -52,7 +53,7 @@ static void compute(double us) {
   }
 }
 
-// A round of this rank; a mover stores the times of its messages.
+// A round of this rank. A rank of the pair (`mover`) stores the times of its messages.
 static void one_round(const struct options* o, int rank, int mover, char* out, char* in,
                       double* time) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -115,7 +116,7 @@ int main(int argc, char** argv) {
   if (time == NULL) fail("out of memory");
   for (int r = 0; r < o.rounds; r++) one_round(&o, rank, rank <= receiver, out, in, time[r]);
   if (rank == receiver && memcmp(out, in, o.bytes) != 0) fail("wrong byte received");
-  // Rank 0 alone prints.
+  // Rank 0 prints the times of the receiver.
   const int size = (int)((size_t)o.rounds * sizeof *time);
   if (receiver == 1 && rank == 1) MPI_Send(time, size, MPI_BYTE, 0, kTag, MPI_COMM_WORLD);
   if (receiver == 1 && rank == 0) {
