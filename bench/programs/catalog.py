@@ -2,7 +2,7 @@
 """Ten programs from Debian's packages, with an input and a result each.
 
 An input runs for some seconds on two ranks. The result is the lines of the output whose numbers do
-not depend on timing: all arms have to print the same.
+not depend on timing. All arms of compare.py have to print the same result.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ class Program:
     package: str
     words: tuple[str, ...]
     result: str  # a pattern of the lines, or parts of lines, to compare
-    input: str = ""  # a file of inputs/, copied
+    input: str = ""  # a file of inputs/, which is copied to the folder of the run
     output: str = ""  # the file with the result; empty: standard output
     mpi: str = "openmpi4"
     prepare: Callable[[Path], None] = _nothing
-    needs: Path | None = None  # a file of a further package
-    digits: int | None = None  # of the result's last number, where the order of sums may vary
+    needs: Path | None = None  # a file that a further package installs
+    digits: int | None = None  # decimals to compare of a line's last number; None: all
 
     def missing(self) -> str | None:
-        """The reason why the program cannot run here."""
+        """The reason why the program cannot run on this machine, or None."""
         if shutil.which(self.words[0]) is None:
             return f"{self.words[0]} is not installed (package {self.package})"
         if self.needs is not None and not self.needs.exists():

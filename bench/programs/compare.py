@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ten packaged programs: results, wall time, and time in MPI, plain and helped in turn.
+"""Ten packaged programs: results, wall time, and time in MPI, plain and helped in turns.
 
 .venv/bin/python bench/programs/compare.py --rounds 9 --json docs/results/programs.json
 
@@ -12,10 +12,10 @@ The arms of a round run one after the other, and each round begins with another 
 * *all* has everything that can be switched on, and a profile.
 * *traced* (with `--traced`) has a trace as well: compare it with *default*.
 
-The column *beyond* compares *unprofiled* with *bare*, each without its `MPI_Init`: the profiles of
-*default* and *plain* in the same round say how long `MPI_Init` took.
+The column *beyond* compares *unprofiled* with *bare*, each less the time of its `MPI_Init`. This
+time comes from the profiles of *default* and *plain* in the same round.
 
-Each arm has to print the same results. A sign test says whether a ratio differs from 1. The command
+All arms have to print the same results. A sign test says whether a ratio differs from 1. The script
 needs a quiet machine and build/lib, and names the programs that are not installed.
 """
 
@@ -53,16 +53,16 @@ ARMS: dict[str, dict[str, str]] = {
     "default": {"LD_PRELOAD": f"{HEAP}:{FRONT}"},
     "all": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_HEAP": "on", "MH_OPENMP": "1"},
 }
-TRACED = {"traced": {**ARMS["default"], "MH_TRACE": "trace"}}  # a folder beside the input
+TRACED = {"traced": {**ARMS["default"], "MH_TRACE": "trace"}}  # the trace's folder
 UNPROFILED = ("bare", "unprofiled")
 RANKS = 2
 LIMIT_S = 300
-CERTAIN = 0.05  # of a two-sided sign test
+CERTAIN = 0.05  # a ratio differs from 1 if a two-sided sign test gives a smaller probability
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A finished run. Seconds in MPI are the mean of the ranks, and None without a profile."""
+    """A finished run. The times in MPI are means over the ranks, and None without a profile."""
 
     wall_s: float
     results: list[str]
@@ -73,7 +73,7 @@ class Sample:
 
 
 class Failed(Exception):
-    """A run did not end as it should; the text is the end of its output."""
+    """A run failed, or printed no result. The text has the exit code and the end of its output."""
 
 
 def run_once(program: Program, mpi: MpiBuild, arm: str) -> Sample:
@@ -115,7 +115,7 @@ def turns(rounds: int) -> Iterator[list[str]]:
 
 
 def sign_test(ratios: list[float]) -> float:
-    """The probability of a split around 1 at least as uneven, if there is no difference."""
+    """The probability that chance alone divides the ratios at least as unevenly around 1."""
     decided = [ratio for ratio in ratios if ratio != 1]
     above = sum(ratio > 1 for ratio in decided)
     least = min(above, len(decided) - above)
@@ -124,7 +124,7 @@ def sign_test(ratios: list[float]) -> float:
 
 
 def ratio_text(ours: list[float], others: list[float]) -> str:
-    """The median of ours / others, with a mark where the sign test tells it from 1."""
+    """The median of ours / others, with the mark * if a sign test tells the ratios from 1."""
     ratios = [a / b for a, b in zip(ours, others, strict=True) if b > 0]
     if not ratios:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""miniFE and HPCCG of the Mantevo suite, as they are: static OpenMP loops, even and uneven ranks.
+"""Unmodified miniFE and HPCCG (Mantevo suite): static OpenMP loops, even and uneven ranks.
 
     git clone https://github.com/Mantevo/miniFE; make -C miniFE/openmp/src CXX=mpicxx CC=mpicc
     git clone https://github.com/Mantevo/HPCCG; make -C HPCCG CXX=mpicxx LINKER=mpicxx \
@@ -7,10 +7,11 @@
     .venv/bin/python bench/programs/uneven.py --minife miniFE/openmp/src/miniFE.x \
         --hpccg HPCCG/test_HPCCG --mpi mpich4 --rounds 9
 
-Two ranks, plain with one thread and `MH_OPENMP=static` with 64, even and uneven, in turn. In an
-uneven run rank 0 has about half as much work again as the other: miniFE by its `load_imbalance`,
-HPCCG by a matrix with more entries in its first rows. The even run has as much work in all, so its
-plain time is the ideal. A launch in which no helper did a part of a loop is an error.
+Two ranks run plain with one thread and with `MH_OPENMP=static` and 64 threads, with even and with
+uneven work, in turns. In an uneven run one rank has half to three quarters more work than the
+other: miniFE by its option `load_imbalance`, HPCCG by a matrix with more entries in the rows of
+rank 0. The even run has the same total work, so its plain time is the ideal. An uneven launch with
+`MH_OPENMP=static` in which no helper did a part of a loop is an error.
 """
 
 from __future__ import annotations
@@ -39,17 +40,17 @@ ARMS = {
     "shared": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_OPENMP": "static", "OMP_NUM_THREADS": "64"},
 }
 WORKS = ("even", "uneven")
-ROWS = 120_000  # of HPCCG's matrix
+ROWS = 120_000  # rows of HPCCG's matrix
 
 
 @dataclass(frozen=True)
 class Measured:
     name: str
     binary: Path
-    words: dict[str, list[str]]  # by work
-    seconds: str  # a pattern of the time of the solver, in the output
-    result: str  # a pattern of the lines that must be equal in all runs of the same work
-    output: str = ""  # a pattern of the file with the time; empty: standard output
+    words: dict[str, list[str]]  # arguments, by work ("even" or "uneven")
+    seconds: str  # a regular expression for the solver's time in the output
+    result: str  # a regular expression for the lines that all runs of the same work must share
+    output: str = ""  # a glob pattern of the file with the time; empty: standard output
 
 
 def minife(binary: Path) -> Measured:
@@ -67,8 +68,10 @@ def hpccg(binary: Path, folder: Path) -> Measured:
 
 
 def write_matrix(file: Path, first: int, last: int) -> str:
-    """Writes a symmetric matrix. Rows of the first half have entries up to `first` places from the
-    diagonal, rows of the last half up to `last` places. The initial guess is 0."""
+    """Writes a linear system with a symmetric matrix. Rows of the first half have entries up to
+    `first` places from the diagonal, rows of the last half up to `last` places. The initial guess
+    is 0. Returns the path.
+    """
     reach = [first] * (ROWS // 2) + [last] * (ROWS // 2)
     rows = []
     for i in range(ROWS):
@@ -130,7 +133,9 @@ def measure(program: Measured, mpi: MpiBuild, rounds: int) -> Times:
 
 
 def by_round(times: Times, number: Callable[[dict[str, dict[str, float]]], float]) -> str:
-    """The median of a number over the rounds, and its range."""
+    """The median over the rounds of a `number` that is computed from a round's times, and its
+    range.
+    """
     rounds = len(times["even"]["plain"])
     found = [
         number({work: {arm: times[work][arm][i] for arm in ARMS} for work in WORKS})

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mh-simulate: processes simulated task collections and prints the results as JSON lines. `mh
-// simulate` runs the program, draws the plots and writes the CSV.
+// mh-simulate: simulates how ranks process a task collection and prints the results as JSON lines.
+// `mh simulate` runs the program, draws the plots and writes the CSV.
 //
 //   mh-simulate run [OPTIONS]        iterations under one scheme, at one number of cores
 //   mh-simulate balancers [OPTIONS]  the table of balancers: time and quality by initial imbalance
 //
-// Limits: one thread. About a minute for an iteration of 9.1 million tasks on 163,840 cores.
+// Limits: the program has one thread. An iteration of 9.1 million tasks on 163,840 cores takes
+// about a minute.
 #include <getopt.h>
 
 #include <algorithm>
@@ -33,9 +34,9 @@ namespace {
 struct Request {
   std::string scheme = "retain";
   bool seeded = false;  // iteration 2 runs tasks where iteration 1 did, without steals or balancer
-  bool all = false;     // the first iteration has the null tasks
-  std::string durations;
-  std::string children;
+  bool all = false;     // the first iteration has the null tasks, too
+  std::string durations;  // file of --durations; empty: the durations of `problem`
+  std::string children;   // file of --children; empty: tasks add no tasks
   Problem problem = kProblems[1];
   MachineModel machine;
   std::uint32_t cores = 2400;
@@ -167,7 +168,8 @@ Request parse(int argc, char** argv) {
 
 // --- one scheme -------------------------------------------------------------------------------
 
-// The durations of an iteration: the drawn durations, each longer or shorter by up to `noise`.
+// Returns the durations of an iteration: those of `drawn`, each lengthened or shortened by a random
+// fraction of up to `noise`.
 std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std::uint64_t seed) {
   std::vector<float> durations = drawn;
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
@@ -224,7 +226,7 @@ Balancer balancer_named(const std::string& scheme) {
   usage("unknown --scheme; give none, steal, retain, plb-central, plb-tree or auto");
 }
 
-// The durations of the iterations: read from a file of 32-bit numbers, one iteration after the
+// The durations of the iterations: read from a file of 32-bit floats, one iteration after the
 // other, or computed for the problem.
 class Durations {
  public:
@@ -241,7 +243,8 @@ class Durations {
       usage("the number of durations in the file is not a multiple of --tasks");
   }
   [[nodiscard]] std::uint32_t tasks() const { return static_cast<std::uint32_t>(count_); }
-  // Repeats the last iteration of the file after the file's end, with new noise.
+  // Returns the durations of the next iteration. After the end of the file, repeats the file's last
+  // iteration, with new noise.
   std::vector<float> next() {
     const std::size_t at = std::min<std::size_t>(iteration_++, drawn_.size() / count_ - 1);
     const std::vector<float> part(drawn_.begin() + static_cast<long>(at * count_),
@@ -292,7 +295,7 @@ void run(const Request& request) {
 constexpr std::uint32_t kGrid[][2] = {{1, 1}, {2, 2}, {2, 4}, {2, 8}, {4, 2},
                                       {4, 4}, {4, 8}, {8, 2}, {8, 4}, {8, 8}};
 
-// The largest load over the mean load.
+// Returns the largest load of a rank over the mean load.
 double imbalance(const Seeds& seeds, const std::vector<float>& durations) {
   double sum = 0;
   double longest = 0;

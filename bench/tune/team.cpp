@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Forking, pinning and reaping; team.hpp defines the words.
+// Forks, pins and reaps the members of a team. team.hpp defines the words.
 #include "tune/team.hpp"
 
 #include <sched.h>
@@ -21,7 +21,8 @@
 namespace mh::tune {
 namespace {
 
-// True for the lowest hardware thread of a core. The team measures on no other thread of the core.
+// Returns true for the lowest hardware thread of a core. The team leaves the core's other hardware
+// threads idle.
 bool first_of_its_core(int cpu) {
   std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");
@@ -37,8 +38,8 @@ void pin_to(int cpu) {
     std::perror("mh-tune: cannot pin a process to its core");
 }
 
-// The body of a child; does not return. Under Yama a member names its parent as tracer, which also
-// permits the other members, since they are the parent's children.
+// The body of a forked member; does not return. Under Yama a member names its parent as tracer.
+// This also permits the other members, since they are descendants of the parent.
 [[noreturn]] void be_member(Member member, int cpu, const std::function<int(Member&)>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_PTRACER, ::getppid());
@@ -48,7 +49,8 @@ void pin_to(int cpu) {
   ::_exit(code);
 }
 
-// Reaps the members. If a member fails, the others leave.
+// Reaps the members. If a member fails, sets `abandoned`, so that the other members leave their
+// barriers. Returns the largest exit code.
 int wait_for(Shared& shared, std::size_t members) {
   constexpr int kSignalled = 128;
   int worst = 0;
@@ -69,8 +71,8 @@ bool Member::barrier() {
   constexpr int kSpins = 4000;
   // relaxed: the phase cannot change before this member has arrived.
   const std::uint32_t phase = shared_->phase.load(std::memory_order_relaxed);
-  // acq_rel: the last member sees all writes before the arrivals of the others. Its release store
-  // of the next phase passes these writes on to all members.
+  // acq_rel: the last member to arrive sees all writes that the other members made before their
+  // arrival. Its release store of the next phase passes these writes on to all members.
   if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
     shared_->arrived.store(0, std::memory_order_relaxed);  // published by the store below
     shared_->phase.store(phase + 1, std::memory_order_release);
@@ -109,7 +111,7 @@ int run_team(std::span<const Place> places, const std::function<int(Member&)>& w
     return 1;
   }
   auto& shared = *new (page) Shared;
-  ticks_per_ns();  // calibrated once here, inherited by all members
+  ticks_per_ns();  // calibrates the clock before fork(), so that all members inherit the result
   std::fflush(nullptr);
   const auto members = static_cast<std::uint32_t>(places.size());
   std::uint32_t forked = 0;

@@ -2,9 +2,9 @@
 // A team of pinned processes that measure together, without MPI.
 //
 // Words: a *member* is a forked process on its own CPU. Members run the same function and meet at
-// barriers in a shared page. Their parent only waits, so it takes no core from a measurement. If a
-// member dies, the next barrier returns false at the others, which then end. If the parent dies,
-// the kernel ends all members. Limit: 256 members.
+// barriers in shared memory. Their parent only waits, so it takes no core from a measurement. If a
+// member dies, the next barrier returns false at the other members, which then end. If the parent
+// dies, the kernel ends all members. Limit: 256 members.
 #pragma once
 
 #include <sys/types.h>
@@ -28,23 +28,24 @@ struct Place {
   std::uint16_t numa;
 };
 
-// The shared state of the members. A member writes the plain fields before a barrier or an
-// announcement, and the others read them after the barrier or announcement.
+// The shared state of the members. A member writes the fields that are not atomic before a barrier
+// or an announcement, and the other members read them after the barrier or announcement.
 struct Shared {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> phase{0};
   std::atomic<bool> abandoned{false};
-  // For the transfer in flight: the sender counts announcements; the receiver counts completions
-  // and its states of readiness for the next transfer.
+  // Numbers of messages in the transfer table. The sender stores `announced`: the message may be
+  // received. The receiver stores `completed`: the message is received, and `ready`: the receiver
+  // has read the previous message, so the sender may write this one.
   alignas(kCacheLine) std::atomic<std::uint64_t> announced{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> ready{0};
   steal::Job job;
   pid_t pid[kMaxMembers]{};
   std::uint64_t source[kMaxMembers]{};  // address of the member's buffer in its own process
-  std::uint64_t target[kMaxMembers]{};
-  double rate[kMaxMembers]{};  // bytes per ns of the last measurement
-  std::uint32_t choice = 0;    // a number that one member has chosen for all
+  std::uint64_t target[kMaxMembers]{};  // the same for the buffer that copies write
+  double rate[kMaxMembers]{};           // bytes per ns of the last measurement
+  std::uint32_t choice = 0;             // a number that one member has chosen for all
 };
 
 class Member {
@@ -57,7 +58,7 @@ class Member {
   [[nodiscard]] bool first() const { return index_ == 0; }
   [[nodiscard]] Shared& shared() const { return *shared_; }
 
-  // Waits for all members. False: a member is gone, and the caller must end at once.
+  // Waits for all members. Returns false if a member has died; the caller must then end at once.
   [[nodiscard]] bool barrier();
 
  private:
@@ -66,11 +67,12 @@ class Member {
   std::uint32_t members_;
 };
 
-// The CPUs to measure on, grouped by NUMA node, one per physical core, within the affinity of this
-// process.
+// Returns the CPUs to measure on: one of each physical core within the affinity of this process,
+// ordered by NUMA node.
 std::vector<Place> places();
 
-// Forks a member per place, runs `work` in each and waits. Returns 0 if all members returned 0.
+// Forks a member for each place, runs `work` in each member, and waits for all. Returns 0 if `work`
+// returned 0 in all members.
 int run_team(std::span<const Place> places, const std::function<int(Member&)>& work);
 
 }  // namespace mh::tune

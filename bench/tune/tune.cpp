@@ -5,16 +5,16 @@
 // Three tables, as JSON lines with all samples:
 //   copy        rate of one core by chunk size: own memory, one end in another process, both ends
 //   saturation  rate of 1, 2, ... cores of a NUMA node that copy at the same time, alone and with a
-//               guest, a core of another NUMA node that copies within the memory of this one
-//   transfer    time of a message between two cores: by one process_vm_readv of the receiver (the
-//               large messages of MPI libraries), through shared cells (two copies, their shorter
-//               messages), and as a job that sender and receiver share, by chunk size
-// The shared transfer is the library's own (steal::Job, memory::Reach); the other two stand for the
-// plain MPI library. Announcement and completion are flags between two cores in all three. An MPI
-// library's matching costs more, but the same for an RTS header as for its own large messages.
-// The sender writes its bytes before every message, and the receiver reads them after it, both
-// outside the clock, as in programs. With untouched buffers the source would stay in the receiver's
-// cache, and a second core could not help. Precision: about 2 % on a quiet machine.
+//               guest: a core of another NUMA node that copies within the memory of the first node
+//   transfer    time of a message between two cores: by one process_vm_readv of the receiver (as MPI
+//               libraries move large messages), through shared cells (two copies, as MPI libraries
+//               move shorter messages), and as a job of sender and receiver, by chunk size
+// The job is the library's own (steal::Job, memory::Reach); the other two ways stand for the plain
+// MPI library. Announcement and completion are flags between two cores in all three ways. An MPI
+// library's matching costs more, but the same for an RTS header as for its own large messages. The
+// sender writes its bytes before every message, and the receiver reads the bytes afterwards, as
+// programs do; the times exclude both. With buffers that do not change, the source would stay in
+// the receiver's cache, and a second core could not help. Precision: about 2 % on a quiet machine.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -35,15 +35,15 @@ constexpr std::size_t kKiB = 1024;
 constexpr std::size_t kMiB = 1024 * kKiB;
 constexpr std::size_t kCopyBytes = 8 * kMiB;         // the message of the copy table
 constexpr std::size_t kSaturationBytes = 32 * kMiB;  // per core, source and target each
-constexpr std::size_t kScratchBytes = 64 * kKiB;     // of the third party; stays in L2
+constexpr std::size_t kScratchBytes = 64 * kKiB;     // scratch of Way::third_party; fits the L2
 constexpr std::size_t kCellBytes = 32 * kKiB;
 constexpr std::size_t kCells = 4;
 
-// The length and resolution of measurements. The quick ones are for tests of this program only.
+// The length and resolution of measurements. kQuick is for tests of this program only.
 struct Effort {
   int batches;
   double batch_ns;
-  std::size_t largest;  // message of the transfer table
+  std::size_t largest;  // bytes of the largest message of the transfer table
 };
 constexpr Effort kThorough{9, 4e6, 16 * kMiB};
 constexpr Effort kQuick{2, 1e5, 128 * kKiB};
@@ -86,7 +86,8 @@ std::byte* allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-// The first writer of a page decides on which NUMA node the page is. Null if there is no memory.
+// Allocates memory that forked members share. Each page is on the NUMA node of its first writer.
+// Returns null if memory is short.
 void* allocate_shared(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
@@ -111,8 +112,8 @@ const char* name_of(Way way) {
   return way == Way::one_end ? "one end" : "third party";
 }
 
-// The first member copies the whole message once, chunk by chunk. The last member owns the remote
-// buffers.
+// Copies the whole message once, chunk by chunk; called by the first member. The last member owns
+// the buffers in another process.
 Status copy_message(const Member& member, Buffers& buffers, Way way, std::size_t chunk) {
   const Shared& shared = member.shared();
   const std::uint32_t other = member.members() - 1;
@@ -152,7 +153,8 @@ std::vector<std::size_t> copy_chunks() {
   return chunks;
 }
 
-// Measures every way. False: the team is too small for a way, or the system refuses a copy.
+// Measures every way. Returns false if the team is too small for a way, or the kernel refuses a
+// copy.
 bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort) {
   for (const Way way : {Way::own, Way::one_end, Way::third_party}) {
     if (way != Way::own && member.members() < 2) return false;
@@ -168,8 +170,8 @@ bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort
   return true;
 }
 
-// Measures the ways to copy: the first member measures, the others wait in the barrier. False: a
-// member has died.
+// Measures the ways to copy. The first member measures, and the others wait in the barrier. Sets
+// `choice` to 1 if all ways work. Returns false if a member has died.
 bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
   if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
   return member.barrier();
@@ -190,8 +192,8 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
   return static_cast<double>(copied) / spent;
 }
 
-// The members of a NUMA node, [begin, end), and the guest of the node: the first member of another
-// node. The guest equals `begin` if there is only one node.
+// The members of a NUMA node, [begin, end), and their guest: a member of another NUMA node. `guest`
+// equals `begin` if there is only one NUMA node.
 struct NumaTeam {
   std::uint32_t begin;
   std::uint32_t end;
@@ -217,8 +219,9 @@ struct GuestMemory {
   [[nodiscard]] Buffers buffers() const { return {bytes, bytes + kSaturationBytes, {}}; }
 };
 
-// The first `copiers` members of the team copy, and its guest if `guests` is 1; all other members
-// wait in the barrier.
+// Measures the sum of the rates at which the first `copiers` members of the team copy, and the
+// team's guest, if `guests` is 1. All other members wait in the barrier. Returns false if a member
+// has died.
 bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memory,
                       const NumaTeam& team, std::uint32_t copiers, std::uint32_t guests,
                       const Effort& effort) {
@@ -244,11 +247,12 @@ bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memor
   return true;
 }
 
-// The first member of the team places the guest's memory on its NUMA node.
+// Places the guest's memory on the NUMA node of the team. Returns false if a member has died.
 bool place_guest_memory(Member& member, const NumaTeam& team, const GuestMemory& memory) {
   if (!member.barrier()) return false;
   if (member.index() == team.begin) {
-    // Frees the pages, which are on the NUMA node of the last team. A failure leaves them there.
+    // Frees the pages, which are on the NUMA node of the previous team. After a failure, the pages
+    // stay on that node.
     static_cast<void>(::madvise(memory.bytes, 2 * kSaturationBytes, MADV_REMOVE));
     std::memset(memory.bytes, 1, 2 * kSaturationBytes);
   }
@@ -276,7 +280,8 @@ struct Transfer {
   std::size_t chunk;
 };
 
-// A ring of cells in shared memory: the sender fills cells, the receiver drains them.
+// A ring of cells in shared memory. The sender fills cells and counts in `filled`, the receiver
+// drains cells and counts in `drained`.
 struct Cells {
   alignas(kCacheLine) std::atomic<std::uint64_t> filled{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> drained{0};
@@ -295,15 +300,17 @@ void work_on(steal::Job& job) {
   }
 }
 
-// Both sides of a message in three ways; `count` is the number of the message, from 1. A step
-// returns false if the other side is gone or a copy failed; the caller then ends.
+// The steps of sender and receiver for a message, in three ways. `count` is the number of the
+// message, from 1. A function returns false if the other member has died or a copy failed; the
+// caller then ends.
 class Pair {
  public:
   Pair(Member& member, Buffers& buffers, Cells& cells)
       : shared_(member.shared()), buffers_(buffers), cells_(cells) {}
 
-  // Around every message, outside the clock: the receiver announces that it has read the last
-  // message, the sender writes the next, and the receiver reads it after the transfer.
+  // Three steps around every message, which the times exclude. The receiver says that it has read
+  // the previous message (prepare), the sender writes the message (write_message), and the receiver
+  // reads the message after the transfer (use).
   bool prepare(std::uint64_t count) {
     shared_.ready.store(count, std::memory_order_release);  // pairs with await()
     return true;
@@ -313,7 +320,7 @@ class Pair {
     std::memset(buffers_.source, static_cast<int>(count % 251), transfer.bytes);
     return true;
   }
-  // Reads the message. False: the first and the last byte differ, so the data is wrong.
+  // Reads the message. Returns false if the first and the last byte differ: the data is then wrong.
   bool use(const Transfer& transfer) {
     const auto* words = reinterpret_cast<const std::uint64_t*>(buffers_.target);
     std::uint64_t sum = 0;
@@ -386,8 +393,8 @@ class Pair {
     }
     return true;
   }
-  // acquire: pairs with the release store of the counter by the other side, whose bytes are then
-  // visible.
+  // acquire: pairs with the release store of `counter` by the other member, whose earlier writes
+  // are then visible.
   bool await(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
     return until([&] { return counter.load(std::memory_order_acquire) >= value; });
   }
@@ -399,7 +406,7 @@ class Pair {
   Shared& shared_;
   Buffers& buffers_;
   Cells& cells_;
-  std::uint64_t cell_ = 0;  // next cell of this side, over all messages
+  std::uint64_t cell_ = 0;  // number of the next cell of this member, counted over all messages
 };
 
 using Step = bool (Pair::*)(const Transfer&, std::uint64_t);
@@ -414,7 +421,8 @@ constexpr Method kReadv{"readv", &Pair::send_by_readv, &Pair::receive_by_readv};
 constexpr Method kByCells{"cells", &Pair::send_by_cells, &Pair::receive_by_cells};
 constexpr Method kShared{"shared", &Pair::send_shared, &Pair::receive_shared};
 
-// Runs and times messages; the second member, the sender, keeps the clock.
+// Runs and times messages from the second member, the sender, to the first. The sender reads the
+// clock.
 class Courier {
  public:
   Courier(Member& member, Buffers& buffers, Cells& cells, const Effort& effort)
@@ -440,7 +448,7 @@ class Courier {
  private:
   [[nodiscard]] bool sends() const { return member_.index() == 1; }
 
-  // Sends or receives a message; adds the sender's ticks until completion to `spent`.
+  // Sends or receives a message. At the sender, adds the ticks until completion to `spent`.
   bool one_message(const Method& method, const Transfer& transfer, std::uint64_t& spent) {
     ++count_;
     if (!sends())
@@ -453,7 +461,8 @@ class Courier {
     return sent;
   }
 
-  // Warms up. Returns the number of messages in a batch, which the sender computes. 0: a failure.
+  // Warms up. Returns the number of messages in a batch, which the sender computes, or 0 after a
+  // failure.
   std::uint32_t agree(const Method& method, const Transfer& transfer) {
     constexpr int kWarmUps = 3;
     std::uint64_t spent = 0;
@@ -502,7 +511,7 @@ bool transfer_table(Member& member, Buffers& buffers, Cells& cells, const Effort
   return true;
 }
 
-// --- all of it -----------------------------------------------------------------------------------
+// --- all tables ----------------------------------------------------------------------------------
 
 std::size_t lines_to_come(std::span<const Place> places, const Effort& effort) {
   const std::size_t with_guests = numa_teams(places).size() > 1 ? 2 : 1;
@@ -522,7 +531,7 @@ void print_plan(std::span<const Place> places, const Effort& effort) {
   std::fflush(stdout);
 }
 
-// Runs the measurements of a member. False: the member must end with an error.
+// Runs the measurements of a member. Returns false if the member must end with an error.
 bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
                  const GuestMemory& memory, const Effort& effort) {
   Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),

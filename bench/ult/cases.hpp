@@ -43,8 +43,8 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-// Returns the median of `once`, which returns the nanoseconds of one operation. `once` runs in a
-// task, on a runtime with `workers` workers.
+// Returns the median of the results of `once`, which returns the nanoseconds of one operation.
+// `once` runs in a task, on a runtime with `workers` workers.
 template <class R, class F>
 double measure(int workers, F once) {
   std::vector<double> all;
@@ -89,8 +89,8 @@ double yield() {
   });
 }
 
-// Two tasks with the same code signal each other in turn. once() returns the time from a signal
-// until the other task runs, in nanoseconds.
+// Two tasks with the same code signal each other in turn. once() returns the nanoseconds from a
+// signal until the other task runs.
 template <class R>
 struct PingPong {
   static constexpr int kRounds = R::kHeavy ? 5'000 : 100'000;
@@ -166,7 +166,7 @@ double lock_two_workers() {
   return measure<R>(2, [] { return Locked<R>::once(2); });
 }
 
-// The time of one barrier, divided by its 16 tasks.
+// Returns the time of one barrier, divided by its 16 tasks.
 template <class R>
 double barrier() {
   static constexpr int kTasks = 16;
@@ -184,7 +184,7 @@ double barrier() {
   });
 }
 
-// --- whole computations: nanoseconds of one computation, on two workers unless given ----------
+// --- whole computations: nanoseconds of one computation, on two workers except for tree-1 -----
 
 template <class R>
 struct Fib {
@@ -263,9 +263,9 @@ double queens() {
   });
 }
 
-// A binomial tree as in UTS (unbalanced tree search). The root has kRoots children. Each other node
-// has kFan children with probability kOdds / 2^32, and otherwise none. The hash of the node's
-// position decides.
+// A node of a binomial tree as in UTS (Unbalanced Tree Search). The root has kRoots children. Each
+// other node has kFan children with probability kOdds / 2^32, and otherwise none. A hash of the
+// node's position in the tree decides.
 template <class R>
 struct Node {
   static constexpr int kRoots = 2000;

@@ -63,11 +63,11 @@ RUN_TIMES = (
     "threads",
 )
 OURS = ("manyhands", "manyhands-own-stacks", "manyhands-shared")
-LIMIT_S = 20  # for one case in one process; a slower runtime is left out of the case
+LIMIT_S = 20  # longest time of a case in one process; a slower runtime is left out of the case
 
 
 def measure(program: Path, case: str) -> float | None:
-    """Return nanoseconds; None: the runtime lacks the case, is too slow or fails."""
+    """Return nanoseconds, or None if the runtime lacks the case, is too slow or fails."""
     try:
         run = subprocess.run([program, case], capture_output=True, text=True, timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -96,7 +96,8 @@ def show(results: dict[tuple[str, str], list[float]], names: list[str], cases: l
         print("".join(f"{word:>15}" for word in row))
     for name in names:
         two = medians.get((name, "tree-2"))
-        # A single worker does not pay for stealing, so manyhands-shared is the fair base.
+        # A single worker without others does not pay for the atomics of stealing, so
+        # manyhands-shared is the fair base for two workers.
         shared = "manyhands-shared" if name == "manyhands" else name
         for half in dict.fromkeys((name, shared)):
             one = medians.get((half, "tree-1"))

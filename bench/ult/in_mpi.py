@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Blocking MPI ping-pong of many light tasks, beside as many threads.
 
-Two ranks with 64 players each: light tasks on one or two workers with Manyhands, threads plain, and
-threads with Manyhands. The ways take turns, round after round. The table has medians of thousands
-of messages a second, and each rate divided by that of plain threads. A run whose tasks do not park
-fails. The numbers need a quiet machine.
+Two ranks have 64 players each: light tasks on one or two workers with Manyhands, threads without
+Manyhands (plain), or threads with Manyhands. The four ways take turns, round after round. The table
+has medians of thousands of messages a second, and each rate divided by that of plain threads. A run
+whose tasks never park fails. The numbers need a quiet machine.
 
     bench/ult/in_mpi.py --rounds 9
     bench/ult/in_mpi.py --players 16 64 --work-ns 2000 --mpi mpich4
@@ -30,7 +30,7 @@ from manyhands_bench.mpis import MpiBuild, Placement, find_builds  # noqa: E402
 LIBRARY = ROOT / "build" / "lib"
 SOURCE = Path(__file__).parent / "mpi_ping_pong.cpp"
 LIMIT_S = 60
-# Name, workers (0: threads), with Manyhands.
+# Each way has a name, a number of workers (0: threads), and whether Manyhands is preloaded.
 WAYS = (
     ("tasks, 1 worker", 1, True),
     ("tasks, 2 workers", 2, True),
@@ -50,7 +50,7 @@ def compiled(build: MpiBuild, folder: Path) -> Path:
 
 
 def rate(build: MpiBuild, program: Path, helped: bool, words: list[int]) -> float | None:
-    """Messages a second; None: the run took too long."""
+    """Messages a second, or None if the run took too long."""
     launch = build.launch(2, Placement.FREE)
     preload = ["env", f"LD_PRELOAD={LIBRARY / 'libmanyhands.so'}"] if helped else []
     command = [*launch, *preload, str(program), *map(str, words)]
@@ -68,7 +68,9 @@ def rate(build: MpiBuild, program: Path, helped: bool, words: list[int]) -> floa
 
 
 def rounds_of(slow: bool, players: int, messages: int) -> int:
-    """Rounds of a player. Plain threads get a tenth, since some take 50 times as long."""
+    """Rounds of a player. Plain threads play a tenth of the rounds, since some MPI libraries take
+    50 times as long with threads.
+    """
     return max(20, messages // players // (10 if slow else 1))
 
 

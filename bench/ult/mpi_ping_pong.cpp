@@ -51,7 +51,7 @@ void play_with_threads(const Game& game) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// The number of waits that gave a worker to another task.
+// Returns the number of waits in which a task gave its worker to another task.
 std::uint64_t play_with_tasks(const Game& game) {
   const auto workers = static_cast<unsigned>(game.workers);
   auto scheduler = ult::Scheduler::start({.workers = workers});

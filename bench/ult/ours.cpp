@@ -2,8 +2,8 @@
 // The adapter for Manyhands, in three variants:
 //   * the default;
 //   * MH_BENCH_OWN_STACKS: a joined task always runs on its own stack;
-//   * MH_BENCH_SHARED: an additional worker stays in a blocking call, so even a single working
-//     worker pays for the atomics of stealing. This variant is the fair base for two workers.
+//   * MH_BENCH_SHARED: an additional worker stays in a blocking call, so even a single busy worker
+//     pays for the atomics of stealing. This variant is the fair base for two workers.
 #include <unistd.h>
 
 #include <atomic>
@@ -63,8 +63,9 @@ struct Manyhands {
     ult::Config config;
     config.workers = static_cast<unsigned>(workers + kHeld);
     config.inline_joins = kInlineJoins;
-    // A task without a slot runs inside its parent. Without inline joins the tree fills all slots,
-    // and such tasks nest as deep as the tree: 200 levels overflowed 64 KB.
+    // A task that gets no task slot of the scheduler runs inside its parent. Without inline joins
+    // the tree fills all task slots, and such tasks nest as deep as the tree: 200 levels overflow a
+    // stack of 64 KB.
     if (!kInlineJoins) config.stack_bytes = std::size_t{1} << 20U;
     auto scheduler = ult::Scheduler::start(config);
     const Hold hold(*scheduler, workers);
@@ -72,7 +73,8 @@ struct Manyhands {
     (void)task->join();
   }
 
-  // Any worker may run the children in `group`. The children of fork_on() are in `placed`.
+  // Any worker may run the children in `group`. The children of fork_on(), which stay on their
+  // worker, are in `placed`.
   struct Children {
     ult::Group group;
     std::vector<ult::Task> placed;

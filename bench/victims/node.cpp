@@ -9,18 +9,18 @@
 namespace mh::victims {
 namespace {
 
-// The unit's rules, in nanoseconds.
+// The rules for the length of a unit, in nanoseconds.
 constexpr lend::UnitLength::UnitRules kUnits{
     .least = static_cast<std::uint64_t>(tuning::kLeastUnitNs),
     .first = static_cast<std::uint64_t>(tuning::kFirstUnitNs),
     .most = static_cast<std::uint64_t>(tuning::kMostUnitNs),
     .look = static_cast<std::uint64_t>(tuning::kUnitLookNs)};
-constexpr double kShareOfRest = 8;
-constexpr std::size_t kReviews = 16;
-constexpr double kHandOverNs = 2e3;  // there and back
-constexpr double kMoveNs = 3.5e3;    // additional, if the helper was on another core
-constexpr double kLookNs = 1e3;      // between two looks for work
-constexpr double kFar = 1.3;         // work with memory of another NUMA node
+constexpr double kShareOfRest = 8;    // a helper takes an eighth of the iterations that are left
+constexpr std::size_t kReviews = 16;  // how often an owner renews its offer during its loop
+constexpr double kHandOverNs = 2e3;   // lending a core and getting it back
+constexpr double kMoveNs = 3.5e3;     // additional, if the helper was on another core
+constexpr double kLookNs = 1e3;       // between two looks for work
+constexpr double kFar = 1.3;          // factor on iterations whose memory is on another NUMA node
 
 std::size_t iterations_in(double ns, double rate) {
   return std::max<std::size_t>(static_cast<std::size_t>(ns / std::max(rate, 1e-3)), 1);
@@ -63,7 +63,8 @@ void SimulatedNode::step(std::uint32_t rank, double now) {
   }
 }
 
-// Returns the time of `count` iterations from `first` on, and notes their rate.
+// Returns the nanoseconds of `count` iterations from `first` on, and stores their mean in
+// `owner.rate`.
 double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   const auto begin = owner.costs.begin() + static_cast<std::ptrdiff_t>(first);
   const double cost = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0);
@@ -71,8 +72,8 @@ double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   return cost;
 }
 
-// Takes a chunk of the rank's own loop. If none is left, the rank is done once its last helper has
-// left.
+// Takes a chunk of the rank's own loop. If no iteration is left, the rank is done once its last
+// helper has left.
 void SimulatedNode::work(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   const std::size_t left = me.end - me.front;
@@ -99,7 +100,7 @@ bool SimulatedNode::may_help(std::uint32_t rank, double now) const {
   return ranks_[rank].offer_ends >= now + tuning::kLeastLoanNs;
 }
 
-// The best offer of a rank that is not among `full`.
+// Returns the rank with the best offer that is not among `full`, or kNobody.
 std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
                                         const std::vector<std::uint32_t>& full) {
   Rank& me = ranks_[lender];
@@ -118,7 +119,8 @@ std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
   return best;
 }
 
-// The rank with the best offer and a free helper. Notes the ranks whose helpers are all at work.
+// Returns the rank with the best offer that has a free helper, or kNobody. Sets `all_at_work` of
+// ranks with better offers, whose helpers are all at work.
 std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
   std::vector<std::uint32_t> full;
   for (;;) {
@@ -145,7 +147,8 @@ void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
   at(begin, rank);
 }
 
-// Takes a chunk from the end of the victim's loop, or gives the core back.
+// Takes a chunk from the end of the victim's loop. Gives the core back if no iteration is left or
+// the unit has ended.
 void SimulatedNode::help(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   Rank& owner = ranks_[me.victim];
@@ -167,7 +170,7 @@ void SimulatedNode::help(std::uint32_t rank, double now) {
   at(end, rank);
 }
 
-// Gives the owner further helpers: at most n - 1 on a node of n cores.
+// Gives the owner further helpers, up to n - 1 in total on a node of n cores.
 void SimulatedNode::grow(Rank& owner) const {
   const auto cores = static_cast<std::uint32_t>(ranks_.size());
   owner.all_at_work = false;

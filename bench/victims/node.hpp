@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A simulated node: each rank has a loop, and a rank that is done lends its core to the others.
+// A simulated node: each rank has a loop, and a rank whose loop is done lends its core to other
+// ranks.
 //
 // Chunks and offers follow the rules of src/lend and src/openmp. A lender that finds all helpers of
-// a rank at work goes on to the next rank, and the owner gets further helpers at the end of a unit.
-// The code of src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim and the length of
-// a unit. Time is simulated: a step takes the cost of its iterations, a hand-over takes its
-// measured time, and work far from its memory is slower by a factor. Caches, memory bandwidth and
-// claims cost nothing, so results say how policies differ, not how long a program takes.
+// a rank at work goes on to the next rank. The owner of these helpers gets further helpers at the
+// end of a unit. The code of src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim
+// and the length of a unit. Time is simulated: a step takes the cost of its iterations, a hand-over
+// takes its measured time, and work far from its memory is slower by a factor. Caches, memory
+// bandwidth and claims cost nothing, so results say how policies differ, not how long a program
+// takes.
 #pragma once
 
 #include <cstdint>
@@ -25,28 +27,28 @@ using Costs = std::vector<std::vector<double>>;
 
 class SimulatedNode {
  public:
-  // Each of `numa_nodes` has a block of ranks; the blocks are equal.
+  // Divides the ranks over `numa_nodes` NUMA nodes in equal blocks of consecutive ranks.
   SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, VictimPolicy policy,
                 std::uint64_t seed);
-  // Nanoseconds until all loops are done.
+  // Runs the simulation. Returns the simulated nanoseconds until all loops are done.
   double run();
 
  private:
   struct Rank {
     std::vector<double> costs;
     std::uint32_t numa = 0;
-    std::size_t front = 0;  // the rank takes iterations here, helpers at the end
-    std::size_t end = 0;
-    std::size_t review_at = 0;
-    double rate = 0;        // of the latest chunk: nanoseconds an iteration
-    double offer_ends = 0;  // 0: nothing is offered
+    std::size_t front = 0;      // first iteration left; the rank takes chunks from this end
+    std::size_t end = 0;        // end of the iterations left; helpers take chunks from this end
+    std::size_t review_at = 0;  // value of `front` at which the rank renews its offer
+    double rate = 0;            // nanoseconds an iteration, of the latest chunk
+    double offer_ends = 0;      // time at which the loop would be done; 0: no offer
     std::uint32_t helpers = 0;
     std::uint32_t most_helpers = lend::kHelpersAtOnce;
-    bool all_at_work = false;  // a lender has found no free helper
+    bool all_at_work = false;  // a lender has found no free helper of this rank
     bool done = false;
     lend::CoreVictimPicker choice;
     lend::UnitLength unit;
-    // The lender's state.
+    // State of this rank as a lender.
     std::uint32_t victim = kNobody;
     std::uint32_t last_victim = kNobody;
     double lent_at = 0;

@@ -3,9 +3,10 @@
 //
 //   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   (none)
 //
-// Prints the lines of a benchmark program (bench/mpi), with simulated times, for four ways in which
-// the work of a node can be distributed. `none`: no rank lends; `ideal`: the mean of the ranks.
-// Limits: those of the model (node.hpp). Every run prints the same times.
+// Prints lines as the benchmark programs of bench/mpi do, with simulated times, for four
+// distributions of work over the ranks of a node. Policy `none`: no rank lends; `ideal`: the mean
+// of the ranks' work. The limits are those of the model (node.hpp). Every run prints the same
+// times.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -23,9 +24,9 @@ namespace {
 
 constexpr std::uint32_t kNumaNodes = 4;
 constexpr std::uint32_t kRanks[] = {8, 32, 128};
-constexpr std::size_t kIterations = 1000;  // of a rank
-constexpr double kMeanNs = 2e3;            // of an iteration
-constexpr std::uint64_t kSeeds = 9;
+constexpr std::size_t kIterations = 1000;  // iterations of each rank's loop
+constexpr double kMeanNs = 2e3;            // mean time of an iteration over all ranks
+constexpr std::uint64_t kSeeds = 9;        // runs of each simulation
 
 enum class Shape : std::uint8_t { triangle, one_late, node_late, any };
 struct Named {
@@ -37,7 +38,8 @@ constexpr Named kShapes[] = {{Shape::triangle, "triangle"},
                              {Shape::node_late, "a NUMA node late"},
                              {Shape::any, "random"}};
 
-// The weight of an iteration, before all weights are scaled to the same mean.
+// Returns the weight of an iteration, before costs_of() scales all weights to the mean kMeanNs.
+// `iteration` is its position in the loop, from 0 to 1; `of_rank` is a random number of the rank.
 double weight(Shape shape, std::uint32_t rank, std::uint32_t ranks, double iteration,
               double of_rank) {
   switch (shape) {
