@@ -49,7 +49,7 @@ OVER_TCP = {
 }
 LIMIT_S = 60
 MOST_THREADS = 64  # most tasks with which MPI and LCI v2 run, because their tasks are threads
-FEWEST_TRIPS = 100  # of a task: with 10, the start of 1000 tasks takes most of the time
+FEWEST_TRIPS = 100  # least round trips of a task: with 10, starting 1000 tasks dominates the time
 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:

@@ -26,7 +26,7 @@ from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL, STATIC_PROGRAMS
 
 LAYERS_A_RANK = 24  # layers of finite elements
 TURNS = 5  # how often a launch runs all imbalances
-TURNS_OF_PROGRAMS = 3  # the same for the programs of _PROGRAMS
+TURNS_OF_PROGRAMS = 3  # how often a launch of a program of _PROGRAMS runs all imbalances
 FAKE_NODES = 2
 GCC = Way("gcc")
 GCC_MARKED = Way("gcc", marked=True)

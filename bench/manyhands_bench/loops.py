@@ -29,7 +29,7 @@ class Gain(NamedTuple):
     variant: str
     loop: str
     ideal_ns: float  # mean of the ranks' own times in the plain arm
-    gained: tuple[float, ...]  # by round
+    gained: tuple[float, ...]  # part of the possible gain, by round
 
 
 def gains(record: Record, pick: Estimator) -> list[Gain]:

@@ -87,7 +87,7 @@ static double run(const struct kind* kind, const struct call* c, int calls) {
     MPI_Win_flush(c->target, c->win);
   }
   const double spent = now_ns() - start;
-  MPI_Barrier(MPI_COMM_WORLD);  // the other ranks wait here while rank 0 measures
+  MPI_Barrier(MPI_COMM_WORLD);  // other ranks wait in this barrier while rank 0 measures
   return spent;
 }
 

@@ -147,7 +147,7 @@ static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
 // The batches with one number of threads.
 struct course {
   int threads, rounds;
-  struct samples together, behind;  // of run() and run_behind()
+  struct samples together, behind;  // samples of run() and of run_behind()
 };
 
 static void print(const struct course* c, int bytes) {

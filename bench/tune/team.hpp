@@ -42,8 +42,8 @@ struct Shared {
   std::atomic<std::uint64_t> ready{0};
   steal::Job job;
   pid_t pid[kMaxMembers]{};
-  std::uint64_t source[kMaxMembers]{};  // address of the member's buffer in its own process
-  std::uint64_t target[kMaxMembers]{};  // the same for the buffer that copies write
+  std::uint64_t source[kMaxMembers]{};  // address, in the member, of its buffer to copy from
+  std::uint64_t target[kMaxMembers]{};  // address, in the member, of its buffer to copy to
   double rate[kMaxMembers]{};           // bytes per ns of the last measurement
   std::uint32_t choice = 0;             // a number that one member has chosen for all
 };

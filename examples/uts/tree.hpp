@@ -25,7 +25,7 @@ struct Tree {
   std::string_view name;
   Kind kind;
   double root_children;     // b0
-  std::uint32_t depth;      // of geometric trees
+  std::uint32_t depth;      // depth in b(depth) of geometric trees
   double probability;       // q of binomial trees
   std::uint32_t children;   // m of binomial trees
   std::uint32_t seed;       // determines the digest of the root
