@@ -87,7 +87,7 @@ Window::Window(const Control& control, std::uint32_t me, std::vector<Exposed> ex
       exposed_(std::move(exposed)),
       epochs_(exposed_.size()),
       slots_(control.part(me).open, control.board(), me, kJobs),
-      reluctance_(exposed_.size(), 0),
+      skips_left_(exposed_.size(), 0),
       deferred_(exposed_.size()),
       victims_(me) {}
 
@@ -206,12 +206,13 @@ ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t 
 template <class Fill, class Read>
 std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t target, Fill&& fill,
                                   Read&& read) {
-  if (reluctance_[target] != 0) {
-    --reluctance_[target];
-    return std::nullopt;
-  }
   // acquire: pairs with the release in asking_.clear() of another thread.
   if (asking_.test_and_set(std::memory_order_acquire)) return std::nullopt;
+  if (skips_left_[target] != 0) {
+    --skips_left_[target];
+    asking_.clear(std::memory_order_release);
+    return std::nullopt;
+  }
   ActiveMessage& message = control_.part(me_).message;
   fill(message);
   const std::uint32_t number =
@@ -223,7 +224,7 @@ std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t targe
   control_.part(target).mail[me_ / 64].fetch_or(1ULL << (me_ % 64), std::memory_order_relaxed);
   const ActiveMessage::DeliveryState state =
       await_answer(message, posted, context, exposed_[target].node_rank);
-  if (state == ActiveMessage::kFree) reluctance_[target] = kGoStraight;
+  if (state == ActiveMessage::kFree) skips_left_[target] = kGoStraight;
   if (state == ActiveMessage::kDone) read(message);
   asking_.clear(std::memory_order_release);
   if (state == ActiveMessage::kFree) return std::nullopt;

@@ -148,7 +148,7 @@ class Window {
   steal::SlotBits slots_;                       // which of this rank's jobs are in use
   std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
   // by target: how many of its next operations skip the active message
-  std::vector<std::uint8_t> reluctance_;
+  std::vector<std::uint8_t> skips_left_;
   std::vector<std::unique_ptr<DeferredList>>
       deferred_;                                  // by target; null until an operation is deferred
   std::atomic<std::uint32_t> deferred_lists_{0};  // number of lists that are not empty

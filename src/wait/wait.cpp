@@ -411,7 +411,6 @@ void install_actions(WaitActions* actions, const WaitRules& rules) {
 }
 
 std::uint32_t cores() { return g_waits.rules.cores; }
-
 bool is_oversubscribed() { return g_waits.rules.oversubscribed; }
 
 void share_no_waits() { g_waits.shares.store(false, std::memory_order_relaxed); }

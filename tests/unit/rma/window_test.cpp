@@ -419,6 +419,27 @@ TEST_F(SharedWindowTest, a_target_that_is_not_there_is_not_waited_for_and_does_n
   EXPECT_EQ(result, -1);
 }
 
+// ThreadSanitizer sees two threads that change the count of skipped messages without asking_.
+TEST_F(SharedWindowTest, threads_of_one_origin_may_ask_a_target_that_is_not_there) {
+  constexpr int kTimes = 100;
+  std::atomic<int> answers{0};
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 2; ++thread) {
+    threads.emplace_back([&] {
+      std::int64_t origin = 5;
+      std::int64_t result = -1;
+      const RmaContext context(ranks_.node(0), reach_);
+      const Asked asked(ring_, 1, &origin, &result);
+      for (int i = 0; i < kTimes; ++i) {
+        if (ring_[0].ask_target(context, asked.operation)) ++answers;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(answers, 0);
+  EXPECT_EQ(memory_[1][0], 0);
+}
+
 TEST_F(SharedWindowTest, targets_do_what_they_are_asked_for_once_each) {
   constexpr std::int64_t kTimes = 20;  // an origin does not wait for a target that has no core
   std::atomic<bool> over{false};
