@@ -40,8 +40,9 @@ struct Panel {
   Rows density;
   Rows fock;
 };
-// The panels with the rows of the shells i, j and k of a quartet (ij|kl). The functions of shell l
-// index columns only.
+// The panels from which TwoElectron::add() reads the density of a quartet (ij|kl) and to which it
+// adds the Fock matrix: the rows of the shells i, j and k. The functions of shell l are columns
+// only.
 struct Panels {
   Panel& i;
   Panel& j;

@@ -49,11 +49,13 @@ class Leaf {
 
 // Called once, before touch(), when the calling rank has mapped the node segment.
 void enter(std::uint32_t me, const std::byte* segment);
-// Reports an access to a cache line of the segment that other cores access, too.
+// Tells the emulator of an access to a cache line of the segment that other cores access, too. The
+// model adds the time of the line's way between two cores.
 void touch(const void* line, Access access);
-// Reports that a message was matched: its header has travelled.
+// Tells the emulator that a message was matched. The model adds the time of the header's way.
 void match();
-// Reports that a core was handed over to a thread of another process.
+// Tells the emulator that the caller hands its core to a helper. The model adds the time of a
+// hand-over.
 void hand_over();
 // The pause between two polls of a waiting rank. False: there is no emulation.
 bool pause();

@@ -53,7 +53,8 @@ class Extents {
   // takes empty pages only.
   enum class From : std::uint8_t { kept_first, empty };
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
-  // Makes a used or leaving extent kept.
+  // Frees the used or leaving extent that begins at page `first`. Its pages keep their memory, so
+  // the extent becomes kept.
   void give(Page first);
   // True if a used extent begins at this page. The page must have a tag. The thread that owns the
   // extent may call this function, pages_of() and note() without the heap's lock.

@@ -56,16 +56,21 @@ bool proc_is_ours() {
   return pid == ::getpid();
 }
 
+// The result of start_time_of() for a file that cannot be read.
+std::optional<std::uint64_t> ended_if(bool ended) {
+  return ended ? std::optional<std::uint64_t>(0) : std::nullopt;
+}
+
 }  // namespace
 
-std::uint64_t start_time_of(pid_t pid) {
+std::optional<std::uint64_t> start_time_of(pid_t pid) {
   std::array<char, 32> path{};
   std::snprintf(path.data(), path.size(), "/proc/%d/stat", static_cast<int>(pid));
   const Fd file(::open(path.data(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return 0;
+  if (!file.valid()) return ended_if(errno == ENOENT);
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());
-  if (length <= 0) return 0;
+  if (length <= 0) return ended_if(length < 0 && errno == ESRCH);
   // "pid (name) state ppid ...": the name may contain blanks and brackets, so fields are counted
   // from the last bracket.
   std::string_view rest(text.data(), static_cast<std::size_t>(length));
@@ -143,7 +148,7 @@ void Node::follow_core() {
 void Node::write_own_record(std::uint32_t world_rank) {
   auto* own = new (&mine()) RankRecord{};
   own->pid = ::getpid();
-  own->start_time = proc_is_ours() ? start_time_of(own->pid) : 0;
+  own->start_time = proc_is_ours() ? start_time_of(own->pid).value_or(0) : 0;
   own->pid_namespace = own_pid_namespace();
   own->world_rank = world_rank;
   own->cpu = emulated::cpu(::sched_getcpu());
@@ -185,7 +190,9 @@ bool Node::is_alive(std::uint32_t rank) const {
   const RankRecord& other = record(rank);
   if (other.pid_namespace != mine().pid_namespace) return true;
   if (::kill(other.pid, 0) != 0 && errno == ESRCH) return false;
-  return other.start_time == 0 || start_time_of(other.pid) == other.start_time;
+  if (other.start_time == 0) return true;
+  const auto start = start_time_of(other.pid);
+  return !start || *start == other.start_time;
 }
 
 bool Node::has_idle_peer_except(std::uint32_t but) const {

@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/result.hpp"
@@ -96,7 +97,8 @@ class Node {
   bool has_one_pid_namespace_ = false;
 };
 
-// Field 22 of /proc/PID/stat; 0 if there is no such process, or if the process is a zombie.
-std::uint64_t start_time_of(pid_t pid);
+// Field 22 of /proc/PID/stat; 0 if there is no such process, or if the process is a zombie. Nothing
+// if the file cannot be read now, for instance because this process has no descriptor left.
+std::optional<std::uint64_t> start_time_of(pid_t pid);
 
 }  // namespace mh::node

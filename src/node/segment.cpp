@@ -163,8 +163,8 @@ msghdr message_for(iovec& payload) {
   return message;
 }
 
-// Sends a descriptor; `fd` is -1 for none. The payload fits into a fresh socket's buffer; if the
-// buffer is full, the call waits.
+// Sends `rank` (a rank, or a code above all ranks), and with it the file descriptor `fd` unless
+// `fd` is -1. Waits until the deadline while the socket's buffer is full.
 Status send_fd(int socket, std::uint32_t rank, int fd, SteadyClock::time_point deadline) {
   iovec payload{&rank, sizeof rank};
   ControlSpace space{};

@@ -5,8 +5,11 @@
 // from the front of the loop. While the loop is open, helpers may join. A helper runs the same
 // body, claims chunks from the end until its unit is over, and leaves through the compiler's
 // epilogue, which merges reductions. A helper keeps no state: it joins as a late member of the team
-// each time. A helper that has run the last iteration of the loop must leave, and may join once
-// more within its unit. Source: MPI Workshare, III.
+// each time. Source: MPI Workshare, III.
+//
+// Compiled code copies a lastprivate variable out in a thread whose last iteration is the last of
+// the loop. A helper that has run the last iteration therefore runs no other one in this body. It
+// leaves, and may join again within its unit.
 //
 // A region that helpers may join stays exposed in the pool (lend/pool.hpp). Each execution only
 // makes an offer, and the atomic word of its iterations admits helpers; a helper reads nothing else

@@ -23,7 +23,7 @@ class FloatingPoint {
     return state;
   }
 
-  // Gives the calling thread this state, except that no exception counts as raised.
+  // Gives the calling thread this state, with all floating-point exception flags cleared.
   void adopt() const {
     const std::uint32_t vector = vector_ & ~kRaised;
     asm volatile("fnclex\n\tfldcw %1\n\tldmxcsr %0" : : "m"(vector), "m"(x87_));

@@ -8,18 +8,20 @@
 //                    │                │ │ │              └───receiver──▶ resend ─receiver─▶ done
 //                    │                │ │ └────────────────receiver──▶ resend
 //                    │                │ └──either──▶ done
-//                    └──sender──▶ free└──sender──▶ posted
+//                    └──sender──▶ free└──sender──▶ posted or free
 //
 // posted ▶ taken is a compare-and-swap by the receiver, which has the header, or by the sender,
-// which has found the header in the receive buffer and pushes the message (posted_receives.hpp).
-// Only the winner moves the data.
+// which has found the header in the receive buffer and pushes the message (posted_receives.hpp), or
+// which cancels the send. Only the winner moves the data.
 //
 // In state moving, a job of the receiver copies the message and the sender may claim chunks, or a
 // pipeline carries the message and the sender has to fill cells.
 //
-// posted ▶ free: the header was cancelled before a receive matched it.
+// posted ▶ free: rendezvous has ended meanwhile, or the library refused to send the header.
 //
-// taken ▶ posted: the push failed. Each change to resend: the receiver could not copy the message.
+// taken ▶ posted: the push failed, or the header could not be cancelled. taken ▶ free: the header
+// was cancelled before a receive matched it. Each change to resend: the receiver could not copy the
+// message.
 //
 // The table lies in the node segment. Limit: kSlots rendezvous sends a rank at a time; the MPI
 // library sends further messages by its own protocols.
@@ -60,7 +62,8 @@ enum class SlotState : std::uint32_t { free, posted, taken, moving, resend, done
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
-// A copy of the fields of a posted send.
+// A snapshot of those fields of a slot that a rank may read without taking the send: the sender may
+// use the slot again meanwhile.
 struct PostedFields {
   std::uint64_t generation = 0;
   std::uint64_t bytes = 0;
@@ -190,7 +193,7 @@ class SendTable {
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
   std::uint32_t post(const NewSend& send, std::uint32_t fin_tag);
 
-  // Frees a slot whose state is done, or posted with its header cancelled.
+  // Frees a slot whose message is done or was cancelled, or whose header was never sent.
   void release(std::uint32_t index);
 
   [[nodiscard]] SendSlot& slot(std::uint32_t index) { return shared_->slots[index]; }

@@ -63,7 +63,7 @@ enum class Type : std::uint8_t {
   double_double,
   other,  // moved as bytes; no kernel computes with it
 };
-inline constexpr std::size_t kTypes = 28;
+inline constexpr std::size_t kTypes = static_cast<std::size_t>(Type::other) + 1;
 
 // Bytes from one element to the next in an array; 0 for `other`.
 std::size_t bytes_of(Type type);

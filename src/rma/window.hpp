@@ -56,7 +56,8 @@ struct Extent {
 
   [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(high - low); }
 };
-// The extent of `count` elements of a layout, or of `bytes` contiguous bytes if `layout` is null.
+// From the lowest to the highest byte of `count` elements of a layout (MPI's true extent), or
+// `bytes` contiguous bytes if `layout` is null.
 Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
 
 // The state that a thread needs to carry out operations. Each thread has its own.

@@ -67,7 +67,8 @@ struct Chunk {
 // Invariants
 //   I1  Claims handed out <= chunks. Every fetch_sub that returns a positive count hands out exactly
 //       one chunk, and at most `chunks` fetch_subs return a positive count.
-//   I2  work_ is written only while the slot is closed: before open(), or after done_ == chunks_.
+//   I2  work_ is written only while the slot is closed: before open(), or after done_ == chunks_, or
+//       after the owner has found that only dead processes hold unfinished chunks (ThiefWatch).
 //   I3  A thief reads work_ only between a successful claim and its finish(). The owner waits for a
 //       finish() per chunk before it writes again (I2), so the job needs no count of its readers
 //       and no generation. A late thief that decrements the ticket of a closed slot claims nothing.

@@ -52,7 +52,9 @@ class Thief {
   // Copies `chunk` of shaped work, which need not be the work of a job.
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
 
-  // True if the strategy lets this rank help `victim` now.
+  // True if MH_STRATEGY lets this rank help `victim`. A victim on this rank's NUMA node may always
+  // be helped. For a victim on another NUMA node, `localized` says no, `mixed` says yes, and
+  // `throughput` says yes while fewer ranks of that node are active than saturate its memory.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
   // True if the strategy lets this rank copy chunks of a message that it has sent to `receiver`.
   // Only `localized` forbids that, for another NUMA node. The strategy `throughput` permits it,

@@ -119,8 +119,9 @@ bool has_own_pids(const SegmentView& view) {
 }
 
 bool is_running(const node::RankRecord& record) {
-  const std::uint64_t start = node::start_time_of(record.pid);
-  return start != 0 && (record.start_time == 0 || record.start_time == start);
+  const auto start = node::start_time_of(record.pid);
+  if (!start) return true;
+  return *start != 0 && (record.start_time == 0 || record.start_time == *start);
 }
 
 std::vector<RankState> read_states(const SegmentView& view, bool own_pids) {

@@ -45,9 +45,10 @@ struct RankNumbers {
   std::uint64_t own_copy_ticks = 0;
 };
 
-// The state of each rank. `own_pids`: this process sees the same process numbers as the ranks.
+// The state of each rank. `own_pids`: the result of has_own_pids(). If false, the ranks' process
+// numbers mean nothing here, and no rank is reported as gone.
 std::vector<RankState> read_states(const SegmentView& view, bool own_pids);
-// The counts of each rank since the start of the job. `now`: ticks, the end of waits under way.
+// The counts of each rank since the start of the MPI job. `now`: ticks, the end of waits under way.
 std::vector<RankNumbers> read_numbers(const SegmentView& view, std::uint64_t now);
 
 // The work of the ranks since the start of the job, and the age of the job in seconds.

@@ -62,7 +62,7 @@ def test_c(directive: str, line: str) -> None:
     assert rewritten.splitlines()[-2:] == [line, ";"]
 
 
-# --- exclusion --------------------------------------------------------------------------------
+# --- critical and atomic: rewritten to locks --------------------------------------------------
 
 LOCKED = '{{ if ({0}__mh_ws_lock) __mh_ws_lock({1}ULL);\n# 1 "a.c"\n{2}\n{3} '
 LOCKED += "if ({0}__mh_ws_unlock) __mh_ws_unlock({1}ULL); }}"
@@ -136,6 +136,9 @@ def test_what_is_excluded_must_follow() -> None:
         assert f"a.c:1: error: 'ws {directive}' must be followed by a statement" in str(
             refused.value
         )
+
+
+# --- the rewritten source as a whole ------------------------------------------------------------
 
 
 def test_cxx_converts_by_static_cast() -> None:

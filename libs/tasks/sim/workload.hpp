@@ -63,8 +63,9 @@ std::vector<float> all_durations_of(const Problem& problem, const MachineModel& 
 
 // Returns seeds with an equal number of tasks for each rank, in the order of their indices.
 Seeds in_blocks(std::uint32_t tasks, std::uint32_t ranks);
-// Returns seeds for which the tasks, the longest first, are dealt out in turn: `many` to every
-// `period`-th rank, one to each other rank (section 7.3 of the paper).
+// Returns an uneven start: the tasks, the longest first, are dealt to the ranks in turn, `many` to
+// every `period`-th rank and one to each other rank (section 7.3 of the HPDC 2012 paper). The seeds
+// of a rank are the tasks that it has at the start.
 Seeds favoured(const std::vector<float>& durations, std::uint32_t ranks, std::uint32_t period,
                std::uint32_t many);
 

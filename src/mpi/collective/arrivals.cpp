@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/collective/arrivals.hpp"
 
-#include <linux/membarrier.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -58,14 +54,16 @@ void count_out(Comm& comm) {
   if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// `to_help`: the wait ends early if is_crowded() or the rank is oversubscribed. `if_it_pays`: the
-// wait ends early if is_crowded(). `in_any_case`: the wait never ends early, because a late member
-// may need a message that only this rank can move.
+// `to_help`: the wait ends early if is_crowded(), or if the node is oversubscribed and so this rank
+// helps no other. `if_it_pays`: the wait ends early if is_crowded(). `in_any_case`: the wait never
+// ends early, because a late member may need a message that only this rank can move.
 enum class Wait : std::uint8_t { to_help, if_it_pays, in_any_case };
 
 bool ends_early(Wait when) {
   if (when == Wait::in_any_case) return false;
-  return is_crowded() || (when == Wait::to_help && wait::is_oversubscribed());
+  // Beside a wait in the library, a receive that another thread starts may end rendezvous (G5).
+  const bool one_thread = !switches.threads;
+  return is_crowded() || (when == Wait::to_help && one_thread && wait::is_oversubscribed());
 }
 
 void drain_rendezvous();
@@ -108,14 +106,6 @@ template <class CountType>
 void wait_for_senders(Comm& comm, const CountType* counts) {
   if (counts == nullptr) return;
   wait_for(comm, [&](const Comm::Member& member) { return counts[member.rank] > 0; });
-}
-
-// Ends rendezvous on the node: after the call, no rank posts a further rendezvous send.
-void announce_end_of_rendezvous() {
-  // membarrier() makes every running thread of the machine pass a fence (about 20 ms), so that
-  // post_in_table() (rndv/send.cpp) needs no fence instruction. Where the kernel refuses the call,
-  // the polls in drain_rendezvous() last longer than a store needs to become visible.
-  if (comms::end_rendezvous()) ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
 // True if the communicator has an arrival barrier. Called only in collectives of the communicator:
@@ -162,7 +152,7 @@ bool is_rendezvous_for_me_waiting() {
 // receive, so the loop ends.
 void drain_rendezvous() {
   constexpr int kLooks = 16;
-  announce_end_of_rendezvous();
+  comms::end_rendezvous();
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   for (int i = 0; rndv::receives.needs_this_rank(); ++i) {
     if (i >= kLooks && (!is_rendezvous_for_me_waiting() || ticks() > end)) return;
@@ -194,9 +184,7 @@ Comm* enter_collective(Comm* comm) {
 // Ends the grant of the short path, and returns its unused calls to the communicator's Pace. Called
 // when the grant is used up, or a collective on another communicator begins.
 void end_tight_loop() {
-  if (detail::tight.comm != nullptr && detail::tight.left > 1) {
-    detail::tight.comm->pace.give_back(detail::tight.left - 1);
-  }
+  if (detail::tight.comm != nullptr) detail::tight.comm->pace.give_back(detail::tight.left);
   detail::tight = {};
 }
 
@@ -211,7 +199,7 @@ Comm* enter_collective(MPI_Comm handle) {
   if (!switches.errors_are_fatal) return to_wait_on;
   if (const std::uint32_t granted = comm->pace.grant(); granted != 0) {
     detail::tight = {
-        .handle = handle, .left = granted + 1, .arrivals = &comm->line->arrivals, .comm = comm};
+        .handle = handle, .left = granted, .arrivals = &comm->line->arrivals, .comm = comm};
   }
   return to_wait_on;
 }
@@ -227,7 +215,7 @@ bool is_crowded() {
 
 void join(Comm& comm) {
   comms::join(comm);
-  if (comm.group == kNoGroup && comm.members.size() > 1) announce_end_of_rendezvous();
+  if (comm.group == kNoGroup && comm.members.size() > 1) comms::end_rendezvous();
 }
 
 void all(MPI_Comm handle, bool moves_data) {

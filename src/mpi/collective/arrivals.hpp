@@ -46,10 +46,10 @@
 namespace mh::mpi::arrivals {
 
 namespace detail {
-// The communicator whose collectives currently come in a tight loop. Not used while
-// switches.threads is true, so one thread writes this object and this rank's counts. `left`: the
-// calls that may still take the short path (passes_tight_loop()), plus one. `arrivals`: this rank's
-// count on the communicator.
+// The communicator whose collectives currently come in a tight loop (wait/pace.hpp). Not used while
+// switches.threads is true, so only one thread writes this object and the arrival counts of this
+// rank. `left`: how many of the granted calls may still take the short path (passes_tight_loop()).
+// `arrivals`: this rank's count on the communicator.
 struct alignas(kCacheLine) TightLoop {
   MPI_Comm handle{};
   std::uint32_t left = 0;
@@ -82,7 +82,7 @@ inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
 // ns. Used only while errors are fatal, since no code checks the result of the collective.
 inline bool passes_tight_loop(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
-  if (handle != tight.handle || tight.left <= 1 || rndv::receives.needs_this_rank()) return false;
+  if (handle != tight.handle || tight.left == 0 || rndv::receives.needs_this_rank()) return false;
   --tight.left;
   detail::count_on(*tight.arrivals);
   return true;

@@ -110,13 +110,23 @@ inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE)
 // has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
+// Sends bytes to a rank of the node, which may be this rank, on config.node_comm, and keeps no
+// request: the receiver says in another way that the bytes have arrived. The receiver waits for
+// them, so a failure is raised on MPI_COMM_WORLD like that of a send of the program.
+inline void send_to_node_rank(const void* bytes, int count, std::uint32_t rank, int tag) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code =
+      real.Isend(bytes, count, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);
+  if (code == MPI_SUCCESS) {
+    real.Request_free(&request);
+  } else {
+    real.Comm_call_errhandler(MPI_COMM_WORLD, code);
+  }
+}
+
 // Sends a FIN with this tag to a rank of the node, which may be this rank. The FIN completes a
 // receive of that rank on config.node_comm.
-inline void send_fin(std::uint32_t rank, int tag) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  real.Isend(nullptr, 0, MPI_BYTE, static_cast<int>(rank), tag, config.node_comm, &request);
-  real.Request_free(&request);
-}
+inline void send_fin(std::uint32_t rank, int tag) { send_to_node_rank(nullptr, 0, rank, tag); }
 
 // The number of operations that no call of the program completes, but only the wait loop: orphaned
 // receives, freed persistent sends, persistent sends that the library sends, sends by internode

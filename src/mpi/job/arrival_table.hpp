@@ -21,11 +21,11 @@
 //       the arrival barrier of the group off (`off`): no rank waits at it from then on, and its
 //       counts of arrivals mean nothing. Waiting ranks watch `off`. A rank may then be in a
 //       collective of the library while another rank has a message for it, so rendezvous ends on
-//       the node (`rendezvous_ended`).
+//       the node (`rendezvous`).
 //   G5  No rank waits in collectives of a communicator without a group: an intercommunicator,
 //       or a communicator that found the table full. A rank in such a collective takes no
 //       message. No sender can push into a receive with gaps, which is not posted. Once such a
-//       communicator exists, rendezvous therefore ends on the node (`rendezvous_ended`). The same
+//       communicator exists, rendezvous therefore ends on the node (`rendezvous`). The same
 //       holds when a rank with a receive with gaps enters another call without an arrival barrier
 //       (collective I/O, MPI_Comm_create_group: the entries `unhelped` of calls.json). The same
 //       holds when a rank with such a receive has a thread in a collective that did not wait for
@@ -59,6 +59,9 @@ struct ArrivalLines {
   Line line[kGroups];
 };
 
+// ending: no send may be posted, but a rank may not have seen this yet. over: all ranks have.
+enum class RendezvousPhase : std::uint32_t { allowed, ending, over };
+
 struct alignas(kCacheLine) ArrivalTable {
   struct GroupEntry {
     std::uint64_t key = 0;       // 0: free
@@ -75,10 +78,10 @@ struct alignas(kCacheLine) ArrivalTable {
   // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank
   // whose message depends on this flag has learned of the failure by the program's own means.
   std::atomic<std::uint32_t> failed{0};
-  // No message of the node goes by rendezvous from now on (G4, G5, a truncated receive). Never
-  // cleared. For G5 it is set before the communicator is used. relaxed: a rank in a collective of
-  // that communicator was in the call that made the communicator.
-  std::atomic<std::uint32_t> rendezvous_ended{0};
+  // Whether messages of the node may go by rendezvous (G4, G5, a truncated receive). For G5 it is
+  // ended before the communicator is used. relaxed: a rank in a collective of that communicator was
+  // in the call that made the communicator.
+  std::atomic<RendezvousPhase> rendezvous{RendezvousPhase::allowed};
   GroupEntry entries[kGroups];
 };
 static_assert(std::is_standard_layout_v<ArrivalTable> && std::is_standard_layout_v<ArrivalLines>);

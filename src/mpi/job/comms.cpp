@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/job/comms.hpp"
 
+#include <linux/membarrier.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <mutex>
@@ -277,10 +280,21 @@ void end_arrival_barriers() {
 }
 bool arrival_barriers_ended() { return table().failed.load(std::memory_order_relaxed) != 0; }
 
-bool end_rendezvous() {
-  return switches.active && table().rendezvous_ended.exchange(1, std::memory_order_relaxed) == 0;
+void end_rendezvous() {
+  if (!switches.active) return;
+  auto& state = table().rendezvous;
+  if (state.load(std::memory_order_relaxed) == RendezvousPhase::over) return;
+  RendezvousPhase expected = RendezvousPhase::allowed;
+  state.compare_exchange_strong(expected, RendezvousPhase::ending, std::memory_order_relaxed);
+  // membarrier() makes every running thread of the machine pass a fence (about 20 ms), so that
+  // post_in_table() (rndv/send.cpp) needs no fence instruction. Where the kernel refuses the call,
+  // the polls in drain_rendezvous() last longer than a store needs to become visible.
+  ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
+  state.store(RendezvousPhase::over, std::memory_order_relaxed);
 }
-bool rendezvous_ended() { return table().rendezvous_ended.load(std::memory_order_relaxed) != 0; }
+bool rendezvous_ended() {
+  return table().rendezvous.load(std::memory_order_relaxed) != RendezvousPhase::allowed;
+}
 
 bool allow_rendezvous() {
   return switches.switched_on.load(std::memory_order_relaxed) && !rendezvous_ended();

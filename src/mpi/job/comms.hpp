@@ -121,8 +121,8 @@ void end_arrival_barriers();
 bool arrival_barriers_ended();
 // Ends rendezvous on this node for good: a communicator has no arrival barrier (G5), a collective
 // has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or an RTS header was
-// overwritten (rndv/receive.hpp). True for the first call on the node.
-bool end_rendezvous();
+// overwritten (rndv/receive.hpp). After the call, no rank posts a further rendezvous send.
+void end_rendezvous();
 bool rendezvous_ended();  // only while switches.active
 // True while messages of this node may go by rendezvous. Only while switches.active.
 bool allow_rendezvous();
@@ -146,7 +146,9 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent);
 // Enters the group and sets Comm::line and Comm::boards. Called in the first collective of the
 // communicator, which every member calls.
 void join(Comm& comm);
-// Leaves the group when the communicator is freed. If this rank has never joined, no member has.
+// Called when the communicator is freed: gives up this rank's share of the communicator's entry in
+// the arrival table; the last member frees the entry. A rank that has never joined has no share,
+// and then no member has one.
 void leave(Comm& comm);
 // Forgets a communicator before it is freed. The object lives on while a receive shares it. Null if
 // the communicator was not adopted. The caller follows up with leave(), or with restore() if the

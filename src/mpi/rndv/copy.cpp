@@ -289,11 +289,8 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
   const auto* bytes = reinterpret_cast<const std::byte*>(send.from.address);
   for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
     const auto piece = static_cast<int>(std::min(kPiece, send.bytes - offset));
-    MPI_Request request = MPI_REQUEST_NULL;
-    real.Isend(bytes + offset, piece, MPI_BYTE, static_cast<int>(send.to), tags::kResends[slot],
-               config.node_comm, &request);
-    // The request is not needed: the receiver releases the sender after it has received all pieces.
-    real.Request_free(&request);
+    // The receiver releases the sender after it has received all pieces.
+    send_to_node_rank(bytes + offset, piece, send.to, tags::kResends[slot]);
   }
 }
 

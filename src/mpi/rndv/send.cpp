@@ -293,7 +293,7 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
     return std::nullopt;
   }
   // The light half of an asymmetric fence: it restrains the compiler only. The heavy half is the
-  // membarrier() in announce_end_of_rendezvous() (collective/arrivals.cpp). Either this rank sees
+  // membarrier() in comms::end_rendezvous() (job/comms.cpp). Either this rank sees
   // that rendezvous has ended, or the receiver sees the posted slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -229,7 +230,7 @@ TEST(Alive, a_running_process_is_and_a_zombie_or_a_collected_one_is_not) {
     return 0;
   });
   node.record(1).pid = child.pid();
-  node.record(1).start_time = start_time_of(child.pid());
+  node.record(1).start_time = start_time_of(child.pid()).value_or(0);
   EXPECT_NE(node.record(1).start_time, 0U);
   EXPECT_TRUE(node.is_alive(1));
   child.kill(SIGSTOP);
@@ -245,6 +246,16 @@ TEST(Alive, a_new_process_with_an_old_pid_is_another_one) {
   Fixture f(1);
   f.nodes[0].record(0).start_time -= 1;
   EXPECT_FALSE(f.nodes[0].is_alive(0));
+}
+
+TEST(Alive, a_process_is_not_dead_because_this_process_has_no_descriptor_left) {
+  test::Child child([] {
+    Fixture f(2);
+    const rlimit limit{3, 3};
+    if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 100;
+    return !start_time_of(::getpid()) && f.nodes[0].is_alive(1) ? 0 : 1;
+  });
+  EXPECT_EQ(child.wait(), 0);
 }
 
 TEST(Alive, of_another_namespace_nothing_is_known) {
@@ -271,9 +282,9 @@ TEST(StartTime, is_the_same_at_every_look_and_0_for_nobody) {
 
 TEST(StartTime, is_read_past_a_name_with_blanks_and_brackets) {
   test::Child child([] {
-    const std::uint64_t before = start_time_of(::getpid());
+    const auto before = start_time_of(::getpid());
     ::prctl(PR_SET_NAME, "a ) Z 1 (b");
-    return before == start_time_of(::getpid()) && before != 0 ? 0 : 1;
+    return before == start_time_of(::getpid()) && before != 0U ? 0 : 1;
   });
   EXPECT_EQ(child.wait(), 0);
 }

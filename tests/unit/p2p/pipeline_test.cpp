@@ -210,8 +210,9 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_EQ(PipelineTestAccess::fills(*pipeline_), (std::uint64_t{second} << 32U) + 101);
 }
 
-// A series of messages through one pipeline, with several fillers and drainers. A late thread may
-// have the number of a use that is over.
+// Sends messages one after another through one pipeline, with several threads that fill and several
+// that drain. A late thread may claim with the use number of an earlier message, and must get
+// nothing.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;

@@ -200,7 +200,7 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   });
   const node::Node& node = ranks.node(0);
   node.record(2).pid = thief.pid();
-  node.record(2).start_time = node::start_time_of(thief.pid());
+  node.record(2).start_time = node::start_time_of(thief.pid()).value_or(0);
   while (job->has_work()) ::sched_yield();
   EXPECT_TRUE(node.is_alive(2)) << "slow";
   thief.kill(SIGKILL);

@@ -49,7 +49,7 @@ class Stage {
   // Makes this process the one that plays `rank`.
   void enter(std::uint32_t rank) {
     nodes_[rank].mine().pid = ::getpid();
-    nodes_[rank].mine().start_time = node::start_time_of(::getpid());
+    nodes_[rank].mine().start_time = node::start_time_of(::getpid()).value_or(0);
   }
 
  private:
