@@ -15,7 +15,7 @@ namespace {
 
 // Bytes of a scratch buffer. Ranges are carried out in parts of at most this size. The scratch
 // buffers for origin, result and target stay in the second-level cache together.
-constexpr std::size_t kPiece = 64U << 10U;
+constexpr std::size_t kPart = 64U << 10U;
 constexpr std::size_t kScratches = 3;
 enum ScratchUse : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 
@@ -119,8 +119,8 @@ class BlockUpdater {
 
   Status apply(layout::Address at, std::uint64_t bytes) {
     const std::uint64_t offset = at - operation_.target.base.address;
-    if (operation_.target.here != nullptr) {
-      combine(operation_.target.here + offset, bytes);
+    if (operation_.target.mapped != nullptr) {
+      combine(operation_.target.mapped + offset, bytes);
       return executor_.after_writing(operation_.target, offset, bytes);
     }
     collected_[used_++] = {pointer_to(at), bytes};
@@ -128,7 +128,7 @@ class BlockUpdater {
     return used_ == kBlocks ? apply_collected() : Status{};
   }
 
-  // Applies the collected blocks, at most kPiece bytes, which only the kernel reaches. The caller
+  // Applies the collected blocks, at most kPart bytes, which only the kernel reaches. The caller
   // holds the lock of their stripe.
   Status apply_collected() {
     const std::span<const iovec> blocks(collected_.data(), std::exchange(used_, 0));
@@ -173,10 +173,10 @@ Executor::Executor(std::uint32_t me, const memory::Reach& reach, const Liveness&
     : me_(me),
       reach_(&reach),
       liveness_(liveness),
-      scratch_(new (std::nothrow) std::byte[kScratches * kPiece]) {}
+      scratch_(new (std::nothrow) std::byte[kScratches * kPart]) {}
 
 std::span<std::byte> Executor::scratch(std::size_t number) const {
-  return {scratch_.get() + number * kPiece, kPiece};
+  return {scratch_.get() + number * kPart, kPart};
 }
 
 Status Executor::run(const BoundOperation& operation, layout::StreamRange range) {
@@ -185,17 +185,17 @@ Status Executor::run(const BoundOperation& operation, layout::StreamRange range)
     return operation.what.op == Op::replace ? move(operation.target, operation.origin, range)
                                             : move(operation.result, operation.target, range);
   }
-  const std::uint64_t piece = kPiece / operation.what.element * operation.what.element;
+  const std::uint64_t part = kPart / operation.what.element * operation.what.element;
   while (range.begin < range.end) {
-    const std::uint64_t end = std::min(range.end, range.begin + piece);
-    const Status done = run_piece(operation, {range.begin, end});
+    const std::uint64_t end = std::min(range.end, range.begin + part);
+    const Status done = run_part(operation, {range.begin, end});
     if (!done) return done;
     range.begin = end;
   }
   return {};
 }
 
-Status Executor::run_piece(const BoundOperation& operation, layout::StreamRange range) {
+Status Executor::run_part(const BoundOperation& operation, layout::StreamRange range) {
   const memory::View& target = operation.target.base;
   const emulated::Leaf leaf(emulated::Way::reduce, {target.rank, target.address + range.begin},
                             emulated::kOwnPlace, range.end - range.begin);
@@ -205,8 +205,8 @@ Status Executor::run_piece(const BoundOperation& operation, layout::StreamRange 
     if (!read) return read;
   }
   if (!operation.what.has_result) return update(operation, range, origin, nullptr);
-  const bool straight = operation.result.layout == nullptr && operation.result.here != nullptr;
-  std::byte* result = straight ? operation.result.here + range.begin : scratch(kOfResult).data();
+  const bool straight = operation.result.layout == nullptr && operation.result.mapped != nullptr;
+  std::byte* result = straight ? operation.result.mapped + range.begin : scratch(kOfResult).data();
   const Status done = update(operation, range, origin, result);
   return done && !straight ? scatter(operation.result, range, result) : done;
 }
@@ -226,25 +226,25 @@ Status Executor::update(const BoundOperation& operation, layout::StreamRange ran
 // Carries out a put or get; not atomic, so without locks.
 Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range) {
   const bool to_contiguous = to.layout == nullptr;
-  if (to.here != nullptr && from.here != nullptr && !to.in_heap && !to_contiguous &&
+  if (to.mapped != nullptr && from.mapped != nullptr && !to.in_heap && !to_contiguous &&
       from.layout != nullptr) {
     layout::copy_range(elements_here(to), elements_here(from), range, scratch(kOfOrigin));
     return {};
   }
-  if (to.here != nullptr && to_contiguous && from.layout == nullptr) {
+  if (to.mapped != nullptr && to_contiguous && from.layout == nullptr) {
     const std::uint64_t bytes = range.end - range.begin;
-    if (from.here == nullptr)
-      return reach_->read(to.here + range.begin, from.base.at(range.begin), bytes);
-    std::memmove(to.here + range.begin, from.here + range.begin, bytes);
+    if (from.mapped == nullptr)
+      return reach_->read(to.mapped + range.begin, from.base.at(range.begin), bytes);
+    std::memmove(to.mapped + range.begin, from.mapped + range.begin, bytes);
     return after_writing(to, range.begin, bytes);
   }
   while (range.begin < range.end) {
-    const layout::StreamRange piece{range.begin, std::min(range.end, range.begin + kPiece)};
+    const layout::StreamRange part{range.begin, std::min(range.end, range.begin + kPart)};
     const std::byte* packed = nullptr;
-    Status done = gather(from, piece, scratch(kOfOrigin), &packed);
-    if (done) done = scatter(to, piece, packed);
+    Status done = gather(from, part, scratch(kOfOrigin), &packed);
+    if (done) done = scatter(to, part, packed);
     if (!done) return done;
-    range.begin = piece.end;
+    range.begin = part.end;
   }
   return {};
 }
@@ -253,11 +253,11 @@ Status Executor::gather(const RmaBuffer& from, layout::StreamRange range,
                         std::span<std::byte> scratch, const std::byte** packed) const {
   *packed = scratch.data();
   const std::uint64_t bytes = range.end - range.begin;
-  if (from.here != nullptr && from.layout == nullptr) {
-    *packed = from.here + range.begin;
+  if (from.mapped != nullptr && from.layout == nullptr) {
+    *packed = from.mapped + range.begin;
     return {};
   }
-  if (from.here != nullptr) {
+  if (from.mapped != nullptr) {
     layout::pack_range(elements_here(from), range, scratch.data());
     return {};
   }
@@ -273,11 +273,11 @@ Status Executor::gather(const RmaBuffer& from, layout::StreamRange range,
 Status Executor::scatter(const RmaBuffer& to, layout::StreamRange range,
                          const std::byte* packed) const {
   const std::uint64_t bytes = range.end - range.begin;
-  if (to.here != nullptr && to.layout == nullptr) {
-    std::memcpy(to.here + range.begin, packed, bytes);
+  if (to.mapped != nullptr && to.layout == nullptr) {
+    std::memcpy(to.mapped + range.begin, packed, bytes);
     return after_writing(to, range.begin, bytes);
   }
-  if (to.here != nullptr && !to.in_heap) {
+  if (to.mapped != nullptr && !to.in_heap) {
     layout::unpack_range(elements_here(to), range, packed);
     return {};
   }
@@ -294,7 +294,7 @@ Status Executor::after_writing(const RmaBuffer& to, std::uint64_t offset,
   if (!to.in_heap) return {};
   const memory::View there = to.base.at(offset);
   if (reach_->to_here(there, bytes) != nullptr) return {};
-  return reach_->write(there, to.here + offset, bytes);
+  return reach_->write(there, to.mapped + offset, bytes);
 }
 
 // ---- Lists --------------------------------------------------------------------------------------
@@ -318,10 +318,10 @@ Status Executor::run(const DeferredList& list, const memory::View& target, Strip
                       .bytes = entry.bytes};
     operation.locks = &locks;
     // const_cast: an origin buffer is only read.
-    operation.origin.here = const_cast<std::byte*>(data);
+    operation.origin.mapped = const_cast<std::byte*>(data);
     operation.target.base = {entry.address, target.pid, target.rank};
-    operation.target.here = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
-    done = run_piece(operation, {0, entry.bytes});
+    operation.target.mapped = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
+    done = run_part(operation, {0, entry.bytes});
     data += entry.bytes;
     ++next;
   }
@@ -356,16 +356,16 @@ Status Executor::compare_and_swap(const BoundOperation& operation, const void* c
   StripeLock& lock = operation.locks->of(operation.target.base.address);
   lock.lock(me_, liveness_);
   Status done;
-  if (operation.target.here != nullptr) {
-    std::memcpy(had.data(), operation.target.here, bytes);
+  if (operation.target.mapped != nullptr) {
+    std::memcpy(had.data(), operation.target.mapped, bytes);
   } else {
     done = reach_->read(had.data(), operation.target.base, bytes);
   }
   if (done && std::memcmp(had.data(), compare, bytes) == 0) {
-    done = scatter(operation.target, {0, bytes}, operation.origin.here);
+    done = scatter(operation.target, {0, bytes}, operation.origin.mapped);
   }
   lock.unlock();
-  if (done) std::memcpy(operation.result.here, had.data(), bytes);
+  if (done) std::memcpy(operation.result.mapped, had.data(), bytes);
   return done;
 }
 

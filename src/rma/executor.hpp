@@ -42,7 +42,7 @@ class Executor {
 
   Status write_run(const DeferredList& list, const memory::View& target, std::uint32_t& next,
                    const std::byte*& data) const;
-  Status run_piece(const BoundOperation& operation, layout::StreamRange range);
+  Status run_part(const BoundOperation& operation, layout::StreamRange range);
   Status move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range);
   Status update(const BoundOperation& operation, layout::StreamRange range, const std::byte* origin,
                 std::byte* result);

@@ -25,8 +25,8 @@ struct RmaBuffer {
   const layout::Layout* layout = nullptr;  // null: contiguous from `base` on
   std::uint64_t count = 0;                 // elements of the layout, one after the other
   memory::View base{};                     // in the process that owns the memory
-  std::byte* here = nullptr;               // address of `base` in this process; null: not mapped
-  bool in_heap = false;                    // `here` lies in a peer's heap: see after_writing()
+  std::byte* mapped = nullptr;             // address of `base` in this process; null: not mapped
+  bool in_heap = false;                    // `mapped` lies in a peer's heap: see after_writing()
 };
 
 // Return the elements of a buffer: at addresses of the process that owns the memory, or at those of
@@ -35,19 +35,20 @@ inline layout::Elements elements_there(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = buffer.base.address};
 }
 inline layout::Elements elements_here(const RmaBuffer& buffer) {
-  return {.layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.here)};
+  return {
+      .layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.mapped)};
 }
 // Pack and unpack a range of the buffer's stream. Precondition: this process maps the buffer.
 inline void pack_here(const RmaBuffer& from, layout::StreamRange range, std::byte* to) {
   if (from.layout == nullptr) {
-    std::memcpy(to, from.here + range.begin, range.end - range.begin);
+    std::memcpy(to, from.mapped + range.begin, range.end - range.begin);
   } else {
     layout::pack_range(elements_here(from), range, to);
   }
 }
 inline void unpack_here(const RmaBuffer& to, layout::StreamRange range, const std::byte* from) {
   if (to.layout == nullptr) {
-    std::memcpy(to.here + range.begin, from, range.end - range.begin);
+    std::memcpy(to.mapped + range.begin, from, range.end - range.begin);
   } else {
     layout::unpack_range(elements_here(to), range, from);
   }

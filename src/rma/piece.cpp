@@ -30,7 +30,7 @@ std::uint64_t whole_elements(std::uint64_t bytes, const Operation& what) {
 RmaBuffer end_of(const std::byte* bytes, std::uint64_t begin, const memory::View& owner) {
   RmaBuffer buffer;
   buffer.base = {reinterpret_cast<std::uint64_t>(bytes) - begin, owner.pid, owner.rank};
-  buffer.here = reinterpret_cast<std::byte*>(buffer.base.address);
+  buffer.mapped = reinterpret_cast<std::byte*>(buffer.base.address);
   return buffer;
 }
 
@@ -104,7 +104,7 @@ PieceRun::PieceRun(Window& window, const RmaContext& context, const RmaMessage& 
   operation_.what = message.what;
   operation_.what.target = window.me();
   operation_.target.base = own;
-  operation_.target.here = reinterpret_cast<std::byte*>(message.address);
+  operation_.target.mapped = reinterpret_cast<std::byte*>(message.address);
   if (message.shape.grid.dims != 0) {
     layout_ = layout::layout_of(message.shape);
     operation_.target.layout = layout_.get();
@@ -134,7 +134,7 @@ Status PieceRun::run_listed(RmaContext& context) {
     const ListedBlock& listed = blocks_of(message_)[i];
     block.what.bytes = listed.bytes;
     block.target.base.address = listed.address;
-    block.target.here = reinterpret_cast<std::byte*>(listed.address);
+    block.target.mapped = reinterpret_cast<std::byte*>(listed.address);
     if (block.what.has_origin) block.origin = end_of(origin_ + at, 0, operation_.target.base);
     if (block.what.has_result) block.result = end_of(result_ + at, 0, operation_.target.base);
     const Status done = context.executor().run(block, {0, listed.bytes});

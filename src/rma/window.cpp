@@ -18,13 +18,13 @@ bool is_alive(const void* node, std::uint32_t rank) {
   return static_cast<const node::Node*>(node)->is_alive(rank);
 }
 
-// Sets `here` if this process can load and store the whole buffer: in a peer's heap or in its own
+// Sets `mapped` if this process can load and store the whole buffer: in a peer's heap or in its own
 // memory.
 void find_here(RmaBuffer& buffer, const Extent& extent, const memory::Reach& reach) {
   const memory::View begin = buffer.base.at(static_cast<std::uint64_t>(extent.low));
   std::byte* here = reach.to_here(begin, extent.bytes());
   if (here == nullptr) return;
-  buffer.here = here - extent.low;
+  buffer.mapped = here - extent.low;
   buffer.in_heap = !reach.is_own(begin);
 }
 
@@ -101,8 +101,8 @@ std::optional<RmaBuffer> Window::target_buffer(std::uint32_t rank, std::uint64_t
   if (begin > target.bytes || extent.bytes() > target.bytes - begin) return std::nullopt;
   RmaBuffer buffer{
       .layout = layout, .count = count, .base = {address, target.pid, target.node_rank}};
-  if (target.here != nullptr) {
-    buffer.here = target.here + (address - target.base);
+  if (target.mapped != nullptr) {
+    buffer.mapped = target.mapped + (address - target.base);
   } else if (!target.is_elsewhere()) {
     find_here(buffer, extent, reach);
   }
@@ -150,8 +150,8 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
   if (operation.what.has_result) operation.result = context.end_of(job.result, 1);
   operation.target = context.end_of(job.target, 2);
   const Exposed& exposed = exposed_[operation.what.target];
-  if (exposed.here != nullptr) {
-    operation.target.here = exposed.here + (operation.target.base.address - exposed.base);
+  if (exposed.mapped != nullptr) {
+    operation.target.mapped = exposed.mapped + (operation.target.base.address - exposed.base);
     operation.target.in_heap = false;
   }
   operation.locks = &control_.part(operation.what.target).stripes;
@@ -169,7 +169,7 @@ constexpr int kPatience = 80;                      // polls: some microseconds, 
 
 RmaBuffer buffer_of_bytes(std::byte* bytes) {
   RmaBuffer buffer;
-  buffer.here = bytes;
+  buffer.mapped = bytes;
   return buffer;
 }
 
@@ -239,11 +239,11 @@ std::optional<Status> Window::ask_target(const RmaContext& context, const BoundO
         compare == nullptr ? ActiveMessageKind::operation : ActiveMessageKind::compare_and_swap;
     message.what = operation.what;
     message.address = operation.target.base.address;
-    if (operation.what.has_origin) std::memcpy(message.data, operation.origin.here, bytes);
+    if (operation.what.has_origin) std::memcpy(message.data, operation.origin.mapped, bytes);
     if (compare != nullptr) std::memcpy(message.compare, compare, bytes);
   };
   return ask(context, operation.what.target, fill, [&](const ActiveMessage& message) {
-    if (operation.what.has_result) std::memcpy(operation.result.here, message.data, bytes);
+    if (operation.what.has_result) std::memcpy(operation.result.mapped, message.data, bytes);
   });
 }
 

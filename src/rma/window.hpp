@@ -42,7 +42,7 @@ struct Exposed {
   std::uint64_t unit = 1;       // bytes of a displacement
   std::uint32_t node_rank = 0;  // the rank that has exposed the memory; may be kElsewhere
   pid_t pid = 0;
-  std::byte* here = nullptr;  // address of `base` in this process; null: not mapped
+  std::byte* mapped = nullptr;  // address of `base` in this process; null: not mapped
 
   // The node_rank of a rank on another node.
   static constexpr std::uint32_t kElsewhere = ~std::uint32_t{0};

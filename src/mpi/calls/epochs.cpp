@@ -115,9 +115,9 @@ CallResult start(MPI_Group group, Win& win) {
   for (const std::uint32_t target : targets) {
     arrivals::wait_until([&] {
       // acquire: pairs with the release in post() of that rank, or of this rank's server.
-      return posts[target].load(std::memory_order_acquire) != win.posts_seen[target];
+      return posts[target].load(std::memory_order_acquire) != win.posts_used[target];
     });
-    ++win.posts_seen[target];
+    ++win.posts_used[target];
   }
   return MPI_SUCCESS;
 }
@@ -154,11 +154,11 @@ bool is_completed(const Win& win, std::size_t origins) {
       win.window.control().part(win.window.me()).completed;
   // acquire: pairs with the release in complete() of every origin, or in this rank's server, by the
   // chain of additions.
-  return completed.load(std::memory_order_acquire) - win.completed_seen >= origins;
+  return completed.load(std::memory_order_acquire) - win.completes_used >= origins;
 }
 
 void end_exposure(Win& win, std::size_t origins) {
-  win.completed_seen += origins;
+  win.completes_used += origins;
   const ThreadLock hold(win.mutex);
   win.window.epochs().end_exposure();
 }

@@ -97,12 +97,12 @@ void MessageInbox::for_each(const Handler& handler) {
   for (auto at = incoming_.begin(); at != incoming_.end();) {
     Acceptance acceptance = Acceptance::not_now;
     const bool held = std::ranges::find(blocked, at->from) != blocked.end();
-    if (!held && !at->here) {
+    if (!held && !at->is_complete) {
       int flag = 0;
       real.Test(&at->request, &flag, MPI_STATUS_IGNORE);
-      at->here = flag != 0;
+      at->is_complete = flag != 0;
     }
-    if (!held && at->here) acceptance = handler(at->buffer);
+    if (!held && at->is_complete) acceptance = handler(at->buffer);
     if (acceptance == Acceptance::stop) return;
     if (acceptance == Acceptance::accepted) {
       at = incoming_.erase(at);

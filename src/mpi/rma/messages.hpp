@@ -76,7 +76,7 @@ class MessageInbox {
     int from;
     MessageBuffer buffer;
     MPI_Request request;
-    bool here;  // the receive is complete
+    bool is_complete;  // MPI_Test has completed `request`
   };
 
   int tag_;

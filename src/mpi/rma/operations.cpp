@@ -75,14 +75,14 @@ struct TypedBuffer {
   layout::LayoutPtr held;
   RmaBuffer buffer;
   std::uint64_t bytes = 0;
-  bool known = false;  // false: Manyhands cannot read the type's layout
+  bool is_readable = false;  // false: Manyhands cannot read the type's layout
 };
 
 // A buffer of contiguous elements. Elements with gaps inside are moved together with their gaps.
 TypedBuffer contiguous_buffer(std::uint64_t bytes) {
   TypedBuffer typed;
   typed.bytes = bytes;
-  typed.known = true;
+  typed.is_readable = true;
   return typed;
 }
 
@@ -95,7 +95,7 @@ TypedBuffer typed_buffer(MPI_Count count, MPI_Datatype type, bool padded) {
   typed.held = padded ? layouts::padded_of(type) : layouts::of(type);
   if (!typed.held) return typed;
   if (typed.held->contiguous()) return contiguous_buffer(typed.held->size() * elements);
-  typed.known = true;
+  typed.is_readable = true;
   typed.bytes = typed.held->size() * elements;
   typed.buffer.layout = typed.held.get();
   typed.buffer.count = elements;
@@ -106,7 +106,7 @@ TypedBuffer typed_buffer(MPI_Count count, MPI_Datatype type, bool padded) {
 RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
   RmaBuffer buffer = typed.buffer;
   buffer.base = view_of(address, config.me);
-  buffer.here = static_cast<std::byte*>(const_cast<void*>(address));
+  buffer.mapped = static_cast<std::byte*>(const_cast<void*>(address));
   return buffer;
 }
 
@@ -114,7 +114,7 @@ RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
 bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (config.single_copy) return true;
   const mh::rma::Extent extent = mh::rma::extent_of(buffer.layout, buffer.count, bytes);
-  return config.heaps_mapped && heaps::contain(buffer.here + extent.low, extent.bytes());
+  return config.heaps_mapped && heaps::contain(buffer.mapped + extent.low, extent.bytes());
 }
 
 // ---- Carrying out -------------------------------------------------------------------------------
@@ -129,7 +129,7 @@ int result_of(const Win& win, Status done) {
 }
 
 bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) {
-  bool shared = operation.target.here != nullptr || config.single_copy;
+  bool shared = operation.target.mapped != nullptr || config.single_copy;
   if (operation.what.has_origin)
     shared = shared && is_reached(operation.origin, operation.what.bytes);
   if (operation.what.has_result)
@@ -150,7 +150,7 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
 // memory only through the kernel.
 std::optional<Status> ask_target(Win& win, const BoundOperation& operation, const void* compare) {
   const bool small = operation.what.bytes <= mh::rma::ActiveMessage::kMost;
-  if (operation.target.here != nullptr || !small || operation.reducer.reduce != nullptr)
+  if (operation.target.mapped != nullptr || !small || operation.reducer.reduce != nullptr)
     return std::nullopt;
   for (const RmaBuffer* buffer : {&operation.origin, &operation.target, &operation.result}) {
     if (buffer->layout != nullptr) return std::nullopt;
@@ -210,7 +210,7 @@ bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs&
 
 // Returns the address of the accessed bytes in this process, or null if they are not mapped.
 std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortAccess& stretch) {
-  std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).here;
+  std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).mapped;
   return base == nullptr ? nullptr : base + stretch.offset;
 }
 
@@ -259,7 +259,8 @@ CallResult carry_out(Win& win, const BufferArgs* origin, const BufferArgs* resul
       origin != nullptr ? typed_buffer(origin->count, origin->type, padded) : there;
   const TypedBuffer into =
       result != nullptr ? typed_buffer(result->count, result->type, padded) : there;
-  if (!there.known || !from.known || !into.known) return report_unknown_layout(win);
+  if (!there.is_readable || !from.is_readable || !into.is_readable)
+    return report_unknown_layout(win);
   BoundOperation operation;
   operation.what = what;
   operation.what.has_origin = origin != nullptr;
@@ -300,7 +301,7 @@ bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* res
   const mh::rma::Exposed& exposed = win.window.exposed(rank);
   const std::uint64_t address = exposed.base + at.offset;
   if (address % mh::rma::kStripe + at.bytes > mh::rma::kStripe) return false;
-  std::byte* const to = exposed.here + at.offset;
+  std::byte* const to = exposed.mapped + at.offset;
   const mh::rma::ReduceKernel kernel = mh::rma::kernel_of(op, element.type);
   mh::rma::StripeLock& lock = win.window.control().part(rank).stripes.of(address);
   lock.lock(config.me, thread_context().liveness());

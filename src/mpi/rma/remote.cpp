@@ -155,7 +155,7 @@ class ElementwiseReduction {
     ElementBytes added{};
     mh::rma::pack_here(operation_.origin, range, added.data());
     ElementBytes expected{};
-    one.result.here = expected.data();
+    one.result.mapped = expected.data();
     if (const Status fetched = ask(one, nullptr); !fetched) return fetched;
     one.what.op = mh::rma::Op::replace;
     one.what.has_origin = true;
@@ -163,8 +163,8 @@ class ElementwiseReduction {
       ElementBytes wanted = expected;
       ElementBytes before{};
       operation_.reducer.reduce(operation_.reducer.context, wanted.data(), added.data(), 1);
-      one.origin.here = wanted.data();
-      one.result.here = before.data();
+      one.origin.mapped = wanted.data();
+      one.result.mapped = before.data();
       if (const Status swapped = ask(one, expected.data()); !swapped) return swapped;
       if (std::memcmp(before.data(), expected.data(), operation_.what.element) == 0) break;
       expected = before;

@@ -64,9 +64,9 @@ struct TargetServer {
   MessageInbox answers{tags::kAnswers};
   std::unique_ptr<CurrentRequest> current;
   std::vector<LockRequest> waiting;
-  std::vector<std::pair<WinPtr, std::uint32_t>> to_tell;  // ranks to which a `done` may be due
-  int requests_left = 0;                                  // that this turn may still begin
-  std::uint64_t bytes_left = 0;                           // that this turn may still move
+  std::vector<std::pair<WinPtr, std::uint32_t>> to_report;  // ranks to which a `done` may be due
+  int requests_left = 0;                                    // that this turn may still begin
+  std::uint64_t bytes_left = 0;                             // that this turn may still move
 };
 
 // Never destroyed: a program may call exit() while messages are under way.
@@ -96,23 +96,23 @@ bool send_answer(const Win& win, std::uint32_t to, const RmaMessage& head) {
 
 // Sends `done` to each rank with requests that this rank has carried out and not yet reported.
 void report_done_requests() {
-  std::erase_if(g_server.to_tell, [](const auto& one) {
+  std::erase_if(g_server.to_report, [](const auto& one) {
     const auto& [win, rank] = one;
     RemoteRank& peer = peer_of(*win, rank);
-    if (peer.told == peer.handled) return true;
-    if (!send_answer(*win, rank, {.kind = RmaMessageKind::done, .number = peer.handled}))
+    if (peer.reported == peer.carried_out) return true;
+    if (!send_answer(*win, rank, {.kind = RmaMessageKind::done, .number = peer.carried_out}))
       return false;
-    peer.told = peer.handled;
+    peer.reported = peer.carried_out;
     return true;
   });
 }
 
-void count_handled(const WinPtr& win, const RmaMessage& request, bool succeeded) {
+void count_carried_out(const WinPtr& win, const RmaMessage& request, bool succeeded) {
   if (!request.is_counted()) return;
   RemoteRank& peer = peer_of(*win, request.from);
-  ++peer.handled;
+  ++peer.carried_out;
   if (!succeeded) send_answer(*win, request.from, {.kind = RmaMessageKind::done, .failed = true});
-  g_server.to_tell.emplace_back(win, request.from);
+  g_server.to_report.emplace_back(win, request.from);
 }
 
 void grant_locks() {
@@ -167,7 +167,7 @@ void finish_current() {
                 {.kind = RmaMessageKind::result, .failed = !succeeded, .number = head.number},
                 std::move(over->answer));
   }
-  count_handled(over->win, head, succeeded);
+  count_carried_out(over->win, head, succeeded);
 }
 
 // Carries out a chunk of the current request. Returns true when the request is over.
@@ -229,7 +229,7 @@ MessageInbox::Acceptance handle_request(MessageBuffer& buffer) {
     continue_current();
   } else {
     handle_step(win, head);
-    count_handled(win, head, true);
+    count_carried_out(win, head, true);
   }
   return MessageInbox::Acceptance::accepted;
 }

@@ -99,12 +99,12 @@ Exposed exposed_of(const ExposureInfo& info, bool elsewhere) {
 bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappings, bool dynamic) {
   if (target.is_elsewhere()) return true;
   if (target.node_rank == config.me) {
-    if (!dynamic) target.here = reinterpret_cast<std::byte*>(target.base);
+    if (!dynamic) target.mapped = reinterpret_cast<std::byte*>(target.base);
     return true;
   }
   if (!dynamic && target.bytes == 0) return true;
-  target.here = mappings.address_of(info.file);
-  if (target.here != nullptr || config.single_copy) return true;
+  target.mapped = mappings.address_of(info.file);
+  if (target.mapped != nullptr || config.single_copy) return true;
   const memory::View view{target.base, target.pid, target.node_rank};
   return !dynamic && config.heaps_mapped && services.memory->to_here(view, target.bytes) != nullptr;
 }
@@ -352,7 +352,7 @@ Win::Win(MPI_Win made, Flavor kind, Comm& arrivals, const ControlName& name, nod
       window(Control(control.data(), static_cast<std::uint32_t>(arrivals.size)),
              static_cast<std::uint32_t>(arrivals.rank), std::move(exposed)),
       internode(std::move(other_nodes)),
-      posts_seen(static_cast<std::size_t>(arrivals.size), 0) {
+      posts_used(static_cast<std::size_t>(arrivals.size), 0) {
   real.Win_get_group(handle, &group);
 }
 

@@ -52,8 +52,8 @@ struct RemoteRank {
 
   // Counted requests from the rank that this rank has carried out, and has reported to the rank.
   // Only the server uses these numbers.
-  std::uint64_t handled = 0;
-  std::uint64_t told = 0;
+  std::uint64_t carried_out = 0;
+  std::uint64_t reported = 0;
 };
 
 // The buffer for a result that another rank owes.
@@ -102,9 +102,9 @@ struct Win {
   // Guards the window's epochs, for programs with several threads in MPI.
   std::mutex mutex;
   // by target: exposure epochs to this rank that MPI_Win_start has used
-  std::vector<std::uint32_t> posts_seen;
+  std::vector<std::uint32_t> posts_used;
   // of RankPart::completed: counted by ended exposure epochs
-  std::uint64_t completed_seen = 0;
+  std::uint64_t completes_used = 0;
 
   [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
   [[nodiscard]] bool is_elsewhere(std::uint32_t rank) const {

@@ -45,7 +45,7 @@ LayoutPtr layout_of(Shape shape) {
 RmaBuffer end_at(Numbers& numbers, const LayoutPtr& layout) {
   RmaBuffer buffer;
   buffer.base = {reinterpret_cast<std::uint64_t>(numbers.data()), ::getpid(), 0};
-  buffer.here = reinterpret_cast<std::byte*>(numbers.data());
+  buffer.mapped = reinterpret_cast<std::byte*>(numbers.data());
   buffer.layout = layout.get();
   buffer.count = 1;
   return buffer;
@@ -86,7 +86,7 @@ class PieceTest : public ::testing::Test {
                   .unit = 8,
                   .node_rank = 0,
                   .pid = ::getpid(),
-                  .here = base};
+                  .mapped = base};
     exposed[1].node_rank = 1;
     for (std::uint32_t rank = 0; rank < 2; ++rank) {
       control.construct(rank);
@@ -109,7 +109,8 @@ class PieceTest : public ::testing::Test {
                  result.data(), kChunk, false);
     while (!run.step(target_)) ::sched_yield();
     EXPECT_TRUE(run.succeeded());
-    if (operation.what.has_result) std::memcpy(operation.result.here + begin, result.data(), bytes);
+    if (operation.what.has_result)
+      std::memcpy(operation.result.mapped + begin, result.data(), bytes);
     return piece.range().end;
   }
 
@@ -148,7 +149,7 @@ TEST_F(PieceTest, pieces_of_any_size_give_what_the_whole_gives) {
         whole.locks = &locks;
         ASSERT_TRUE(target_.executor().run(whole, {0, operation.what.bytes}).ok());
         operation.target = end_at(memory_, there);
-        operation.target.here = nullptr;  // the origin does not map the target
+        operation.target.mapped = nullptr;  // the origin does not map the target
         operation.result = end_at(result, nullptr);
         for (std::uint64_t at = 0; at < operation.what.bytes;) at = play(operation, at, most);
         ASSERT_EQ(memory_, expected) << static_cast<int>(shape) << " in " << most;

@@ -34,7 +34,7 @@ memory::View view_of(const void* address, pid_t pid = ::getpid()) {
 RmaBuffer end_at(void* address) {
   RmaBuffer buffer;
   buffer.base = view_of(address);
-  buffer.here = static_cast<std::byte*>(address);
+  buffer.mapped = static_cast<std::byte*>(address);
   return buffer;
 }
 RmaBuffer end_at(void* address, const LayoutPtr& layout, std::uint64_t count) {
@@ -164,7 +164,7 @@ TEST_F(WindowTest, what_only_the_kernel_reaches_is_updated_too) {
   operation.result = end_at(result.data());
   operation.target = end_at(target.data(), gaps, 1);
   operation.target.base.pid = child.pid();
-  operation.target.here = nullptr;
+  operation.target.mapped = nullptr;
   operation.locks = &locks_;
   const Status reached = context_.executor().run(operation, {0, operation.what.bytes});
   if (reached.code == Code::refused) GTEST_SKIP() << "ptrace of children is not permitted";
@@ -235,7 +235,7 @@ class Ring {
                          .unit = 8,
                          .node_rank = rank,
                          .pid = ::getpid(),
-                         .here = base});
+                         .mapped = base});
     }
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       control.construct(rank);
