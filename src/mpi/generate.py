@@ -63,7 +63,8 @@ class Call:
     round: str = ""  # tried before everything else
     condition: str = ""  # of `does` and `instead`: the key "if"
     does: str = ""
-    unhelped: bool = False  # the MPI library may wait in the call, which has no arrival barrier
+    # The MPI library may wait in the call, which has no arrival barrier.
+    waits_in_library: bool = False
     sometimes: bool = False  # new in MPI 4: a supported library may lack the call
 
     @property
@@ -109,7 +110,7 @@ def statement_of(prototype: Prototype, statement: str, condition: str) -> str:
 
 
 def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Call:
-    unhelped = entry.pop("unhelped", chapter.get("unhelped", False))
+    waits_in_library = entry.pop("waits_in_library", chapter.get("waits_in_library", False))
     unknown = set(entry) - {"before", "after", "instead", "round", "if", "does"}
     if unknown:
         raise TableError(f"{prototype.name}: unknown key {', '.join(sorted(unknown))}")
@@ -130,7 +131,7 @@ def given_call(prototype: Prototype, entry: dict[str, str], chapter: dict) -> Ca
         chapter.get("in_loops", "turns"),
         file=chapter.get("file", ""),
         condition=condition,
-        unhelped=unhelped,
+        waits_in_library=waits_in_library,
         **statements,
     )
 
@@ -141,8 +142,8 @@ def call_of(name: str, entry: str | dict[str, str], chapter: dict) -> Call:
         raise TableError(f"{name}: returns {prototype.returns}, only int can be intercepted")
     if entry in ("hand", "observe", "pass"):
         return Call(prototype, entry, chapter.get("in_loops", "turns"))
-    if entry == "unhelped":
-        return Call(prototype, "given", chapter.get("in_loops", "turns"), unhelped=True)
+    if entry == "waits_in_library":
+        return Call(prototype, "given", chapter.get("in_loops", "turns"), waits_in_library=True)
     given = {"does": entry} if isinstance(entry, str) else dict(entry)
     return given_call(prototype, given, chapter)
 
@@ -356,8 +357,8 @@ def plain_body(call: Call, head: str) -> str:
         lines.append("  }")
     if call.does:
         lines.append(f"  {condition}return {call.does};")
-    if call.unhelped:
-        lines.append("  before_unhelped();")
+    if call.waits_in_library:
+        lines.append("  prepare_wait_in_library();")
     opened, closed = leaving(call)
     result = "const int result =" if call.after else "return"
     lines.append(f"  {result} {opened}next.{p.name}({p.arguments}){closed};")

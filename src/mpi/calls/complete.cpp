@@ -164,7 +164,7 @@ int test_all(int count, MPI_Request* requests, int* flag, MPI_Status* users) {
 
 int cancel(MPI_Request* request) {
   if (rndv::cancel_send(*request) || rndv::cancel_library_start(*request) ||
-      internode::complete_on_cancel(*request)) {
+      internode::complete_instead_of_cancel(*request)) {
     return MPI_SUCCESS;
   }
   rndv::await_fin_of(*request);

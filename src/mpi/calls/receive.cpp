@@ -214,7 +214,7 @@ void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source
   if (!switches.active || source == MPI_PROC_NULL) return;
   ReceiveRequest& request =
       receives.make(rndv::receive_buffer(buffer, count, type, source, comm), {source, tag});
-  request.status_says_nothing = true;  // in MPICH 4.1 and later
+  request.ignores_status = true;  // in MPICH 4.1 and later
   enter_started(MPI_SUCCESS, request, handle);
 }
 

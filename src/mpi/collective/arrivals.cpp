@@ -51,7 +51,8 @@ void count_in(Comm& comm) {
 
 void count_out(Comm& comm) {
   if (std::exchange(comm.counted, false)) g_threads.count.fetch_sub(1, std::memory_order_relaxed);
-  if (std::exchange(comm.unhelped, false)) detail::unhelped.fetch_sub(1, std::memory_order_relaxed);
+  if (std::exchange(comm.waits_in_library, false))
+    detail::waits_in_library.fetch_sub(1, std::memory_order_relaxed);
 }
 
 // `to_help`: the wait ends early if is_crowded(), or if the node is oversubscribed and so this rank
@@ -70,17 +71,18 @@ void drain_rendezvous();
 
 // Called before this rank waits in the library though members are late. From then on no rank may
 // need a message that only this rank can move, whether the receive is already started or not.
-void go_unhelped(Comm& comm) {
-  comm.unhelped = true;
-  detail::unhelped.fetch_add(1, std::memory_order_relaxed);
+void begin_wait_in_library(Comm& comm) {
+  comm.waits_in_library = true;
+  detail::waits_in_library.fetch_add(1, std::memory_order_relaxed);
   // seq_cst: pairs with started_receive(). Either this thread sees the receive, or the thread that
-  // starts the receive sees `unhelped`.
+  // starts the receive sees `waits_in_library`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
 
 // Waits until the members for which needed(member) is true have arrived, or no rank waits at the
-// arrival barrier any more. With Wait::if_it_pays it may return early, after go_unhelped().
+// arrival barrier any more. With Wait::if_it_pays it may return early, after
+// begin_wait_in_library().
 template <class Needed>
 void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
   std::size_t settled = 0;  // members before this one have arrived or are not needed
@@ -94,7 +96,7 @@ void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
   };
   wait_until_shared(are_there);
   services.counters().collectives_with_arrival_barrier.add(1);
-  if (settled != comm.members.size() && !is_off(comm)) go_unhelped(comm);
+  if (settled != comm.members.size() && !is_off(comm)) begin_wait_in_library(comm);
 }
 
 void wait_for_all(Comm& comm, Wait when = Wait::if_it_pays) {
@@ -274,7 +276,7 @@ bool barrier(Comm& comm) {
 
 void leave(Comm& comm) { count_out(comm); }
 
-void detail::started_beside_unhelped() {
+void detail::started_beside_wait_in_library() {
   if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
 
@@ -327,7 +329,7 @@ void restore_arrival_barrier(MPI_Win win, std::unique_ptr<Comm> shadow) {
 
 }  // namespace mh::mpi::windows
 
-void mh::mpi::before_unhelped() {
+void mh::mpi::prepare_wait_in_library() {
   if (switches.active && rndv::receives.needs_this_rank()) arrivals::drain_rendezvous();
 }
 

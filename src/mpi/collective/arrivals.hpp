@@ -60,9 +60,10 @@ struct alignas(kCacheLine) TightLoop {
 inline TightLoop tight;
 
 // The number of threads of this rank that wait in the library, where they cannot help, for late
-// members of a communicator. Ordered by the seq_cst fences in go_unhelped() and started_receive().
-inline std::atomic<std::uint32_t> unhelped{0};
-void started_beside_unhelped();
+// members of a communicator. Ordered by the seq_cst fences in begin_wait_in_library() and
+// started_receive().
+inline std::atomic<std::uint32_t> waits_in_library{0};
+void started_beside_wait_in_library();
 
 // Adds one to a count of this rank in the node segment, and returns the count. Only this rank
 // writes the count.
@@ -124,12 +125,13 @@ void window_none(MPI_Win win);  // no rank; only counts the arrival
 
 // Called after a receive has started. The thread that started the receive may stay outside MPI
 // until another thread's collective is over. If another thread of this rank waits in the library,
-// the calling thread therefore ends rendezvous, as go_unhelped() would have done.
+// the calling thread therefore ends rendezvous, as begin_wait_in_library() would have done.
 inline void started_receive() {
   if (!switches.threads) return;
-  // seq_cst: pairs with go_unhelped().
+  // seq_cst: pairs with begin_wait_in_library().
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (detail::unhelped.load(std::memory_order_relaxed) != 0) detail::started_beside_unhelped();
+  if (detail::waits_in_library.load(std::memory_order_relaxed) != 0)
+    detail::started_beside_wait_in_library();
 }
 
 // Ends a collective of this rank that has returned `result`; an error switches the arrival barriers
@@ -176,7 +178,7 @@ namespace mh::mpi {
 // Called before a call of the library that may wait for other ranks without an arrival barrier, so
 // that this rank cannot help meanwhile. If a started receive needs this rank, rendezvous ends on
 // the node (arrival_table.hpp, G5).
-void before_unhelped();
+void prepare_wait_in_library();
 }  // namespace mh::mpi
 
 namespace mh::mpi::windows {

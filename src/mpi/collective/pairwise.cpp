@@ -21,7 +21,7 @@ bool is_same(const TypedBlocks& a, const TypedBlocks& b) {
 
 // True if the receiver of the block can copy it straight from this rank's buffer.
 bool moves_mapped(const TypedBlocks& block) {
-  return config.heaps_mapped && block.contiguous && block.bytes <= kMostPacked &&
+  return config.heaps_mapped && block.contiguous && block.bytes <= kMostBlockBytes &&
          heaps::contain(block.address, block.bytes);
 }
 

@@ -28,7 +28,7 @@ struct PeerBlocks {
 
   // Empties the blocks that a call with a root uses on this rank: the root's and this rank's own,
   // and on the root all blocks. The other blocks stay uninitialised.
-  void clear(const Comm& comm, int root) {
+  void empty_used_blocks(const Comm& comm, int root) {
     out[root].bytes = in[root].bytes = out[comm.rank].bytes = in[comm.rank].bytes = 0;
     for (int rank = 0; root == comm.rank && rank < comm.size; ++rank)
       out[rank].bytes = in[rank].bytes = 0;

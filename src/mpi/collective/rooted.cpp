@@ -89,7 +89,7 @@ CallResult receive(Round& round, const TypedBlocks& data, const Comm& comm, int 
 
 bool is_broadcast_round(std::uint64_t bytes) {
   if (bytes <= coll::kStagedBytes) return bytes != 0;
-  return config.heaps_mapped && bytes >= kLeastMapped && bytes <= kMostPacked;
+  return config.heaps_mapped && bytes >= kLeastMapped && bytes <= kMostBlockBytes;
 }
 
 // ---- MPI_Scatter and MPI_Gather -----------------------------------------------------------------
@@ -160,7 +160,7 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
 CallResult move_long(RoundCall call, const RootedBlocks& blocks, Comm& comm, int root) {
   if (!can_be_pairwise(comm)) return std::nullopt;
   PeerBlocks pairs;
-  pairs.clear(comm, root);
+  pairs.empty_used_blocks(comm, root);
   const bool scatters = call == RoundCall::scatter;
   TypedBlocks* const of_root = scatters ? pairs.out : pairs.in;
   for (int rank = 0; blocks.at_root && rank < comm.size; ++rank)

@@ -2,7 +2,7 @@
 // The buffers of a collective as blocks of a datatype, and their bytes as a packed stream.
 //
 // Blocks of a datatype with a layout are packed by src/layout. Blocks of another datatype are
-// packed by the library, in a message of this rank to itself. Threads: any. Limit: kMostPacked.
+// packed by the library, in a message of this rank to itself. Threads: any. Limit: kMostBlockBytes.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace mh::mpi::direct {
 
 // The most bytes of a block that moves mapped. If its datatype has no layout at one end, the block
 // is unpacked by a message of this rank to itself, which counts bytes by an int in MPI 3.
-inline constexpr std::uint64_t kMostPacked = 1U << 30U;
+inline constexpr std::uint64_t kMostBlockBytes = 1U << 30U;
 
 // Blocks of equal length, one for, or from, each rank of a communicator, one behind the other.
 struct TypedBlocks {

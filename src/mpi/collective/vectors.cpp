@@ -112,7 +112,7 @@ CallResult exchange_with_root(RoundCall call, const VectorArgs& all, const Block
   const bool in_place = at_root && own_args.address == MPI_IN_PLACE;
   if (!is_rank(*comm, root)) return CallResult::refused();
   PeerBlocks pairs;
-  pairs.clear(*comm, root);
+  pairs.empty_used_blocks(*comm, root);
   const bool scatters = call == RoundCall::scatterv;
   TypedBlocks& own = (scatters ? pairs.in : pairs.out)[root];
   if (!in_place) own = typed_blocks(own_args);

@@ -26,12 +26,12 @@ void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// True if the library may raise the error of a completion on another communicator than the
-// receive's. MPICH 4.0 does so, Open MPI does not.
+// True if the library may raise the error of a completion on MPI_COMM_WORLD instead of the
+// receive's communicator. MPICH 4.0 does so, Open MPI does not.
 #if defined(MH_ABI_OPENMPI)
-constexpr bool kRaisesElsewhere = false;
+constexpr bool kRaisesOnWorld = false;
 #else
-constexpr bool kRaisesElsewhere = true;
+constexpr bool kRaisesOnWorld = true;
 #endif
 
 // A communicator that has MPI_ERRORS_RETURN while receives wait, and the program's handler. The
@@ -154,7 +154,7 @@ HandlerOverride::~HandlerOverride() {
 }
 
 ReceiveErrors::ReceiveErrors(MPI_Comm comm) : comm_(comm) {
-  if (!kRaisesElsewhere || switches.errors_are_fatal || comm == MPI_COMM_NULL) return;
+  if (!kRaisesOnWorld || switches.errors_are_fatal || comm == MPI_COMM_NULL) return;
   if (!differs_from_world(comm)) return;
   world_.emplace(MPI_COMM_WORLD);
   own_.emplace(comm);
@@ -168,7 +168,7 @@ int ReceiveErrors::raised(int code) {
 }
 
 int raise_for_held_message(const Comm* comm, int code) {
-  const bool to_raise = !kRaisesElsewhere && code != MPI_SUCCESS && comm != nullptr;
+  const bool to_raise = !kRaisesOnWorld && code != MPI_SUCCESS && comm != nullptr;
   return to_raise ? raise(comms::for_errors(*comm), code) : code;
 }
 

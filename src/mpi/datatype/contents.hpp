@@ -50,17 +50,17 @@ class Contents {
   }
   [[nodiscard]] std::vector<std::int64_t> displacements(std::size_t count,
                                                         std::size_t before) const;
-  // Arguments that are of type int with and without large counts. front(): integer `i` of all
-  // arguments. behind(): integer `i` after an array of `numbers` counts. Without large counts, the
-  // array consists of integers, too.
-  [[nodiscard]] int front(std::size_t i) const { return integers_[i]; }
-  [[nodiscard]] int behind(std::size_t i, std::size_t numbers) const {
+  // Arguments that are of type int with and without large counts. int_argument(): integer `i` of
+  // all arguments. int_after_counts(): integer `i` after an array of `numbers` counts. Without
+  // large counts, the array consists of integers, too.
+  [[nodiscard]] int int_argument(std::size_t i) const { return integers_[i]; }
+  [[nodiscard]] int int_after_counts(std::size_t i, std::size_t numbers) const {
     return integers_[is_large_ ? i : i + numbers];
   }
-  // Returns `count` numbers from number `first` on, counted behind `front` arguments of type int.
-  [[nodiscard]] std::vector<std::int64_t> numbers_behind(std::size_t front, std::size_t first,
-                                                         std::size_t count) const {
-    return numbers((is_large_ ? 0 : front) + first, count);
+  // Returns `count` numbers from number `first` on, counted after `ints` arguments of type int.
+  [[nodiscard]] std::vector<std::int64_t> numbers_after_ints(std::size_t ints, std::size_t first,
+                                                             std::size_t count) const {
+    return numbers((is_large_ ? 0 : ints) + first, count);
   }
 
   [[nodiscard]] std::size_t types() const { return types_.size(); }

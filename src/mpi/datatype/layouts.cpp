@@ -42,17 +42,19 @@ layout::Distribution distribution_of(int distribution) {
 }
 
 Result<LayoutPtr> subarray_layout(const Contents& made, const layout::Layout& child) {
-  const auto dims = static_cast<std::size_t>(made.front(0));
-  const auto numbers = [&](std::size_t part) { return made.numbers_behind(1, part * dims, dims); };
-  return layout::subarray(numbers(0), numbers(1), numbers(2), order_of(made.behind(1, 3 * dims)),
-                          child);
+  const auto dims = static_cast<std::size_t>(made.int_argument(0));
+  const auto numbers = [&](std::size_t part) {
+    return made.numbers_after_ints(1, part * dims, dims);
+  };
+  return layout::subarray(numbers(0), numbers(1), numbers(2),
+                          order_of(made.int_after_counts(1, 3 * dims)), child);
 }
 
 Result<LayoutPtr> darray_layout(const Contents& made, const layout::Layout& child) {
-  const auto dims = static_cast<std::size_t>(made.front(2));
-  const std::vector<std::int64_t> sizes = made.numbers_behind(3, 0, dims);
+  const auto dims = static_cast<std::size_t>(made.int_argument(2));
+  const std::vector<std::int64_t> sizes = made.numbers_after_ints(3, 0, dims);
   const auto integer = [&](std::size_t part, std::size_t d) {
-    return made.behind(3 + part * dims + d, dims);
+    return made.int_after_counts(3 + part * dims + d, dims);
   };
   std::vector<layout::Distributed> distributed;
   for (std::size_t d = 0; d < dims; ++d) {
@@ -63,7 +65,7 @@ Result<LayoutPtr> darray_layout(const Contents& made, const layout::Layout& chil
          .argument = argument == MPI_DISTRIBUTE_DFLT_DARG ? layout::kDefaultArgument : argument,
          .processes = integer(2, d)});
   }
-  return layout::darray(made.front(1), distributed, order_of(integer(3, 0)), child);
+  return layout::darray(made.int_argument(1), distributed, order_of(integer(3, 0)), child);
 }
 
 Result<LayoutPtr> structure_layout(const Contents& made, int depth, Gaps gaps) {

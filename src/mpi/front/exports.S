@@ -22,8 +22,8 @@
         .popsection
 .endm
 
-        slots   mh_mpi
-        slots   mh_pmpi
+        slots   mh_mpi_jumps
+        slots   mh_pmpi_jumps
 
 .macro export symbol, slots, index, which
         .globl  \symbol
@@ -49,8 +49,8 @@ first_\symbol:
 .endm
 
 .macro always index, name
-        export  MPI_\name, mh_mpi, \index, 0
-        export  PMPI_\name, mh_pmpi, \index, 1
+        export  MPI_\name, mh_mpi_jumps, \index, 0
+        export  PMPI_\name, mh_pmpi_jumps, \index, 1
 .endm
 
 .macro hidden_function symbol

@@ -189,14 +189,14 @@ static void fill_slot(uint32_t call, bool helped) {
   if (lacks[call]) return;
   if (helped && from_variant[2][call] != NULL) {
     after_watcher[call] = next;
-    publish_slot(&mh_mpi[call], watched_stub(call));
-    publish_slot(&mh_pmpi[call], chain.guarded ? real : watched_stub(call));
+    publish_slot(&mh_mpi_jumps[call], watched_stub(call));
+    publish_slot(&mh_pmpi_jumps[call], chain.guarded ? real : watched_stub(call));
   } else if (helped && from_variant[0][call] != NULL && real != NULL) {
-    publish_slot(&mh_mpi[call], from_variant[0][call]);
-    publish_slot(&mh_pmpi[call], from_variant[1][call]);
+    publish_slot(&mh_mpi_jumps[call], from_variant[0][call]);
+    publish_slot(&mh_pmpi_jumps[call], from_variant[1][call]);
   } else {
-    publish_slot(&mh_mpi[call], next);
-    publish_slot(&mh_pmpi[call], real);
+    publish_slot(&mh_mpi_jumps[call], next);
+    publish_slot(&mh_pmpi_jumps[call], real);
   }
 }
 
@@ -299,7 +299,7 @@ mh_function mh_resolve(uint32_t slot, const void* caller) {
     const mh_function real = find_real(mh_names[call] + 1);
     return real != NULL ? real : function_for_missing(call);
   }
-  mh_function* slots = slot % 2 == 0 ? mh_mpi : mh_pmpi;
+  mh_function* slots = slot % 2 == 0 ? mh_mpi_jumps : mh_pmpi_jumps;
   return __atomic_load_n(&slots[call], __ATOMIC_ACQUIRE);
 }
 

@@ -13,8 +13,8 @@ extern const char mh_names[MH_CALLS][40];
 
 /* The jump slots (exports.S): written in the first MPI call and by mh_chain::publish, read by every
  * call. */
-extern mh_function mh_mpi[MH_CALLS];
-extern mh_function mh_pmpi[MH_CALLS];
+extern mh_function mh_mpi_jumps[MH_CALLS];
+extern mh_function mh_pmpi_jumps[MH_CALLS];
 
 /* Called from exports.S with all argument registers saved. `slot`: the number of the jump slot.
  * Both return the function to which exports.S then jumps. mh_resolve(): at the first call; `caller`

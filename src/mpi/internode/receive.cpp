@@ -21,7 +21,7 @@ namespace {
 
 // The numbers of the messages whose receive has begun, from one sender: all numbers up to `all_`,
 // and those in `some_`.
-class ReceivedNumbers {
+class BegunNumbers {
  public:
   [[nodiscard]] bool has(std::uint64_t number) const {
     return number <= all_ || some_.contains(number);
@@ -44,8 +44,8 @@ class ReceivedNumbers {
 
 // The messages that this process receives from other nodes.
 struct InternodeReceives {
-  std::mutex mutex;                                             // guards the members below
-  std::unordered_map<std::uint32_t, ReceivedNumbers> received;  // by sender
+  std::mutex mutex;                                       // guards the members below
+  std::unordered_map<std::uint32_t, BegunNumbers> begun;  // by sender
   std::vector<IncomingPtr> incoming;
   std::atomic<std::uint32_t> count{0};  // of `incoming`; relaxed, a hint
 };
@@ -178,15 +178,15 @@ bool is_unreceived(const p2p::RtsHeader& header) {
   if (!config.internode || header.to_world != static_cast<std::uint32_t>(config.world_rank) + 1)
     return false;
   const std::lock_guard<std::mutex> hold(g_receives.mutex);
-  const auto from = g_receives.received.find(header.from_world);
-  return from == g_receives.received.end() || !from->second.has(header.generation);
+  const auto from = g_receives.begun.find(header.from_world);
+  return from == g_receives.begun.end() || !from->second.has(header.generation);
 }
 
 IncomingPtr begin_receive(const p2p::RtsHeader& header, const p2p::End& to,
                           layout::LayoutPtr layout, std::uint64_t bytes) {
   auto incoming = std::make_shared<Incoming>(header, to, std::move(layout), bytes);
   const std::lock_guard<std::mutex> hold(g_receives.mutex);
-  g_receives.received[header.from_world].add(header.generation);
+  g_receives.begun[header.from_world].add(header.generation);
   g_receives.incoming.push_back(incoming);
   g_receives.count.fetch_add(1, std::memory_order_relaxed);
   return incoming;

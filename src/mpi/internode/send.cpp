@@ -250,7 +250,7 @@ void await_send(SendId id) {
   });
 }
 
-bool complete_on_cancel(MPI_Request request) {
+bool complete_instead_of_cancel(MPI_Request request) {
   if (!any_sends()) return false;
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   for (const auto& send : g_sends.by_id) {

@@ -36,7 +36,7 @@ void await_send(SendId id);
 
 // MPI_Cancel: true if `request` is the receive of the FIN of a send under way. The send then
 // completes at once, and not as cancelled.
-bool complete_on_cancel(MPI_Request request);
+bool complete_instead_of_cancel(MPI_Request request);
 
 // Advances the sends that are posted. Never blocks.
 void progress_sends();

@@ -27,9 +27,9 @@
 //       message. No sender can push into a receive with gaps, which is not posted. Once such a
 //       communicator exists, rendezvous therefore ends on the node (`rendezvous`). The same
 //       holds when a rank with a receive with gaps enters another call without an arrival barrier
-//       (collective I/O, MPI_Comm_create_group: the entries `unhelped` of calls.json). The same
-//       holds when a rank with such a receive has a thread in a collective that did not wait for
-//       late members, because the rank has more threads in collectives than cores.
+//       (collective I/O, MPI_Comm_create_group: the entries `waits_in_library` of calls.json).
+//       The same holds when a rank with such a receive has a thread in a collective that did not
+//       wait for late members, because the rank has more threads in collectives than cores.
 //
 // Limit: kGroups communicators that have had a collective at a time; further communicators have no
 // arrival barrier.

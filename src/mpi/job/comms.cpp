@@ -243,7 +243,7 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   comm->group = kUnknownGroup;
   comm->line = nullptr;
   comm->arrived = comm->barriers = 0;
-  comm->inside = comm->counted = comm->unhelped = false;
+  comm->inside = comm->counted = comm->waits_in_library = false;
   comm->boards = {};
   comm->key = child_key(*origin, *comm->group_on_node, kShadowSalt);
   return comm;

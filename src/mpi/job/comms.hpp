@@ -70,10 +70,10 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::atomic<std::uint32_t>* off = nullptr;
   std::uint64_t arrived = 0;   // collectives that this rank has entered
   std::uint64_t barriers = 0;  // barriers that this rank has entered
-  bool inside = false;      // this rank is in a collective that it entered by the arrival barrier
-  bool counted = false;     // ThreadsInside (arrivals.cpp) counts the thread in the collective
-  bool unhelped = false;    // this rank waits in the library though members are late
-  wait::Pace pace{};        // of its collectives (arrivals.hpp)
+  bool inside = false;   // this rank is in a collective that it entered by the arrival barrier
+  bool counted = false;  // ThreadsInside (arrivals.cpp) counts the thread in the collective
+  bool waits_in_library = false;  // this rank waits in the library though members are late
+  wait::Pace pace{};              // of its collectives (arrivals.hpp)
   coll::BoardGroup boards;  // empty before join(), and if the ranks cannot carry out collectives
   coll::SumOrders sums;     // whether the order of its floating-point sums is known
 

@@ -46,7 +46,8 @@ void say_why_not() {
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.single_copy || config.me != 0 || chosen) return;
   print_message("large messages go through {}: {}; `mh doctor` explains",
-                config.pipelines ? "shared cells" : "the MPI library", node_setup::why_not());
+                config.pipelines ? "shared cells" : "the MPI library",
+                node_setup::why_no_single_copy());
 }
 
 // Starts Manyhands after the library's MPI_Init* has succeeded. Collective over MPI_COMM_WORLD.
@@ -101,7 +102,7 @@ void stop_helping() {
   rma::remote::stop_internode();
   internode::stop([] { return rndv::receives.any(); });
   openmp::stop_sharing();
-  write_report(config.rendezvous ? "" : node_setup::why_not());
+  write_report(config.rendezvous ? "" : node_setup::why_no_single_copy());
   wait::install_actions(nullptr, {});
   cores::take_back_cores();
   arrivals::end_tight_loops();

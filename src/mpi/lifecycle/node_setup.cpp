@@ -355,6 +355,6 @@ void build_node() {
 
 void withdraw_node() { g_node.publication.withdraw(); }
 
-const std::string& why_not() { return g_node.why_not; }
+const std::string& why_no_single_copy() { return g_node.why_not; }
 
 }  // namespace mh::mpi::node_setup

@@ -30,7 +30,7 @@ void agree_on_threshold();
 
 // The agreed reason why the kernel does not copy between the ranks of this node; empty if it does.
 // Without config.rendezvous, the reason why the ranks do not help each other with messages.
-const std::string& why_not();
+const std::string& why_no_single_copy();
 
 // Cores of this node that its ranks may use. Nodes that share a machine (MH_FAKE_NODES) divide its
 // cores.

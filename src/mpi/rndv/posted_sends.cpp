@@ -85,7 +85,7 @@ std::vector<PostedSend> posted_sends() {
   return found;
 }
 
-bool any_held_by_sender(const SendEnvelope& envelope) {
+bool any_taken_by_sender(const SendEnvelope& envelope) {
   const auto& [sender, communicator, tag] = envelope;
   for (const p2p::SendSlot& slot : services.area(sender).send_table.slots) {
     if (slot.state() != p2p::SlotState::taken) continue;

@@ -57,7 +57,7 @@ std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(const SendEnvelope& envelope);
 // True if a sender has taken its own send with this envelope to push the message, and may give the
 // send back.
-bool any_held_by_sender(const SendEnvelope& envelope);
+bool any_taken_by_sender(const SendEnvelope& envelope);
 
 // True if the MPI library may hold an unexpected message with the envelope of this send.
 bool may_be_unexpected(const PostedSend& send);

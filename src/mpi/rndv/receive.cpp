@@ -101,8 +101,8 @@ Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuff
 // The result of a receive whose message was not found: nothing for an ordinary message, kLost for
 // an RTS header whose send is over. Erases such a header in the buffer, so that no later look finds
 // the header again.
-std::optional<Delivery> lose(const std::optional<p2p::RtsHeader>& header,
-                             const ReceiveBuffer& buffer) {
+std::optional<Delivery> result_of_lost(const std::optional<p2p::RtsHeader>& header,
+                                       const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
   if (buffer.contiguous) std::memset(buffer.address, 0, p2p::kRtsBytes);
   return kLost;
@@ -115,7 +115,7 @@ std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   std::optional<PostedSend> send;
   wait::until([&] {
     send = oldest_unmatched(envelope);
-    return send || ticks() > end || !any_held_by_sender(envelope);
+    return send || ticks() > end || !any_taken_by_sender(envelope);
   });
   return send;
 }
@@ -131,7 +131,8 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
     if (const auto delivery = deliver_buffered(send_of(*header), buffer)) return delivery;
   }
   const std::int32_t there = buffer.comm->on_node(envelope.source);
-  if (there < 0 || there == static_cast<std::int32_t>(config.me)) return lose(header, buffer);
+  if (there < 0 || there == static_cast<std::int32_t>(config.me))
+    return result_of_lost(header, buffer);
   const SendEnvelope sought{.sender = static_cast<std::uint32_t>(there),
                             .communicator = buffer.comm->key,
                             .tag = envelope.tag};
@@ -139,15 +140,15 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   if (const auto lost = oldest_buffered(sought); lost && !may_be_ordinary)
     return deliver_buffered(*lost, buffer);
   const auto send = await_unmatched(sought);
-  if (!send) return lose(header, buffer);
+  if (!send) return result_of_lost(header, buffer);
   if (may_be_ordinary) {
     // Either an ordinary message has come, or the header of `send` was overwritten and no receive
     // will match that send.
     start_to_buffer_overdue_sends();
-    return lose(header, buffer);
+    return result_of_lost(header, buffer);
   }
   comms::end_rendezvous();
-  if (!send->table_slot().take(send->says.generation)) return lose(header, buffer);
+  if (!send->table_slot().take(send->says.generation)) return result_of_lost(header, buffer);
   const Delivery delivery = copy_taken(*send, buffer);
   release_sender(send->table_slot(), send->sender);
   return delivery;
@@ -170,7 +171,7 @@ bool has_no_header(const MPI_Status* status) {
 
 std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status* status) {
   if (request.incoming) return finish_incoming(request);
-  if (request.status_says_nothing) status = nullptr;
+  if (request.ignores_status) status = nullptr;
   if (!request.buffer || has_no_header(status)) return std::nullopt;
   const ReceiveBuffer& buffer = request.buffer;
   for (;;) {

@@ -54,7 +54,7 @@ ReceiveRequest& ReceiveTable::make(const ReceiveBuffer& buffer, const MessageEnv
 
 void ReceiveTable::recycle(ReceiveRequest& request) {
   request.persistent = request.started = request.orphaned = request.blocking = false;
-  request.is_held_message = request.status_says_nothing = request.entered_ = false;
+  request.is_held_message = request.ignores_status = request.entered_ = false;
   request.posted = nullptr;
   if (request.kept_comm) request.kept_comm.reset();
   if (request.incoming) request.incoming.reset();

@@ -52,8 +52,8 @@ struct ReceiveRequest {
   bool persistent = false;
   bool started = false;
   bool orphaned = false;
-  bool blocking = false;             // the thread in the blocking call fetches the message itself
-  bool status_says_nothing = false;  // MPI_Isendrecv: the library may not report the receive's size
+  bool blocking = false;        // the thread in the blocking call fetches the message itself
+  bool ignores_status = false;  // MPI_Isendrecv: the library may not report the receive's size
   p2p::PostedReceive* posted = nullptr;  // not null while the sender may push
   // Keeps the record of the communicator alive, for a held message or after the program has freed
   // the communicator. Null otherwise.

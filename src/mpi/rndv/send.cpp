@@ -236,7 +236,7 @@ bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) 
 // Both cores are busy then, and overlap does not repay the cost of a rendezvous
 // (docs/decisions/rendezvous). An exception is a message of which an idle third rank can copy
 // chunks by the kernel.
-bool is_left_as_exchanged(const OutgoingMessage& message, std::uint32_t receiver) {
+bool leaves_exchange_to_library(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
     return false;
@@ -327,7 +327,7 @@ bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const dataty
   const std::int32_t there = comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return false;
   if (mapped) return true;
-  if (info.contiguous && is_left_as_exchanged(message, static_cast<std::uint32_t>(there)))
+  if (info.contiguous && leaves_exchange_to_library(message, static_cast<std::uint32_t>(there)))
     return false;
   if (!moves_without_this_thread(info)) return false;
   if (info.contiguous) return true;
