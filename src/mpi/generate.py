@@ -396,11 +396,11 @@ def loop_body(call: Call) -> str:
         kind, handle = object_of(p)
         refusal = f'\n  if (turn.refuses("MPI_{p.name}")) return raise_on_{kind}({handle});'
     return f"""[[gnu::noinline]] int inside_{p.name}({p.declared}) {{
-  const Turn turn(*openmp::part, Rule::{call.in_loops});{refusal}
+  const Turn turn(*openmp::current_or_outer, Rule::{call.in_loops});{refusal}
   return {goes_on};
 }}
 int {p.name}({p.declared}) {{
-  if (openmp::part != nullptr) [[unlikely]] return inside_{p.name}({p.arguments});
+  if (openmp::current_or_outer != nullptr) [[unlikely]] return inside_{p.name}({p.arguments});
   return {goes_on};
 }}"""
 

@@ -270,10 +270,10 @@ bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order
   if (me.role == Participant::Role::helper) return is_first;
   if (own.schedule == Schedule::unspecified && !me.marked) {
     report_obstacle(Obstacle::no_loop);
-    me.strays();
+    me.begins_other_loop();
     return false;
   }
-  if (!is_first) me.strays();
+  if (!is_first) me.begins_other_loop();
   if (!in_region() || !is_first) return false;
   shared_region()->open(loop, own, in_order);
   return true;

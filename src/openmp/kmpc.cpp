@@ -33,8 +33,9 @@ struct Dispatch {
                std::make_signed_t<Index>);
   int (*next)(SourceLocation*, std::int32_t, std::int32_t*, Index*, Index*,
               std::make_signed_t<Index>*);
-  void (*fixed)(SourceLocation*, std::int32_t, std::int32_t, std::int32_t*, Index*, Index*,
-                std::make_signed_t<Index>*, std::make_signed_t<Index>, std::make_signed_t<Index>);
+  void (*static_init)(SourceLocation*, std::int32_t, std::int32_t, std::int32_t*, Index*, Index*,
+                      std::make_signed_t<Index>*, std::make_signed_t<Index>,
+                      std::make_signed_t<Index>);
 };
 
 // The functions of the process's libomp.
@@ -120,13 +121,13 @@ void run_task(void* data) {
   call_task(fork, known ? fork.thread : global_thread_num(fork.location), number);
 }
 
-struct TeamJob {
+struct BodyCall {
   Body body;
   void* data;
 };
 
-void run_job(std::int32_t* /*thread*/, std::int32_t* /*bound*/, TeamJob* job) {
-  job->body(job->data);
+void run_body_call(std::int32_t* /*thread*/, std::int32_t* /*bound*/, BodyCall* call) {
+  call->body(call->data);
 }
 
 void run_by_team(Body body, void* data, unsigned threads, const void* location) {
@@ -134,8 +135,9 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   if (threads != 0) {
     real_kmpc.push_num_threads(where, global_thread_num(where), static_cast<std::int32_t>(threads));
   }
-  TeamJob job{.body = body, .data = data};
-  real_kmpc.fork_call(where, 1, reinterpret_cast<Microtask>(run_job), &job, nullptr, nullptr);
+  BodyCall call{.body = body, .data = data};
+  real_kmpc.fork_call(where, 1, reinterpret_cast<Microtask>(run_body_call), &call, nullptr,
+                      nullptr);
 }
 
 // Not inlined, to keep the path of shared regions short.
@@ -313,7 +315,8 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
   } else {
     report_obstacle(Obstacle::no_loop);
   }
-  real_dispatch<Index>.fixed(location, thread, schedule, last, low, high, stride, step, chunk);
+  real_dispatch<Index>.static_init(location, thread, schedule, last, low, high, stride, step,
+                                   chunk);
   if (!is_helper()) return;
   *low = 1;
   *high = 0;
@@ -416,7 +419,7 @@ void add_dispatch(std::vector<Binding>& table, const std::string& width) {
   Dispatch<Index>& calls = real_dispatch<Index>;
   add_binding(table, "__kmpc_dispatch_init_" + width, dispatch_init<Index>, calls.init);
   add_binding(table, "__kmpc_dispatch_next_" + width, dispatch_next<Index>, calls.next);
-  add_binding(table, "__kmpc_for_static_init_" + width, static_init<Index>, calls.fixed);
+  add_binding(table, "__kmpc_for_static_init_" + width, static_init<Index>, calls.static_init);
 }
 
 }  // namespace

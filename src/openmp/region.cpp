@@ -36,7 +36,7 @@ float rate_of(std::uint64_t spent, std::uint64_t iterations) {
 }  // namespace
 
 constinit thread_local Participant* current = nullptr;
-constinit thread_local Participant* part = nullptr;
+constinit thread_local Participant* current_or_outer = nullptr;
 
 SharedRegion::SharedRegion(lend::Pool& pool, lend::Workers* spare)
     : pool_(pool), spare_(spare), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
@@ -290,7 +290,7 @@ IterationRange SharedRegion::next_of_helper(Participant& me) {
     pool_.expect_end(lend::WorkKind::loops,
                      now + as_whole(rest / static_cast<float>(own_threads_ + 1)));
   }
-  if (me.over || now >= me.deadline) return {};
+  if (me.took_last_iteration || now >= me.deadline) return {};
   const std::uint64_t most = chunk_of(helpers_, tuning::kMostLoopChunkNs);
   IterationRange range;
   if (!is_excluded(*site_)) {
@@ -304,7 +304,7 @@ IterationRange SharedRegion::next_of_helper(Participant& me) {
   me.size = range.size();
   // Compilers copy a lastprivate variable out if the thread's last iteration is the last of the
   // loop. After the last iteration this thread may therefore run no other.
-  me.over = range.end == iterations_.count();
+  me.took_last_iteration = range.end == iterations_.count();
   return range;
 }
 
@@ -333,7 +333,7 @@ bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
     // relaxed: leave() publishes the flags.
     if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
   }
-  return me.over && iterations_.left() != 0;
+  return me.took_last_iteration && iterations_.left() != 0;
 }
 
 }  // namespace mh::openmp

@@ -88,12 +88,12 @@ struct Participant {
   // watched: the first call that only a team of the run time can answer, and the team's threads
   Obstacle needs_team = Obstacle::none;
   std::uint32_t threads = 0;
-  bool meets_barrier = false;   // the threads meet at barriers
-  bool asked_team = false;      // the region has asked for its number of threads
-  bool over = false;            // helper: has the last iteration, may claim no further chunk
-  std::uint64_t deadline = 0;   // helper: end of the unit, in ticks
-  std::uint64_t review_at = 0;  // owner, in the loop: value of `done` at which to review
-  std::uint64_t since = 0;      // helper: ticks at which the last chunk was claimed, and its size
+  bool meets_barrier = false;        // the threads meet at barriers
+  bool asked_team = false;           // the region has asked for its number of threads
+  bool took_last_iteration = false;  // helper: has the last iteration, may claim no further chunk
+  std::uint64_t deadline = 0;        // helper: end of the unit, in ticks
+  std::uint64_t review_at = 0;       // owner, in the loop: value of `done` at which to review
+  std::uint64_t since = 0;  // helper: ticks at which the last chunk was claimed, and its size
   std::uint64_t size = 0;
   std::uint64_t done = 0;  // iterations claimed by this thread
   // The virtual thread that this thread runs; null: none (virtual_threads.hpp).
@@ -105,7 +105,7 @@ struct Participant {
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
   // Records that the thread has begun another loop than the shared loop.
-  void strays() {
+  void begins_other_loop() {
     loops = kStrayed;
     review_at = 0;
   }
@@ -126,23 +126,24 @@ extern constinit thread_local Participant* current;
 
 // The calling thread's state; not null inside of regions that are nested in a watched or shared
 // region.
-extern constinit thread_local Participant* part;
+extern constinit thread_local Participant* current_or_outer;
 
-// Sets `current` and `part` for its lifetime.
+// Sets `current` and `current_or_outer` for its lifetime.
 class ParticipantScope {
  public:
   explicit ParticipantScope(Participant& me)
-      : saved_current_(std::exchange(current, &me)), saved_part_(std::exchange(part, &me)) {}
+      : saved_current_(std::exchange(current, &me)),
+        saved_current_or_outer_(std::exchange(current_or_outer, &me)) {}
   ~ParticipantScope() {
     current = saved_current_;
-    part = saved_part_;
+    current_or_outer = saved_current_or_outer_;
   }
   ParticipantScope(const ParticipantScope&) = delete;
   ParticipantScope& operator=(const ParticipantScope&) = delete;
 
  private:
   Participant* saved_current_;
-  Participant* saved_part_;
+  Participant* saved_current_or_outer_;
 };
 
 // Ends the sharing of the region of `me`, from the next execution on; the current execution is

@@ -69,7 +69,7 @@ static void* target_of(const Stub& stub) {
   }
   if (current == nullptr) return stub.real;
   report_obstacle(rule.obstacle);
-  if (rule.effect == Effect::begins_loop) current->strays();
+  if (rule.effect == Effect::begins_loop) current->begins_other_loop();
   return is_skipped(rule) ? reinterpret_cast<void*>(return_zero) : stub.real;
 }
 
