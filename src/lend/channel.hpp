@@ -66,7 +66,7 @@ struct alignas(kCacheLine) Channel {
   // Thread id of the helper; 0: no helper waits at this channel. Written by the helper when it
   // starts, and set to 0 by the owner at the end. release: pairs with the acquire of a lender,
   // after which a wake-up is answered.
-  std::atomic<std::int32_t> thread{0};
+  std::atomic<std::int32_t> helper_tid{0};
   // The CPU to which the helper is bound; -1: the helper may run on its owner's CPUs. Written by
   // the thread that last moved the helper. relaxed: a stale value costs a system call, or a unit on
   // the wrong core.
@@ -76,7 +76,7 @@ struct alignas(kCacheLine) Channel {
   std::atomic<std::uint64_t> unit{0};
   // Number of units that this helper was lent for, for `mh top`. Written by the lender before it
   // changes the word to lent. relaxed: a count publishes nothing.
-  std::atomic<std::uint64_t> units{0};
+  std::atomic<std::uint64_t> units_begun{0};
 };
 
 // The kinds of work that helpers do, in the order in which a helper looks. An owner exposes at most

@@ -22,7 +22,7 @@ std::uint64_t offer_of(const Lendings& lendings, WorkKind kind) {
 std::uint32_t helpers_at_work(const Lendings& lendings) {
   std::uint32_t count = 0;
   for (const Channel& channel : lendings.channels) {
-    if (channel.thread.load(std::memory_order_relaxed) == 0) break;  // no more helpers
+    if (channel.helper_tid.load(std::memory_order_relaxed) == 0) break;  // no more helpers
     if (state_of(channel.word.load(std::memory_order_relaxed)) == ChannelState::lent) ++count;
   }
   return count;
@@ -42,7 +42,7 @@ Lender::Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, 
       unit_({.least = ticks_from_ns(tuning::kLeastUnitNs),
              .first = ticks_from_ns(tuning::kFirstUnitNs),
              .most = ticks_from_ns(tuning::kMostUnitNs),
-             .look = ticks_from_ns(tuning::kUnitLookNs)}) {
+             .look_cost = ticks_from_ns(tuning::kUnitLookNs)}) {
   barred_[node.me()] = core == 0;
 }
 
@@ -85,7 +85,8 @@ std::uint32_t Lender::choose() {
   const std::uint64_t now = ticks();
   const std::uint64_t worth = now + ticks_from_ns(tuning::kLeastLoanNs);
   for (std::uint32_t rank = 0; rank < node_.ranks(); ++rank) {
-    if (barred_[rank] || std::ranges::find(full_, rank) != full_.end()) continue;
+    if (barred_[rank] || std::ranges::find(without_helper_, rank) != without_helper_.end())
+      continue;
     const std::uint64_t ends = end_of_offer(rank, now, worth);
     if (ends < worth) continue;
     const std::uint64_t value = value_of_offer(rank, ends - now);
@@ -101,7 +102,7 @@ Channel* Lender::hold(std::uint32_t owner) const {
   for (Channel& channel : lendings(owner).channels) {
     // acquire: pairs with the helper's release in Pool::live(), after which the helper answers
     // wake-ups.
-    if (channel.thread.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
+    if (channel.helper_tid.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
     // The load comes first, because an exchange would take the cache line from a busy helper.
     if (channel.word.load(std::memory_order_relaxed) == kFree &&
@@ -119,7 +120,7 @@ Channel* Lender::hold(std::uint32_t owner) const {
 bool Lender::place_here(Channel& channel) const {
   const int here = ::sched_getcpu();
   if (channel.cpu.load(std::memory_order_relaxed) == here) return true;
-  if (!bind_thread(channel.thread.load(std::memory_order_relaxed), here)) return false;
+  if (!bind_thread(channel.helper_tid.load(std::memory_order_relaxed), here)) return false;
   channel.cpu.store(here, std::memory_order_relaxed);
   return true;
 }
@@ -135,15 +136,15 @@ LendResult Lender::lend(const std::function<void()>& before) {
     if (before) before();
     return wait_for_helper();
   }
-  full_.clear();
+  without_helper_.clear();
   for (std::uint32_t owner = choose(); owner != kNobody; owner = choose()) {
     Channel* const channel = hold(owner);
     if (channel == nullptr) {
-      find_full(owner);
+      add_without_helper(owner);
       continue;
     }
     if (before) before();
-    teaches_ = true;
+    counts_for_length_ = true;
     return hand_over(owner, *channel, unit_.length());
   }
   return LendResult::nothing;
@@ -151,8 +152,8 @@ LendResult Lender::lend(const std::function<void()>& before) {
 
 // Called if all helpers of `owner` are at work. Tells the owner's process, which may make further
 // helpers.
-void Lender::find_full(std::uint32_t owner) {
-  full_.push_back(owner);
+void Lender::add_without_helper(std::uint32_t owner) {
+  without_helper_.push_back(owner);
   std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
   if (told.load(std::memory_order_relaxed) == 0) told.store(1, std::memory_order_relaxed);
 }
@@ -163,7 +164,7 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   learn(false);
   Channel* const channel = hold(owner);
   if (channel == nullptr) return LendResult::nothing;
-  teaches_ = false;  // this unit works on the awaited message itself
+  counts_for_length_ = false;  // this unit works on the awaited message itself
   return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
@@ -194,7 +195,8 @@ LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_
   whole_at_ = lent_at_ + unit;
   emulated::hand_over();
   channel.unit.store(unit, std::memory_order_relaxed);
-  channel.units.store(channel.units.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  channel.units_begun.store(channel.units_begun.load(std::memory_order_relaxed) + 1,
+                            std::memory_order_relaxed);
   // release: pairs with the acquire of the helper in Pool::live().
   channel.word.store(word(ChannelState::lent), std::memory_order_release);
   futex_wake(channel.word);
@@ -218,7 +220,7 @@ LendResult Lender::wait_for_helper() {
     channel.word.store(kFree, std::memory_order_release);
   }
   out_.store(0, std::memory_order_relaxed);
-  if (teaches_) away_ = ticks() - lent_at_;
+  if (counts_for_length_) away_ = ticks() - lent_at_;
   return now == lent ? LendResult::nothing : LendResult::lent;
 }
 
@@ -235,7 +237,7 @@ bool Lender::evict() {
     return false;
   }
   const std::uint32_t owner = (out - 1) / kHelpers;
-  bind_thread(channel.thread.load(std::memory_order_relaxed), node_.record(owner).cpu);
+  bind_thread(channel.helper_tid.load(std::memory_order_relaxed), node_.record(owner).cpu);
   channel.cpu.store(-1, std::memory_order_relaxed);
   return true;
 }
@@ -247,7 +249,7 @@ void Lender::recall() {
 
 void Lender::take_back() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
-  if (out != 0 && teaches_) away_ = ticks() - lent_at_;
+  if (out != 0 && counts_for_length_) away_ = ticks() - lent_at_;
   learn(true);
   if (out == 0) return;
   if (!evict()) {

@@ -72,7 +72,7 @@ class Lender {
   [[nodiscard]] Channel* hold(std::uint32_t owner) const;
   [[nodiscard]] bool place_here(Channel& channel) const;
   LendResult hand_over(std::uint32_t owner, Channel& channel, std::uint64_t unit);
-  void find_full(std::uint32_t owner);
+  void add_without_helper(std::uint32_t owner);
   void learn(bool something_came);
   LendResult wait_for_helper();
   bool evict();
@@ -83,9 +83,9 @@ class Lender {
   std::size_t offset_;
   CoreVictimPicker choice_;
   LendFilter admitted_;
-  std::vector<bool> barred_;         // ranks whose helpers cannot run on this core, or that died
-  std::vector<SeenOffer> seen_;      // the last offer of each rank
-  std::vector<std::uint32_t> full_;  // ranks without a free helper in this search
+  std::vector<bool> barred_;     // ranks whose helpers cannot run on this core, or that died
+  std::vector<SeenOffer> seen_;  // the last offer of each rank
+  std::vector<std::uint32_t> without_helper_;  // ranks without a free helper in this search
   std::uint32_t id_;
   // Computes the length of units. Of the last unit: its start, its planned end, the ticks for which
   // the core was away, and whether learn() evaluates it. away_ is 0 once the unit is evaluated.
@@ -93,7 +93,7 @@ class Lender {
   std::uint64_t lent_at_ = 0;
   std::uint64_t whole_at_ = 0;
   std::uint64_t away_ = 0;
-  bool teaches_ = true;
+  bool counts_for_length_ = true;
   std::uint32_t last_owner_ = 0;
 
   // The hand-over under way: 1 + the channel's number among all channels of the node; 0: none.

@@ -25,7 +25,7 @@ struct Loan {
   std::uint32_t word;     // of the channel, as the lender wrote it for this unit
   const cpu_set_t& home;  // CPUs of the owner
   std::atomic<std::uint64_t>& given_back;
-  std::atomic<std::uint32_t>& at_home;
+  std::atomic<std::uint32_t>& waiting_helpers;
   std::uint64_t deadline;
   bool over = false;     // give_core_back() was called
   bool is_home = false;  // the helper has moved itself to the owner's CPUs
@@ -58,7 +58,7 @@ void give_core_back() {
   if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
   t_loan->is_home = true;
   t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
-  t_loan->at_home.fetch_add(1, std::memory_order_relaxed);
+  t_loan->waiting_helpers.fetch_add(1, std::memory_order_relaxed);
   futex_wake(channel.word);  // before the move: a wake-up across cores is slow
   move_to_cpus(t_loan->home);
   channel.cpu.store(-1, std::memory_order_relaxed);
@@ -78,7 +78,7 @@ Pool::~Pool() {
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
     // A lender that holds the channel now finds no helper and takes its core back.
     Channel& channel = mine_.channels[i];
-    channel.thread.store(0, std::memory_order_release);
+    channel.helper_tid.store(0, std::memory_order_release);
     channel.word.store(word_of(ChannelState::evicted, 0), std::memory_order_release);
     futex_wake(channel.word);
     futex_wake(channel.word);
@@ -106,7 +106,7 @@ Status Pool::hire() {
   std::size_t stack = affordable_stack(count);
   if (stack != 0 && !hire_one(mine_.channels[0], stack)) stack = 0;
   if (stack < stack_) {
-    cramped_.store(true, std::memory_order_relaxed);
+    small_stacks_.store(true, std::memory_order_relaxed);
     print_message(
         "loops of rank {} are not shared: stacks of {} MB do not fit; raise 'ulimit -v' or lower "
         "'ulimit -s'",
@@ -127,7 +127,8 @@ void Pool::hire_more() {
   mine_.offer.all_at_work.store(0, std::memory_order_relaxed);
   const std::size_t wanted =
       std::min<std::size_t>(helpers_.size() + kHelpersAtOnce, most_helpers());
-  const std::size_t stack = cramped_.load(std::memory_order_relaxed) ? 0 : affordable_stack(wanted);
+  const std::size_t stack =
+      small_stacks_.load(std::memory_order_relaxed) ? 0 : affordable_stack(wanted);
   if (stack == 0 && stack_ != 0) return;
   while (helpers_.size() < wanted && hire_one(mine_.channels[helpers_.size()], stack)) {
     ::pthread_setaffinity_np(helpers_.back(), sizeof home_, &home_);
@@ -183,7 +184,7 @@ void Pool::live(Channel& channel) {
   hired_.wait(false, std::memory_order_acquire);
   // release: pairs with the acquire in Lender::hold(). From this store on, the helper answers a
   // wake-up.
-  channel.thread.store(::gettid(), std::memory_order_release);
+  channel.helper_tid.store(::gettid(), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
     // acquire: pairs with the release of lent in Lender::hand_over().
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
@@ -205,7 +206,7 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
             .word = word,
             .home = home_,
             .given_back = given_back_,
-            .at_home = at_home_,
+            .waiting_helpers = waiting_helpers_,
             .deadline = ticks() + channel.unit.load(std::memory_order_relaxed)};
   t_loan = &loan;
   const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
@@ -218,7 +219,7 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   t_loan = nullptr;
   if (mine_.offer.all_at_work.load(std::memory_order_relaxed) != 0) [[unlikely]]
     hire_more();
-  if (loan.is_home) at_home_.fetch_sub(1, std::memory_order_relaxed);
+  if (loan.is_home) waiting_helpers_.fetch_sub(1, std::memory_order_relaxed);
   std::uint32_t expected = word;
   const std::uint32_t done = word_of(ChannelState::done, lender_of(word));
   if (channel.word.compare_exchange_strong(expected, done, std::memory_order_release,
@@ -232,7 +233,7 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
 // Runs a unit of the work exposed in `slot`; returns false if no work is exposed.
 bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline) {
   slot.inside.fetch_add(1, std::memory_order_seq_cst);
-  LendableWork* work = slot.open.load(std::memory_order_seq_cst);
+  LendableWork* work = slot.work.load(std::memory_order_seq_cst);
   const bool done = work != nullptr && work->unit(helper, deadline);
   // release: pairs with the load in withdraw(), after which the work may be destroyed.
   slot.inside.fetch_sub(1, std::memory_order_release);
@@ -248,10 +249,10 @@ Status Pool::open_slot(WorkSlot& here, LendableWork& work) {
     });
   }
   if (!hiring_went_) return hiring_went_;
-  if (cramped_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
+  if (small_stacks_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
     return {Code::unsupported};
   // release: pairs with the load in work_at(). A helper that comes before this store finds no work.
-  here.open.store(&work, std::memory_order_release);
+  here.work.store(&work, std::memory_order_release);
   const auto kind = static_cast<WorkKind>(&here - slots_);
   mine_.offer.exposed.fetch_or(bit_of(kind), std::memory_order_relaxed);
   return {};
@@ -272,7 +273,7 @@ void Pool::suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends,
 void Pool::withdraw(WorkKind kind) {
   WorkSlot& here = slot(kind);
   mine_.offer.exposed.fetch_and(~bit_of(kind), std::memory_order_relaxed);
-  here.open.store(nullptr, std::memory_order_seq_cst);
+  here.work.store(nullptr, std::memory_order_seq_cst);
   nothing_left(kind);
   // seq_cst includes acquire, which pairs with the release in work_at().
   const auto over = [&here] { return here.inside.load(std::memory_order_seq_cst) == 0; };
@@ -302,7 +303,7 @@ void Pool::reclaim() {
   for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];
     if (state_of(channel.word.load(std::memory_order_relaxed)) != ChannelState::lent) continue;
-    ::sched_setaffinity(channel.thread.load(std::memory_order_relaxed), sizeof home_, &home_);
+    ::sched_setaffinity(channel.helper_tid.load(std::memory_order_relaxed), sizeof home_, &home_);
     channel.cpu.store(-1, std::memory_order_relaxed);
   }
 }

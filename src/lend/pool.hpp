@@ -101,7 +101,7 @@ class Pool {
   // True if helpers that have given their cores back run on the owner's cores. A thread that waits
   // on these cores should then not spin.
   [[nodiscard]] bool has_waiting_helpers() const {
-    return at_home_.load(std::memory_order_relaxed) != 0;
+    return waiting_helpers_.load(std::memory_order_relaxed) != 0;
   }
   // Number of cores that helpers have given back in the middle of a unit.
   [[nodiscard]] std::uint64_t given_back() const {
@@ -126,11 +126,11 @@ class Pool {
  private:
   static constexpr std::uint64_t kSweepEvery = 1024;  // exposures from one sweep() to the next
 
-  // Exposed work of one kind. A helper increments `inside` before it reads `open`; the owner clears
-  // `open` before it reads `inside`. Both orders are seq_cst, so at least one side sees the other.
-  // A helper that the owner does not see reads a null `open`.
+  // Exposed work of one kind. A helper increments `inside` before it reads `work`; the owner clears
+  // `work` before it reads `inside`. Both orders are seq_cst, so at least one side sees the other.
+  // A helper that the owner does not see reads a null `work`.
   struct alignas(kCacheLine) WorkSlot {
-    std::atomic<LendableWork*> open{nullptr};
+    std::atomic<LendableWork*> work{nullptr};
     std::atomic<std::uint32_t> inside{0};
     std::atomic<std::uint64_t> units{0};  // relaxed: a count
     std::uint64_t exposures = 0;          // written by the exposing thread
@@ -146,7 +146,7 @@ class Pool {
   Status open_to_helpers(WorkKind kind, LendableWork& work) {
     WorkSlot& here = slot(kind);
     // relaxed: written by this thread, or by a thread that has handed the work over.
-    if (here.open.load(std::memory_order_relaxed) != &work) [[unlikely]] {
+    if (here.work.load(std::memory_order_relaxed) != &work) [[unlikely]] {
       if (const Status in = open_slot(here, work); !in) return in;
     }
     if (++here.exposures % kSweepEvery == 0) [[unlikely]]
@@ -181,15 +181,15 @@ class Pool {
   std::mutex growing_;
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};
-  // cramped_: the helpers' stacks are too small for loops. roam_: the result of helpers_roam().
-  // relaxed: the store to hired_ publishes both.
-  std::atomic<bool> cramped_{false};
+  // small_stacks_: the helpers' stacks are too small for loops. roam_: the result of
+  // helpers_roam(). relaxed: the store to hired_ publishes both.
+  std::atomic<bool> small_stacks_{false};
   std::atomic<bool> roam_{false};
   std::atomic<bool> ending_{false};  // relaxed: helpers read it after the wake-up that follows
-  // given_back_: cores given back so far. at_home_: helpers that have given their core back and are
-  // still in their unit. relaxed: counts.
+  // given_back_: cores given back so far. waiting_helpers_: helpers that have given their core back
+  // and are still in their unit. relaxed: counts.
   std::atomic<std::uint64_t> given_back_{0};
-  std::atomic<std::uint32_t> at_home_{0};
+  std::atomic<std::uint32_t> waiting_helpers_{0};
   WorkSlot slots_[kKinds];
 };
 

@@ -3,10 +3,10 @@
 //
 // The end of a unit, at which the lender looks for its message, costs the helper two hand-overs. A
 // message that comes while the core is away is answered late, by half a unit on average. If a
-// message comes once in a time t of lending, and a look costs `look`, the sum of both costs is
-// least for units of sqrt(2 t look). A lender therefore counts how often its wait was over at the
-// end of a whole unit. Such ends are rare if ranks wait for the rank whose loop they help, since
-// the unit then ends with the loop. They are frequent if messages come from other ranks. Pure
+// message comes once in a time t of lending, and a look costs `look_cost`, the sum of both costs is
+// least for units of sqrt(2 t look_cost). A lender therefore counts how often its wait was over at
+// the end of a whole unit. Such ends are rare if ranks wait for the rank whose loop they help,
+// since the unit then ends with the loop. They are frequent if messages come from other ranks. Pure
 // arithmetic on ticks. One object per lender; not thread-safe.
 #pragma once
 
@@ -23,15 +23,15 @@ class UnitLength {
     std::uint64_t least;
     std::uint64_t first;
     std::uint64_t most;
-    std::uint64_t look;
+    std::uint64_t look_cost;
   };
   explicit UnitLength(const UnitRules& rules)
-      : rules_(rules), between_(rules.first * rules.first / (2 * rules.look)) {}
+      : rules_(rules), between_(rules.first * rules.first / (2 * rules.look_cost)) {}
 
   // The length of the next unit.
   [[nodiscard]] std::uint64_t length() const {
     const auto quiet = static_cast<double>(std::max(between_, since_));
-    const double best = std::sqrt(2 * quiet * static_cast<double>(rules_.look));
+    const double best = std::sqrt(2 * quiet * static_cast<double>(rules_.look_cost));
     return std::clamp(static_cast<std::uint64_t>(best), rules_.least, rules_.most);
   }
 

@@ -72,12 +72,13 @@ void finish(RankInterval& rank, std::uint64_t ticks_gone) {
 
 }  // namespace
 
-bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file) {
-  return place.file() == file && (!has_own_pids(view) || is_running(view.record(0)));
+bool goes_on(const SegmentView& view, const ProcessDescriptor& descriptor, std::uint64_t file) {
+  return descriptor.file() == file && (!has_own_pids(view) || is_running(view.record(0)));
 }
 
-std::optional<Interval> watch(const SegmentView& view, const Place& place, milliseconds length) {
-  const std::uint64_t file = place.file();
+std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& descriptor,
+                              milliseconds length) {
+  const std::uint64_t file = descriptor.file();
   const bool own_pids = has_own_pids(view);
   const milliseconds pause = std::max(length / kLooks, kLeastPause);
   Interval interval;
@@ -87,7 +88,7 @@ std::optional<Interval> watch(const SegmentView& view, const Place& place, milli
   const auto deadline = steady_clock::now() + length;
   for (auto next = steady_clock::now(); next < deadline; next += pause) {
     std::this_thread::sleep_until(std::min(next + pause, deadline));
-    if (file == 0 || !goes_on(view, place, file)) return std::nullopt;
+    if (file == 0 || !goes_on(view, descriptor, file)) return std::nullopt;
     add_look(interval, read_states(view, own_pids));
   }
   const std::uint64_t end = ticks();

@@ -43,11 +43,11 @@ struct Interval {
 };
 
 // Watches a job for `length`. Nothing: the job has ended meanwhile.
-std::optional<Interval> watch(const SegmentView& view, const Place& place,
+std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& descriptor,
                               std::chrono::milliseconds length);
 
-// True while the job runs: the process of `place` still has the descriptor of `file`
-// (Place::file()), and the node's first rank lives.
-bool goes_on(const SegmentView& view, const Place& place, std::uint64_t file);
+// True while the job runs: the process still has the descriptor, of `file`
+// (ProcessDescriptor::file()), and the node's first rank lives.
+bool goes_on(const SegmentView& view, const ProcessDescriptor& descriptor, std::uint64_t file);
 
 }  // namespace mh::top

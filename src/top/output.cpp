@@ -78,8 +78,8 @@ double age_s(const SegmentView& view) {
 
 }  // namespace
 
-std::string line_of_job(const SegmentView& view, const Place& place) {
-  Json json = {{"pid", place.pid}, {"fd", place.fd}, {"file", place.file()}};
+std::string line_of_job(const SegmentView& view, const ProcessDescriptor& descriptor) {
+  Json json = {{"pid", descriptor.pid}, {"fd", descriptor.fd}, {"file", descriptor.file()}};
   if (!view.is_open()) {
     json["refused"] = view.why();
     return json.dump();

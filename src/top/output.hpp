@@ -11,7 +11,7 @@
 namespace mh::top {
 
 // Says that a job was found, and by which descriptor it can be watched.
-std::string line_of_job(const SegmentView& view, const Place& place);
+std::string line_of_job(const SegmentView& view, const ProcessDescriptor& descriptor);
 // `heap_bytes`: memory in the shared heaps of the ranks; nothing if no rank has a heap.
 std::string line_of_interval(const SegmentView& view, const Interval& interval,
                              std::optional<std::uint64_t> heap_bytes);

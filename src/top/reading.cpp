@@ -18,14 +18,15 @@ constexpr auto kRelaxed = std::memory_order_relaxed;  // each number is read by 
 template <class Each>
 void each_channel(const mpi::RankArea& area, Each&& each) {
   for (const lend::Channel& channel : area.lendings.channels) {
-    if (channel.thread.load(kRelaxed) == 0) return;
+    if (channel.helper_tid.load(kRelaxed) == 0) return;
     each(channel);
   }
 }
 
 std::uint64_t units_received(const mpi::RankArea& area) {
   std::uint64_t units = 0;
-  each_channel(area, [&](const lend::Channel& channel) { units += channel.units.load(kRelaxed); });
+  each_channel(area,
+               [&](const lend::Channel& channel) { units += channel.units_begun.load(kRelaxed); });
   return units;
 }
 

@@ -56,8 +56,8 @@ constexpr std::uint64_t kShape = fingerprint({
     offsetof(Area, boards),
     sizeof(observe::Presence),
     sizeof(lend::Channel),
-    offsetof(lend::Channel, thread),
-    offsetof(lend::Channel, units),
+    offsetof(lend::Channel, helper_tid),
+    offsetof(lend::Channel, units_begun),
     offsetof(lend::Lendings, channels),
     sizeof(mpi::ArrivalLines::Line),
     offsetof(mpi::ArrivalLines::Line, barriers),
@@ -108,14 +108,15 @@ bool each_number(const std::string& path, Each&& each) {
 
 // Adds the descriptors of process `pid` that refer to memfds of this name. False: the kernel hides
 // the descriptors of this process.
-bool add_descriptors(std::vector<Place>& places, pid_t pid, const std::string& name) {
+bool add_descriptors(std::vector<ProcessDescriptor>& descriptors, pid_t pid,
+                     const std::string& name) {
   const std::string wanted = "/memfd:" + name + " (deleted)";
   return each_number(fmt::format("/proc/{}/fd", pid), [&](int fd) {
-    const Place place{.pid = pid, .fd = fd};
+    const ProcessDescriptor descriptor{.pid = pid, .fd = fd};
     std::array<char, 64> target{};
-    const ssize_t length = ::readlink(place.path().c_str(), target.data(), target.size());
+    const ssize_t length = ::readlink(descriptor.path().c_str(), target.data(), target.size());
     if (length > 0 && std::string_view(target.data(), static_cast<std::size_t>(length)) == wanted)
-      places.push_back(place);
+      descriptors.push_back(descriptor);
   });
 }
 
@@ -124,25 +125,25 @@ bool is_owned_by(pid_t pid, uid_t user) {
   return ::stat(fmt::format("/proc/{}", pid).c_str(), &status) == 0 && status.st_uid == user;
 }
 
-std::string reason_of(int error, const Place& place) {
+std::string reason_of(int error, const ProcessDescriptor& descriptor) {
   if (error == ENOENT) return "the job has ended";
-  return fmt::format("cannot read the descriptors of process {}: {}", place.pid,
+  return fmt::format("cannot read the descriptors of process {}: {}", descriptor.pid,
                      std::strerror(error));
 }
 
 }  // namespace
 
-std::string Place::path() const { return fmt::format("/proc/{}/fd/{}", pid, fd); }
+std::string ProcessDescriptor::path() const { return fmt::format("/proc/{}/fd/{}", pid, fd); }
 
-std::uint64_t Place::file() const {
+std::uint64_t ProcessDescriptor::file() const {
   struct stat status {};
   return ::stat(path().c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-std::vector<Place> descriptors_of(pid_t pid, const std::string& name) {
-  std::vector<Place> places;
-  add_descriptors(places, pid, name);
-  return places;
+std::vector<ProcessDescriptor> descriptors_of(pid_t pid, const std::string& name) {
+  std::vector<ProcessDescriptor> descriptors;
+  add_descriptors(descriptors, pid, name);
+  return descriptors;
 }
 
 Search find_segments(uid_t user) {
@@ -157,8 +158,8 @@ Search find_segments(uid_t user) {
 
 // ---- The view -----------------------------------------------------------------------------------
 
-SegmentView::SegmentView(const Place& place) {
-  map(place);
+SegmentView::SegmentView(const ProcessDescriptor& descriptor) {
+  map(descriptor);
   if (memory_ != nullptr) check();
 }
 
@@ -177,11 +178,11 @@ SegmentView::~SegmentView() {
 
 // Maps the file only if it is sealed against shrinking, since an access beyond the end of a file
 // raises SIGBUS.
-void SegmentView::map(const Place& place) {
-  const Fd file(::open(place.path().c_str(), O_RDONLY | O_CLOEXEC));
+void SegmentView::map(const ProcessDescriptor& descriptor) {
+  const Fd file(::open(descriptor.path().c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
   if (!file.valid() || ::fstat(file.get(), &status) != 0) {
-    why_ = reason_of(errno, place);
+    why_ = reason_of(errno, descriptor);
     return;
   }
   const auto bytes = static_cast<std::size_t>(status.st_size);
@@ -192,7 +193,7 @@ void SegmentView::map(const Place& place) {
   }
   void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) {
-    why_ = reason_of(errno, place);
+    why_ = reason_of(errno, descriptor);
     return;
   }
   memory_ = static_cast<const std::byte*>(memory);

@@ -26,7 +26,7 @@
 namespace mh::top {
 
 // A file descriptor of another process.
-struct Place {
+struct ProcessDescriptor {
   pid_t pid = 0;
   int fd = -1;
   [[nodiscard]] std::string path() const;
@@ -35,10 +35,10 @@ struct Place {
 };
 
 // The descriptors that process `pid` has of files made by memfd_create() with this name.
-std::vector<Place> descriptors_of(pid_t pid, const std::string& name);
+std::vector<ProcessDescriptor> descriptors_of(pid_t pid, const std::string& name);
 
 struct Search {
-  std::vector<Place> segments;   // candidates; several processes may hold the same file
+  std::vector<ProcessDescriptor> segments;  // candidates; several processes may hold the same file
   std::uint32_t unreadable = 0;  // processes of this user whose descriptors the kernel hides
 };
 Search find_segments(uid_t user);
@@ -47,7 +47,7 @@ class SegmentView {
  public:
   SegmentView() = default;
   // If is_open() is false afterwards, why() gives the reason, for the user.
-  explicit SegmentView(const Place& place);
+  explicit SegmentView(const ProcessDescriptor& descriptor);
   SegmentView(SegmentView&& other) noexcept { *this = std::move(other); }
   SegmentView& operator=(SegmentView&& other) noexcept;
   SegmentView(const SegmentView&) = delete;
@@ -78,7 +78,7 @@ class SegmentView {
   }
 
  private:
-  void map(const Place& place);
+  void map(const ProcessDescriptor& descriptor);
   void check();
 
   const std::byte* memory_ = nullptr;

@@ -40,22 +40,23 @@ bool print(const std::string& line) {
 
 // True if the descriptor is that of the node's first rank itself. Forked children of the rank
 // inherit the descriptor, so several processes may have it; the rank's own is preferred.
-bool is_of_rank(const Place& place) {
-  const SegmentView view(place);
-  return view.is_open() && view.record(0).pid == place.pid;
+bool is_of_rank(const ProcessDescriptor& descriptor) {
+  const SegmentView view(descriptor);
+  return view.is_open() && view.record(0).pid == descriptor.pid;
 }
 
 void find() {
   const Search search = find_segments(::geteuid());
-  std::map<std::uint64_t, Place> by_file;
-  for (const Place& place : search.segments) {
-    const std::uint64_t file = place.file();
-    if (file != 0 && (!by_file.contains(file) || is_of_rank(place))) by_file[file] = place;
+  std::map<std::uint64_t, ProcessDescriptor> by_file;
+  for (const ProcessDescriptor& descriptor : search.segments) {
+    const std::uint64_t file = descriptor.file();
+    if (file != 0 && (!by_file.contains(file) || is_of_rank(descriptor)))
+      by_file[file] = descriptor;
   }
-  for (const auto& [file, place] : by_file) {
-    const SegmentView view(place);
-    if (view.is_segment() && (!view.is_open() || goes_on(view, place, file)))
-      print(line_of_job(view, place));
+  for (const auto& [file, descriptor] : by_file) {
+    const SegmentView view(descriptor);
+    if (view.is_segment() && (!view.is_open() || goes_on(view, descriptor, file)))
+      print(line_of_job(view, descriptor));
   }
   if (search.unreadable != 0) print("{\"unreadable\":" + std::to_string(search.unreadable) + "}");
 }
@@ -68,8 +69,9 @@ class Heaps {
   explicit Heaps(const SegmentView& view) {
     if (!has_own_pids(view)) return;
     for (std::uint32_t rank = 0; rank < view.ranks(); ++rank) {
-      for (const Place& place : descriptors_of(view.record(rank).pid, "manyhands-heap"))
-        places_.push_back(place);
+      for (const ProcessDescriptor& descriptor :
+           descriptors_of(view.record(rank).pid, "manyhands-heap"))
+        descriptors_.push_back(descriptor);
     }
   }
 
@@ -77,9 +79,9 @@ class Heaps {
   [[nodiscard]] std::optional<std::uint64_t> bytes() const {
     constexpr std::uint64_t kBlock = 512;
     std::map<std::uint64_t, std::uint64_t> by_file;
-    for (const Place& place : places_) {
+    for (const ProcessDescriptor& descriptor : descriptors_) {
       struct stat status {};
-      if (::stat(place.path().c_str(), &status) == 0)
+      if (::stat(descriptor.path().c_str(), &status) == 0)
         by_file[status.st_ino] = static_cast<std::uint64_t>(status.st_blocks) * kBlock;
     }
     if (by_file.empty()) return std::nullopt;
@@ -89,18 +91,18 @@ class Heaps {
   }
 
  private:
-  std::vector<Place> places_;
+  std::vector<ProcessDescriptor> descriptors_;
 };
 
-void watch_job(const Place& place, std::chrono::milliseconds length, int count) {
-  const SegmentView view(place);
+void watch_job(const ProcessDescriptor& descriptor, std::chrono::milliseconds length, int count) {
+  const SegmentView view(descriptor);
   if (!view.is_open()) {
     print(line_of_end(view.why()));
     return;
   }
   const Heaps heaps(view);
   for (int done = 0; count == 0 || done < count; ++done) {
-    const std::optional<Interval> interval = watch(view, place, length);
+    const std::optional<Interval> interval = watch(view, descriptor, length);
     if (!interval) {
       print(line_of_end("the job has ended"));
       return;

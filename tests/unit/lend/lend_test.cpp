@@ -376,7 +376,7 @@ TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   Loop nothing(0);
   ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());
   Channel& channel = stage.lendings(0).channels[0];
-  ASSERT_TRUE(eventually([&] { return channel.thread.load() != 0; }));
+  ASSERT_TRUE(eventually([&] { return channel.helper_tid.load() != 0; }));
   channel.word.store(word_of(ChannelState::evicted, 1));  // the state after lend() and take_back()
   futex_wake(channel.word);
   EXPECT_TRUE(eventually([&] { return channel.word.load() == kFree; }));
@@ -544,7 +544,7 @@ TEST(Lend, there_is_a_helper_for_each_core_of_the_node_that_can_be_lent) {
   over.store(true);
   for (std::thread& lender : lenders) lender.join();
   pool.withdraw(WorkKind::loops);
-  EXPECT_EQ(stage.lendings(0).channels[kLenders].thread.load(), 0) << "and no more";
+  EXPECT_EQ(stage.lendings(0).channels[kLenders].helper_tid.load(), 0) << "and no more";
 }
 
 TEST(Lend, a_lender_that_finds_no_free_helper_goes_on_to_the_next_rank) {

@@ -10,13 +10,13 @@
 namespace mh::lend {
 namespace {
 
-constexpr UnitLength::UnitRules kRules{.least = 100, .first = 200, .most = 800, .look = 3};
+constexpr UnitLength::UnitRules kRules{.least = 100, .first = 200, .most = 800, .look_cost = 3};
 
 // The cost of lending per tick for messages that come at random, `between` ticks apart: the looks
 // between units, and late answers to messages.
 double cost_of(std::uint64_t length, double between) {
   const auto unit = static_cast<double>(length);
-  return static_cast<double>(kRules.look) / unit + unit / 2 / between;
+  return static_cast<double>(kRules.look_cost) / unit + unit / 2 / between;
 }
 
 // The mean cost of the lengths that UnitLength learns.
