@@ -67,10 +67,10 @@ class alignas(kCacheLine) Parking {
   // True if the caller is now the looker, until it calls leave().
   bool enter() {
     // acquire: pairs with the release in leave(); the caller sees the row.
-    return looked_at_.load(std::memory_order_relaxed) == 0 &&
-           looked_at_.exchange(1, std::memory_order_acquire) == 0;
+    return has_looker_.load(std::memory_order_relaxed) == 0 &&
+           has_looker_.exchange(1, std::memory_order_acquire) == 0;
   }
-  void leave() { looked_at_.store(0, std::memory_order_release); }
+  void leave() { has_looker_.store(0, std::memory_order_release); }
 
   // Calls `is_over(seat)` for each seat, and never again after it has returned true. For each
   // finished wait it then calls `wake(seat)`, which must not keep the seat. Returns the number of
@@ -118,7 +118,7 @@ class alignas(kCacheLine) Parking {
   // The newest arrival; 0: none. Written by every waiting task.
   typename A::template Atomic<std::uintptr_t> arrivals_{0};
   // 1 while a thread is the looker. Written by lookers.
-  alignas(kCacheLine) typename A::template Atomic<std::uint32_t> looked_at_{0};
+  alignas(kCacheLine) typename A::template Atomic<std::uint32_t> has_looker_{0};
   Seat* row_ = nullptr;  // used by the looker only; the oldest first
 };
 

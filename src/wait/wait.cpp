@@ -316,7 +316,7 @@ void until_shared_by_threads(detail::Predicate done) {
 }
 
 // The wait whose loop the caller writes itself, with help_once() and end_help().
-constinit thread_local std::optional<WaitScope> t_spelled_out;
+constinit thread_local std::optional<WaitScope> t_own_loop_wait;
 
 // --- Polling ---
 
@@ -387,8 +387,8 @@ mh_look look_in_idleness(unsigned workers) {
     return MH_LOOK_FOUND;
   }
   if (help_once()) return MH_LOOK_NOTHING;
-  if (t_spelled_out && workers <= g_waits.rules.cores) {
-    t_spelled_out->back_off();
+  if (t_own_loop_wait && workers <= g_waits.rules.cores) {
+    t_own_loop_wait->back_off();
   } else {
     sched_yield();
   }
@@ -472,15 +472,15 @@ void note_failed_poll() {
 
 bool help_once() {
   if (g_waits.actions == nullptr || t_has_help_lock || g_waits.actions->is_guest()) return false;
-  if (!t_spelled_out) t_spelled_out.emplace(ticks());
-  const bool worked = t_spelled_out->step();
+  if (!t_own_loop_wait) t_own_loop_wait.emplace(ticks());
+  const bool worked = t_own_loop_wait->step();
   if (!worked) g_waits.actions->between_polls();
   return worked;
 }
 
 void end_help() {
-  if (t_spelled_out && g_waits.actions != nullptr) t_spelled_out->end();
-  t_spelled_out.reset();
+  if (t_own_loop_wait && g_waits.actions != nullptr) t_own_loop_wait->end();
+  t_own_loop_wait.reset();
 }
 
 const mh_parked_waits& parked_waits() {
