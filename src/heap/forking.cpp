@@ -115,7 +115,7 @@ void Forking::finish() {
   ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
 }
 
-pid_t Forking::away_from_heap(Call call) {
+pid_t Forking::call_off_heap_stack(Call call) {
   const auto here = reinterpret_cast<std::uint64_t>(__builtin_frame_address(0));
   if (!heap_.file().reaches(here, 1)) return call();
   void* stack = ::mmap(nullptr, kStack, PROT_READ | PROT_WRITE,

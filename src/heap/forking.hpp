@@ -11,7 +11,7 @@
 //
 // Between prepare() and the child's report, parent and child run in the same memory, and the thread
 // that forks must not write to the heap. If its stack lies in the heap, the thread runs on a
-// private stack meanwhile (away_from_heap()). The stack of another thread is isolated when the
+// private stack meanwhile (call_off_heap_stack()). The stack of another thread is isolated when the
 // program gives it to pthread_attr_setstack() (File::isolate). Our handlers are registered before
 // all others (preload.cpp), so other handlers run before our first step or after our last step.
 // Threads of the parent may change blocks while the child copies; data that a handler of the
@@ -44,7 +44,7 @@ class Forking {
   void child();
   // Calls fork() or a function like it, on a private stack if the current one lies in shared
   // memory.
-  pid_t away_from_heap(Call call);
+  pid_t call_off_heap_stack(Call call);
 
  private:
   [[nodiscard]] bool can_copy() const;

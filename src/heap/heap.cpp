@@ -202,7 +202,7 @@ void* Heap::allocate_extent(std::size_t bytes, std::size_t alignment, bool zero)
   void* block = place(taken.first, alignment);
   if (zero && !taken.zero) std::memset(block, 0, bytes);
   if (bound_.load(std::memory_order_relaxed) == 0) give_back(0);
-  improve();
+  collapse_one();
   return block;
 }
 
@@ -268,7 +268,7 @@ void Heap::release_extent(Page first) {
   }
   const std::uint64_t bound = bound_.load(std::memory_order_relaxed);
   if (kept > bound) give_back(bound);
-  improve();
+  collapse_one();
 }
 
 void Heap::release_cached() {
@@ -381,10 +381,10 @@ void Heap::wants_huge(const void* address, std::size_t bytes) {
 
 // Collapses the next touched 2-MB range of `promotion_` into a huge page. All threads together do
 // this at most once a tick of the coarse clock, since checking untouched memory is not free.
-void Heap::improve() {
+void Heap::collapse_one() {
   if (promotion_.idle()) return;
   const std::uint64_t now = milliseconds();
-  if (improved_ms_.exchange(now, std::memory_order_relaxed) == now) return;
+  if (collapsed_ms_.exchange(now, std::memory_order_relaxed) == now) return;
   std::uint64_t address = 0;
   {
     const Hold hold(lock_);

@@ -132,7 +132,7 @@ class Heap {
   void release_deferred_locked();
   void give_back(std::uint64_t bound);
   void look_at_memory_locked();
-  void improve();
+  void collapse_one();
 
   Lock lock_;
   std::atomic<bool> started_{false};
@@ -152,7 +152,7 @@ class Heap {
   // Relaxed: only the thread that holds the lock uses the list.
   std::atomic<Page> deferred_{kNoPage};
   std::atomic<std::uint64_t> bound_{0};  // most kept bytes, 0 if memory is short; relaxed: a hint
-  std::atomic<std::uint64_t> improved_ms_{0};  // time of the last improve(); relaxed: a hint
+  std::atomic<std::uint64_t> collapsed_ms_{0};  // time of the last collapse_one(); relaxed: a hint
   Stats stats_{};
   BlockCache cache_;  // without the lock
 };

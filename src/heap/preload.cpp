@@ -290,7 +290,7 @@ MH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
   return forward().register_atfork(prepare, parent, child, of);
 }
 
-MH_EXPORT pid_t fork() { return forking.away_from_heap(forward().fork); }
+MH_EXPORT pid_t fork() { return forking.call_off_heap_stack(forward().fork); }
 
 // _Fork() calls no handlers, so this function calls our handlers itself.
 MH_EXPORT pid_t _Fork() {
@@ -298,7 +298,7 @@ MH_EXPORT pid_t _Fork() {
     errno = ENOSYS;
     return -1;
   }
-  return forking.away_from_heap([] {
+  return forking.call_off_heap_stack([] {
     forking.prepare();
     const pid_t pid = forward().fork_alone();
     pid == 0 ? forking.child() : forking.parent();

@@ -5,9 +5,9 @@
 // program has asked for them; shared memory usually gets none (shmem_enabled). Linux 6.1 and later
 // collapse existing pages on request (MADV_COLLAPSE). Promotion therefore lists ranges that would
 // have huge pages if they were private. An allocation or release collapses one huge page of these
-// ranges, at most once a clock tick (Heap::improve()). A huge page of which less than half has been
-// touched is checked again later. Not thread-safe: the caller holds a lock, except for collapse()
-// and idle().
+// ranges, at most once a clock tick (Heap::collapse_one()). A huge page of which less than half has
+// been touched is checked again later. Not thread-safe: the caller holds a lock, except for
+// collapse() and idle().
 #pragma once
 
 #include <atomic>

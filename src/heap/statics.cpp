@@ -13,8 +13,8 @@
 namespace mh::heap {
 namespace {
 
-constexpr std::uint64_t kPresent = 1ULL << 63U;
-constexpr std::uint64_t kSwapped = 1ULL << 62U;
+constexpr std::uint64_t kPagePresent = 1ULL << 63U;
+constexpr std::uint64_t kPageSwapped = 1ULL << 62U;
 
 bool one_thread() {
   char text[4096];
@@ -33,7 +33,7 @@ bool write_touched(File& file, int pagemap, std::uint64_t at, std::uint64_t end,
     const auto bytes = static_cast<ssize_t>(pages * sizeof words[0]);
     if (::pread(pagemap, words, static_cast<std::size_t>(bytes), offset) != bytes) return false;
     for (std::size_t i = 0; i < pages; ++i) {
-      const bool touched = (words[i] & (kPresent | kSwapped)) != 0;
+      const bool touched = (words[i] & (kPagePresent | kPageSwapped)) != 0;
       if (touched && !file.write(at + i * page, page)) return false;
     }
     at += pages * page;
