@@ -73,7 +73,7 @@ TaskRecord* Worker::choose_started() {
 
 // Clears the slot's bit and claims its task. nullptr: the bit is stale, because a thief has claimed
 // the task.
-TaskRecord* Worker::choose_own(OwnBits<Machine>& set, std::uint32_t slot) {
+TaskRecord* Worker::choose_own(OwnBits<RealAtomics>& set, std::uint32_t slot) {
   set.clear(slot);
   // acquire: pairs with the release in migrate(), with which a thief puts another record in a slot.
   TaskRecord* record = slots_[slot].load(std::memory_order_acquire);

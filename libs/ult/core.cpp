@@ -158,7 +158,7 @@ void Worker::adopt_thread_stack(Fibre& fibre) {
 Result<SchedulerCore*> start(const Config& config) noexcept {
   if (!in_range(config)) return Status{Code::misuse};
   const unsigned count = config.workers == 0 ? cores_of_process() : config.workers;
-  Machine::prepare_fences();
+  RealAtomics::prepare_fences();
   try {
     auto core = std::make_unique<SchedulerCore>(config, count);
     if (const Status status = core->launch(); !status) return status;

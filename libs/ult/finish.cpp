@@ -47,8 +47,8 @@ TaskRecord* Worker::tell_group(TaskRecord* record) {
 
 TaskRecord* Worker::tell_joiner(TaskRecord* record) {
   const std::uintptr_t was = record->joiner.end();
-  if (was == JoinWord<Machine>::kNobody) return nullptr;
-  if (was == JoinWord<Machine>::kDetached) {
+  if (was == JoinWord<RealAtomics>::kNobody) return nullptr;
+  if (was == JoinWord<RealAtomics>::kDetached) {
     record->thrown = nullptr;
     release(record, this);
     return nullptr;
@@ -56,7 +56,7 @@ TaskRecord* Worker::tell_joiner(TaskRecord* record) {
   if ((was & kSleeperBit) != 0) {
     auto* word = &reinterpret_cast<Sleeper*>(was & ~kSleeperBit)->ended;
     word->store(1, std::memory_order_release);
-    Machine::wake(word);
+    RealAtomics::wake(word);
     return nullptr;
   }
   return wake(reinterpret_cast<TaskRecord*>(was));
@@ -181,7 +181,8 @@ namespace {
 void sleep_until_ended(TaskRecord* record) {
   Sleeper sleeper;
   if (!record->joiner.enlist(reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit)) return;
-  while (sleeper.ended.load(std::memory_order_acquire) == 0) Machine::sleep(sleeper.ended, 0, 0);
+  while (sleeper.ended.load(std::memory_order_acquire) == 0)
+    RealAtomics::sleep(sleeper.ended, 0, 0);
 }
 
 }  // namespace

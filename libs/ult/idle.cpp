@@ -77,7 +77,7 @@ TaskRecord* Worker::look_quietly() {
 // With stealing, the worker is counted as a seeker meanwhile.
 TaskRecord* Worker::seek() {
   if (TaskRecord* record = look_quietly()) return record;
-  Watch<Machine>& watch = core.watch;
+  Watch<RealAtomics>& watch = core.watch;
   if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t start = ticks();
   const std::uint64_t patience = core.oversubscribed() ? 0 : core.spin_ticks;
@@ -138,7 +138,7 @@ bool Worker::has_work() const {
 
 // Whether another worker has a ready or signalled task, which this worker could steal now or soon.
 bool Worker::has_prey() const {
-  const auto ready = [](const Worker& victim, const OwnBits<Machine>& set) {
+  const auto ready = [](const Worker& victim, const OwnBits<RealAtomics>& set) {
     for (std::uint32_t slot = set.first_from(0); slot != kNoSlot; slot = set.first_from(slot + 1)) {
       const TaskRecord* record = victim.slots_[slot].load(std::memory_order_acquire);
       if (record->state.phase() == Phase::ready) return true;
@@ -214,7 +214,7 @@ TaskRecord* Worker::rob(Worker& victim) {
   return victim.has_signalled() ? rob_signalled(victim) : nullptr;
 }
 
-TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<Machine>& set) {
+TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<RealAtomics>& set) {
   if (!set.may_have()) return nullptr;
   for (std::uint32_t slot = set.first_from(0); slot != kNoSlot;) {
     const std::uint32_t leaf = slot / kWordBits;

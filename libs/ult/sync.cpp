@@ -28,7 +28,7 @@ void sleep(Waiting& waiting) noexcept {
     if (waiting.task != nullptr) {
       ult::wait();
     } else {
-      Machine::sleep(waiting.woken, 0, 0);
+      RealAtomics::sleep(waiting.woken, 0, 0);
     }
   }
 }
@@ -40,7 +40,7 @@ void wake(Waiting* waiting) noexcept {
   if (task != nullptr) {
     signal(task);
   } else {
-    Machine::wake(word);
+    RealAtomics::wake(word);
   }
 }
 

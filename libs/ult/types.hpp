@@ -78,14 +78,14 @@ inline constexpr std::uintptr_t kSleeperBit = 1;
 
 // An ordinary thread that joins a task sleeps on this word.
 struct Sleeper {
-  Machine::Atomic<std::uint32_t> ended{0};
+  RealAtomics::Atomic<std::uint32_t> ended{0};
 };
 
 struct alignas(kCacheLine) TaskRecord {
   TaskRecord(SchedulerCore* owner, bool alone) : state(alone), core(owner) {}
 
   // Any thread may move `state`. The other fields belong to the worker that runs the task.
-  TaskState<Machine> state;
+  TaskState<RealAtomics> state;
   bool borrows = false;                // the task runs on its joiner's stack
   Code refused = Code::ok;             // full: the task never ran, no stack could be mapped
   void* context = nullptr;             // saved context; valid while the task is off its stack
@@ -98,7 +98,7 @@ struct alignas(kCacheLine) TaskRecord {
   // `location`, and the joiner writes `joiner` once. seq_cst on location: the store in migrate()
   // pairs with the loads in send_signal().
   alignas(kCacheLine) std::atomic<Location> location{Location{0, 0}};
-  JoinWord<Machine> joiner;
+  JoinWord<RealAtomics> joiner;
   SchedulerCore* const core;  // fixed, because a late signaller may read it at any time
   const char* name = nullptr;
   Body body = nullptr;
@@ -129,7 +129,7 @@ struct WorkerCounts {
 // Zeroed words for a set, aligned to a cache line.
 class BitMemory {
  public:
-  using Word = Machine::Atomic<std::uint64_t>;
+  using Word = RealAtomics::Atomic<std::uint64_t>;
   explicit BitMemory(BitSetShape shape)
       : words_(new (std::align_val_t{kCacheLine}) Word[shape.words()]{}) {}
   [[nodiscard]] Word* words() { return words_.get(); }
@@ -221,7 +221,7 @@ class SchedulerCore {
   std::optional<DebugEntry> debug;
 
   // All workers and spawners use these fields.
-  Watch<Machine> watch;
+  Watch<RealAtomics> watch;
   // relaxed: the counter only spreads spawns over the workers.
   std::atomic<std::uint32_t> next_worker{0};
   std::atomic<std::uint64_t> refused{0};  // spawns by draft_anywhere() that found no slot

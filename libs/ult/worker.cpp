@@ -96,7 +96,7 @@ TaskRecord* Worker::prepare(std::uint32_t slot) {
   record->stack.store(nullptr, std::memory_order_relaxed);
   record->exceptions = {};
   record->location.store({id, slot}, std::memory_order_relaxed);
-  record->joiner.set(JoinWord<Machine>::kNobody);
+  record->joiner.set(JoinWord<RealAtomics>::kNobody);
   return record;
 }
 

@@ -63,7 +63,7 @@ class alignas(kCacheLine) Worker {
   char name[16] = {};
   TaskRecord* current = nullptr;  // this worker's thread only; nullptr: the root runs
   std::thread thread;
-  Doorbell<Machine> bell;
+  Doorbell<RealAtomics> bell;
   WorkerCounts counts;
 
  private:
@@ -75,7 +75,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* choose_signalled();
   TaskRecord* choose_fresh();
   TaskRecord* choose_started();
-  TaskRecord* choose_own(OwnBits<Machine>& set, std::uint32_t slot);
+  TaskRecord* choose_own(OwnBits<RealAtomics>& set, std::uint32_t slot);
 
   // --- idle: stealing and sleeping (idle.cpp) ---
   TaskRecord* find();
@@ -85,7 +85,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* steal();
   TaskRecord* work_loot();
   TaskRecord* rob(Worker& victim);
-  TaskRecord* rob_set(Worker& victim, const OwnBits<Machine>& set);
+  TaskRecord* rob_set(Worker& victim, const OwnBits<RealAtomics>& set);
   TaskRecord* rob_signalled(Worker& victim);
   bool is_busy(const Worker& victim);
   void nap();
@@ -165,8 +165,8 @@ class alignas(kCacheLine) Worker {
   Count turns_;
 
   BitMemory fresh_words_, started_words_, signal_words_, free_own_words_, free_shared_words_;
-  OwnBits<Machine> fresh_, started_, free_own_;
-  SharedBits<Machine> signals_, free_shared_;
+  OwnBits<RealAtomics> fresh_, started_, free_own_;
+  SharedBits<RealAtomics> signals_, free_shared_;
 };
 
 // Returns the worker of the calling thread; nullptr: the thread is no worker. Must not be inlined:

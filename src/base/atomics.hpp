@@ -2,8 +2,9 @@
 // The policy parameter of thread protocols that are templates: atomics, two fences, and sleeping on
 // a word.
 //
-// `Machine` is the policy of shipped code. The tests compile the same headers with another policy,
-// which runs them through all interleavings with delayed stores (tests/unit/ult/checker.hpp).
+// `RealAtomics` is the policy of shipped code. The tests compile the same headers with another
+// policy, which runs them through all interleavings with delayed stores
+// (tests/unit/ult/checker.hpp).
 #pragma once
 
 #include <linux/futex.h>
@@ -18,7 +19,7 @@
 
 namespace mh {
 
-struct Machine {
+struct RealAtomics {
   template <class T>
   using Atomic = std::atomic<T>;
 

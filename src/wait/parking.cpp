@@ -10,7 +10,7 @@
 namespace mh::wait {
 namespace {
 
-using Parking = threads::Parking<Machine>;
+using Parking = threads::Parking<RealAtomics>;
 
 // A parked task, as the looker sees it (wait/parking.hpp). Lies on the task's stack.
 struct Waiter : Parking::Seat {

@@ -19,7 +19,7 @@
 namespace mh::wait {
 namespace {
 
-using ThreadElection = threads::Election<Machine>;
+using ThreadElection = threads::Election<RealAtomics>;
 
 // The state that all waiting threads of this process share.
 struct RankWaits {
@@ -199,7 +199,7 @@ void until_as_guest(detail::Predicate done) {
 // --- Threads that wait together ---
 
 // A waiting thread, as the server sees it.
-struct Waiter : threads::Seat<Machine> {
+struct Waiter : threads::Seat<RealAtomics> {
   explicit Waiter(detail::Predicate predicate) : done(predicate) {}
   detail::Predicate done;
 };
@@ -226,7 +226,7 @@ void look_for_others() {
   const std::uint64_t now = ticks();
   g_waits.election.collect();
   bool is_fresh = g_waits.election.look(
-      [](threads::Seat<Machine>& seat) { return static_cast<Waiter&>(seat).done(); });
+      [](threads::Seat<RealAtomics>& seat) { return static_cast<Waiter&>(seat).done(); });
   while (g_waits.election.has_ready()) {
     const auto next = g_waits.admission.next(now);
     if (next == threads::WaitAdmission::NextWait::none) return;

@@ -28,13 +28,14 @@ class Office {
   void receive(std::size_t me) {
     Waiter waiter;
     waiter.number = me;
-    if (election_.enter(waiter) || Election<Machine>::await(waiter) == Seated::serves) serve(me);
+    if (election_.enter(waiter) || Election<RealAtomics>::await(waiter) == Seated::serves)
+      serve(me);
     ASSERT_GT(boxes_[me].messages.fetch_sub(1, std::memory_order_acquire), 0);
   }
   [[nodiscard]] std::uint64_t told() const { return told_.load(); }
 
  private:
-  struct Waiter : Seat<Machine> {
+  struct Waiter : Seat<RealAtomics> {
     std::size_t number = 0;
   };
   struct alignas(kCacheLine) Box {
@@ -48,7 +49,7 @@ class Office {
     EXPECT_FALSE(serving_.exchange(true)) << "two threads serve";
     while (!has_message(me)) {
       election_.collect();
-      election_.look([this](Seat<Machine>& seat) {
+      election_.look([this](Seat<RealAtomics>& seat) {
         const bool over = has_message(static_cast<Waiter&>(seat).number);
         told_.fetch_add(over ? 1 : 0);
         return over;
@@ -64,7 +65,7 @@ class Office {
     election_.leave([] {});
   }
 
-  Election<Machine> election_;
+  Election<RealAtomics> election_;
   unsigned looks_ = 0;  // number of the server's looks
   std::vector<Box> boxes_;
   std::atomic<bool> serving_{false};

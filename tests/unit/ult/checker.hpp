@@ -126,7 +126,7 @@ inline void require(bool condition, const char* what) {
   if (!condition) Explorer::now().fail(what);
 }
 
-// The checker's policy, which replaces Machine of src/base/atomics.hpp.
+// The checker's policy, which replaces RealAtomics of src/base/atomics.hpp.
 struct Model {
   template <class T>
   class Atomic {
