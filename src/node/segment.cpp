@@ -258,7 +258,7 @@ Result<Segment> Segment::attach(Fd fd, std::size_t bytes) {
   return map(std::move(fd), bytes);
 }
 
-void Publication::open(int fd) {
+void PublishedFd::open(int fd) {
   const int from = high_number();
   struct stat status {};
   if (from < 0 || ::fstat(fd, &status) != 0) return;
@@ -266,7 +266,7 @@ void Publication::open(int fd) {
   fd_ = ::fcntl(fd, F_DUPFD_CLOEXEC, from);
 }
 
-void Publication::withdraw() {
+void PublishedFd::withdraw() {
   const int fd = std::exchange(fd_, -1);
   struct stat status {};
   if (fd >= 0 && ::fstat(fd, &status) == 0 && status.st_ino == file_) ::close(fd);

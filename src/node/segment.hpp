@@ -60,7 +60,7 @@ class Segment {
 // descriptor has a high number, so that the program's own descriptors get the numbers that they
 // would have had. A program that closes it, or puts another file in its place, only hides its job
 // from `mh top`. Without a free high number there is no such descriptor. Not thread-safe.
-class Publication {
+class PublishedFd {
  public:
   // Duplicates `fd`.
   void open(int fd);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The node segment of a running job, as a process outside of the job sees it.
 //
-// The first rank of a node keeps a descriptor of the segment (node::Publication). A process of the
+// The first rank of a node keeps a descriptor of the segment (node::PublishedFd). A process of the
 // same user opens it again by /proc, read-only, and maps it without permission to write. The view
 // writes nothing, takes no lock, and leaves nothing in the job. The job's memory stays allocated
 // until the last view is gone.

@@ -42,9 +42,9 @@ struct NodeConstruction {
   std::optional<node::Segment> segment;
   std::optional<node::Door> door;  // the root's
   node::DoorName door_name{};
-  node::Publication publication;  // the root's
-  std::string why_not;            // the reason of the last stops_at(); empty: none
-  std::uint64_t probe_word = 0;   // peers try to read this word of memory
+  node::PublishedFd published;   // the root's
+  std::string why_not;           // the reason of the last stops_at(); empty: none
+  std::uint64_t probe_word = 0;  // peers try to read this word of memory
 };
 NodeConstruction g_node;
 
@@ -266,7 +266,7 @@ void build_steps() {
   agreement::barrier(config.node_comm);
   services.node->settle();
   const bool stops = stops_at(disabled);
-  if (config.me == 0 && !stops) g_node.publication.open(g_node.segment->fd());
+  if (config.me == 0 && !stops) g_node.published.open(g_node.segment->fd());
   g_node.segment->close_fd();
   if (stops) return;
   apply_settings();
@@ -353,7 +353,7 @@ void build_node() {
   g_node.door.reset();
 }
 
-void withdraw_node() { g_node.publication.withdraw(); }
+void withdraw_node() { g_node.published.withdraw(); }
 
 const std::string& why_no_single_copy() { return g_node.why_not; }
 

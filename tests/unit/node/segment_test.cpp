@@ -130,40 +130,40 @@ TEST(Segment, a_refusal_of_the_sandbox_is_refused) {
             Code::refused);
 }
 
-TEST(Publication, has_a_high_number_and_is_closed_at_its_end) {
+TEST(PublishedFd, has_a_high_number_and_is_closed_at_its_end) {
   const Result<Segment> segment = Segment::create(kBytes);
   ASSERT_TRUE(segment);
-  Publication publication;
-  publication.open(segment->fd());
-  const int fd = publication.fd();
+  PublishedFd published;
+  published.open(segment->fd());
+  const int fd = published.fd();
   EXPECT_GE(fd, 192);
   EXPECT_EQ(::fcntl(fd, F_GETFD), FD_CLOEXEC);
-  publication.withdraw();
+  published.withdraw();
   EXPECT_EQ(::fcntl(fd, F_GETFD), -1);
-  publication.withdraw();
+  published.withdraw();
 }
 
-TEST(Publication, a_file_that_the_program_has_put_in_its_place_stays_open) {
+TEST(PublishedFd, a_file_that_the_program_has_put_in_its_place_stays_open) {
   const Result<Segment> segment = Segment::create(kBytes);
   const Result<Segment> other = Segment::create(kBytes);
   ASSERT_TRUE(segment && other);
-  Publication publication;
-  publication.open(segment->fd());
-  const int fd = publication.fd();
+  PublishedFd published;
+  published.open(segment->fd());
+  const int fd = published.fd();
   ASSERT_EQ(::dup2(other->fd(), fd), fd);
-  publication.withdraw();
+  published.withdraw();
   EXPECT_GE(::fcntl(fd, F_GETFD), 0);
   ::close(fd);
 }
 
-TEST(Publication, a_program_with_few_descriptors_keeps_them_all) {
+TEST(PublishedFd, a_program_with_few_descriptors_keeps_them_all) {
   test::Child child([] {
     const Result<Segment> segment = Segment::create(kBytes);
     const rlimit limit{100, 100};
     if (!segment || ::setrlimit(RLIMIT_NOFILE, &limit) != 0) return 100;
-    Publication publication;
-    publication.open(segment->fd());
-    return publication.fd() < 0 ? 0 : 1;
+    PublishedFd published;
+    published.open(segment->fd());
+    return published.fd() < 0 ? 0 : 1;
   });
   EXPECT_EQ(child.wait(), 0);
 }
