@@ -207,7 +207,8 @@ void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* 
 template <bool kPack>
 class PackSink {
  public:
-  PackSink(std::byte* stream, CacheLevel cache_level) : stream_(stream), home_(cache_level) {}
+  PackSink(std::byte* stream, CacheLevel cache_level)
+      : stream_(stream), cache_level_(cache_level) {}
 
   void block(Address at, std::uint64_t bytes) {
     if (is_far(bytes)) [[unlikely]] {
@@ -218,7 +219,8 @@ class PackSink {
     stream_ += bytes;
   }
   void rows(Address at, const BlockRows& rows) {
-    if (home_ == CacheLevel::caches || !moved_far(at, rows)) move_rows<kPack>(at, rows, stream_);
+    if (cache_level_ == CacheLevel::caches || !moved_far(at, rows))
+      move_rows<kPack>(at, rows, stream_);
     stream_ += rows.rows * rows.length * rows.block;
   }
   void list(Address at, const Runs& runs, std::uint64_t first, std::uint64_t last) {
@@ -250,12 +252,12 @@ class PackSink {
   // True if the loops of non_temporal.hpp pay for such blocks. Reading in lanes needs wide
   // registers and a long block; stores past the caches need only a block of two cache lines.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
-    if (home_ == CacheLevel::caches) return false;
+    if (cache_level_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
   }
   // True if the loops of non_temporal.hpp pay for a block of the runs' mean length.
   [[nodiscard]] bool are_far(const Runs& runs) const {
-    return home_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
+    return cache_level_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
   }
   // Not inlined, so that block() saves few registers for short blocks.
   [[gnu::noinline]] void move_far(Address at, std::uint64_t bytes) const {
@@ -274,7 +276,7 @@ class PackSink {
   }
 
   std::byte* stream_;
-  CacheLevel home_;
+  CacheLevel cache_level_;
 };
 
 }  // namespace mh::layout::detail

@@ -85,7 +85,7 @@ Status Reach::read_blocks(void* local, const View& whose, std::span<const iovec>
 }
 
 Status Reach::copy(const View& to, const View& from, std::size_t bytes,
-                   std::span<std::byte> scratch, layout::CacheLevel home) const {
+                   std::span<std::byte> scratch, layout::CacheLevel cache_level) const {
   if (bytes == 0) return {};
   const std::byte* source = here(from, bytes);
   std::byte* target = to_here(to, bytes);
@@ -98,9 +98,9 @@ Status Reach::copy(const View& to, const View& from, std::size_t bytes,
     return {};
   }
   if (is_own(from)) {
-    layout::copy_to(home, target, source, bytes);
+    layout::copy_to(cache_level, target, source, bytes);
   } else {
-    layout::fetch_to(home, target, source, bytes);
+    layout::fetch_to(cache_level, target, source, bytes);
   }
   return to_here(to, bytes) != nullptr ? Status{} : kernel_write(to, source, bytes);
 }

@@ -57,11 +57,11 @@ class Reach {
 
   // Copies by the cheapest path. If this process can load the source and store the target, it
   // copies the bytes itself. If it can access only one end, the kernel copies once. If it can
-  // access neither end, the kernel copies twice, through `scratch`. `home`: the cache level
+  // access neither end, the kernel copies twice, through `scratch`. `cache_level`: the cache level
   // expected to hold the whole message. Any thread; takes no lock, does not allocate. On failure
   // any prefix may have been written.
   Status copy(const View& to, const View& from, std::size_t bytes, std::span<std::byte> scratch,
-              layout::CacheLevel home = layout::CacheLevel::caches) const;
+              layout::CacheLevel cache_level = layout::CacheLevel::caches) const;
   Status read(void* local, const View& remote, std::size_t bytes) const;
   Status write(const View& remote, const void* local, std::size_t bytes) const;
   // Equivalent to memory::write_blocks() and read_blocks(), for the process of `whose`.
