@@ -42,7 +42,7 @@ constexpr bool disjoint(const std::array<TagRange, kRanges>& ranges) {
 // ---- config.node_comm ---------------------------------------------------------------------------
 
 // FINs of nonblocking rendezvous sends, by SendSlot::own_fin().
-inline constexpr TagRange kSendFins{0, static_cast<int>(p2p::SendSlot::kOwnFins)};
+inline constexpr TagRange kSendFins{0, static_cast<int>(p2p::SendSlot::kFinTagsOfRank)};
 // Resent messages, by slot of the sender's send table.
 inline constexpr TagRange kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
 // FINs of sends by internode pipeline, by SendId.

@@ -33,7 +33,7 @@ void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
 
 void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
   const std::uint64_t place =
-      steal::place_of(index, chunks_.load(std::memory_order_relaxed), order_);
+      steal::chunk_position(index, chunks_.load(std::memory_order_relaxed), order_);
   const std::uint64_t offset = place * chunk_bytes_;
   const std::uint32_t cell = index % cells_used_.load(std::memory_order_relaxed);
   chunk = {.offset = offset,

@@ -43,7 +43,7 @@ std::optional<PostedFields> SendSlot::posted() const {
   return copy_of(*this, before, [&](std::uint64_t now) { return now == before; });
 }
 
-std::optional<PostedFields> SendSlot::says(std::uint64_t generation) const {
+std::optional<PostedFields> SendSlot::fields_of(std::uint64_t generation) const {
   const auto is_current = [&](std::uint64_t now) {
     return now >> kStateBits == generation && state_in(now) != SlotState::free;
   };

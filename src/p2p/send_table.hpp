@@ -79,7 +79,7 @@ struct PostedFields {
 struct alignas(kCacheLine) SendSlot {
   // Written by the sender while the slot is free. Read by the rank that has taken the send, or that
   // names the generation of a send that is not over (ordered by `word`). All other ranks read a
-  // copy, by says() or posted().
+  // copy, by fields_of() or posted().
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // the key: the same number on every member
@@ -104,9 +104,9 @@ struct alignas(kCacheLine) SendSlot {
   std::uint32_t synchronous;  // 1: the send must not complete before its receive is started
 
   // A slot has a FIN tag for each of kFinUses successive uses, so that a late FIN does not complete
-  // the slot's next send. A rank has kOwnFins such tags.
+  // the slot's next send. A rank has kFinTagsOfRank such tags.
   static constexpr std::uint32_t kFinUses = 32;
-  static constexpr std::uint32_t kOwnFins = 128 * kFinUses;
+  static constexpr std::uint32_t kFinTagsOfRank = 128 * kFinUses;
   static constexpr std::uint32_t own_fin(std::uint32_t slot, std::uint64_t generation) {
     return slot * kFinUses + static_cast<std::uint32_t>(generation % kFinUses);
   }
@@ -131,10 +131,10 @@ struct alignas(kCacheLine) SendSlot {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
   // These functions copy the fields of a send that the caller has not taken. They return nothing if
-  // the sender meanwhile cancels the send and posts another in the slot. The function says() copies
-  // the send of `generation`, in any state, until the slot is freed. The function posted() copies a
-  // send in state posted.
-  [[nodiscard]] std::optional<PostedFields> says(std::uint64_t generation) const;
+  // the sender meanwhile cancels the send and posts another in the slot. The function fields_of()
+  // copies the send of `generation`, in any state, until the slot is freed. The function posted()
+  // copies a send in state posted.
+  [[nodiscard]] std::optional<PostedFields> fields_of(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
   // Called by the rank that the picture at the top of this file names for the change to `next`.
   void change(SlotState next) {
@@ -157,7 +157,7 @@ static_assert(std::is_standard_layout_v<SendSlot>);
 
 struct SharedSendTable {
   static constexpr std::uint32_t kSlots = 128;
-  static_assert(SendSlot::kOwnFins == kSlots * SendSlot::kFinUses);
+  static_assert(SendSlot::kFinTagsOfRank == kSlots * SendSlot::kFinUses);
 
   // Counts the slots that receivers have put into `resend`. release by the receiver after the state
   // change; pairs with the acquire of the sender before it scans the slots.

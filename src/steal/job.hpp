@@ -26,7 +26,7 @@ enum class CopyOrder : std::uint8_t { low_to_high, high_to_low, both_ends };
 
 // The position of a chunk among `count` chunks, if a single rank copies the chunks in this order
 // and copies that chunk as its `index`-th (from 0).
-constexpr std::uint64_t place_of(std::uint64_t index, std::uint64_t count, CopyOrder order) {
+constexpr std::uint64_t chunk_position(std::uint64_t index, std::uint64_t count, CopyOrder order) {
   return order == CopyOrder::high_to_low ? count - 1 - index : index;
 }
 

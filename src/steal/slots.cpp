@@ -30,13 +30,13 @@ void SlotBits::give_back(std::uint32_t slot) {
   used_.give_back(slot);
 }
 
-Job* SlotKeeper::open(const CopySpec& work, const Shapes* shapes, Audience audience) {
+Job* SlotKeeper::open(const CopySpec& work, const Shapes* shapes, JobVisibility visibility) {
   const std::uint32_t slot = bits_.take();
   if (slot == SlotBits::kNone) return nullptr;
   Job& job = slots_->jobs[slot];
   if (shapes != nullptr) slots_->shapes[slot] = *shapes;
   job.open(work);
-  if (audience == Audience::node) bits_.show(slot);
+  if (visibility == JobVisibility::node) bits_.show(slot);
   return &job;
 }
 

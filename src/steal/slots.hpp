@@ -63,7 +63,7 @@ class SlotBits {
 
 // The ranks that may find a job: all that read the work board, or only the sender of the message,
 // which reads the job's number in its send slot.
-enum class Audience : std::uint8_t { node, sender };
+enum class JobVisibility : std::uint8_t { node, sender };
 
 class SlotKeeper {
  public:
@@ -74,7 +74,7 @@ class SlotKeeper {
   // waits for one of its jobs). work.bytes and work.chunk_bytes are not 0. Shaped work needs
   // `shapes`.
   Job* open(const CopySpec& work, const Shapes* shapes = nullptr,
-            Audience audience = Audience::node);
+            JobVisibility visibility = JobVisibility::node);
 
   // Hides a job without unclaimed chunks; thieves may still hold claimed chunks.
   void hide(const Job& job) { bits_.hide(slot_of(job)); }

@@ -42,7 +42,7 @@ void update_count() {
 std::uint64_t bytes_buffered() {
   const std::lock_guard<std::mutex> hold(g_buffered.mutex);
   std::uint64_t bytes = 0;
-  for (const BufferedSend& one : g_buffered.sends) bytes += one.send.says.bytes;
+  for (const BufferedSend& one : g_buffered.sends) bytes += one.send.fields.bytes;
   return bytes;
 }
 
@@ -51,11 +51,11 @@ std::uint64_t bytes_buffered() {
 // for a copy stays posted; a message whose copy fails is lost. Called only after a receive was
 // truncated or an RTS header overwritten, or in programs to which errors return.
 void buffer_send(const PostedSend& send) {
-  const std::uint64_t bytes = send.says.bytes;
+  const std::uint64_t bytes = send.fields.bytes;
   BufferedSend buffered{.send = send,
                         .data = std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[bytes])};
   p2p::SendSlot& slot = send.table_slot();
-  if (buffered.data == nullptr || !slot.take(send.says.generation)) return;
+  if (buffered.data == nullptr || !slot.take(send.fields.generation)) return;
   const ReceiveBuffer copy{.address = buffered.data.get(),
                            .count = static_cast<MPI_Count>(bytes),
                            .type = MPI_BYTE,
@@ -73,8 +73,8 @@ void buffer_send(const PostedSend& send) {
 // True if the RTS header of the send has probably been lost. A synchronous send must not complete
 // before a receive matches it, so its header must also be gone from the library.
 bool is_overdue(const PostedSend& send, std::uint64_t now) {
-  if (now < send.says.posted_at + ticks_from_ns(tuning::kLostAfterNs)) return false;
-  return send.says.synchronous == 0 || !may_be_unexpected(send);
+  if (now < send.fields.posted_at + ticks_from_ns(tuning::kLostAfterNs)) return false;
+  return send.fields.synchronous == 0 || !may_be_unexpected(send);
 }
 
 }  // namespace
@@ -100,7 +100,7 @@ void buffer_overdue_sends() {
   next_look = now + ticks_from_ns(tuning::kLookForLostNs);
   for (const PostedSend& send : posted_sends()) {
     if (!is_overdue(send, now)) continue;
-    if (bytes_buffered() + send.says.bytes <= kMostBuffered) buffer_send(send);
+    if (bytes_buffered() + send.fields.bytes <= kMostBuffered) buffer_send(send);
   }
 }
 
@@ -115,7 +115,7 @@ std::optional<Delivery> deliver_buffered(const PostedSend& send, const ReceiveBu
     g_buffered.sends.erase(at);
     update_count();
   }
-  const Delivery delivery = delivery_of(send.says.bytes, buffer);
+  const Delivery delivery = delivery_of(send.fields.bytes, buffer);
   unpack_to(buffer, data.get(), delivery.bytes);
   return delivery;
 }
@@ -131,7 +131,7 @@ std::optional<PostedSend> oldest_buffered(const SendEnvelope& envelope) {
 
 void discard_message(const PostedSend& send) {
   p2p::SendSlot& slot = send.table_slot();
-  if (slot.take(send.says.generation)) release_sender(slot, send.sender);
+  if (slot.take(send.fields.generation)) release_sender(slot, send.sender);
   const std::lock_guard<std::mutex> hold(g_buffered.mutex);
   std::erase_if(g_buffered.sends, [&](const BufferedSend& one) { return one.send == send; });
   update_count();

@@ -120,8 +120,9 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
 // slots are in use. `mapped`: all ranks of the node map both ends.
 steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
-  const auto audience = work.bytes >= least ? steal::Audience::node : steal::Audience::sender;
-  steal::Job* job = services.keeper->open(work, copy.shapes, audience);
+  const auto visibility =
+      work.bytes >= least ? steal::JobVisibility::node : steal::JobVisibility::sender;
+  steal::Job* job = services.keeper->open(work, copy.shapes, visibility);
   if (job == nullptr || copy.send == nullptr) return job;
   emulated::match();
   // relaxed, then release: a sender that acquires `moving` sees the number of the job slot.
@@ -197,7 +198,7 @@ bool copy_in_pieces(const TakenMessage& message) {
   const memory::View room = view_of(buffer.data(), config.me);
   const std::uint64_t pieces = (message.bytes + kPiece - 1) / kPiece;
   for (std::uint64_t index = 0; index < pieces; ++index) {
-    const std::uint64_t offset = steal::place_of(index, pieces, message.order) * kPiece;
+    const std::uint64_t offset = steal::chunk_position(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send.from.at(offset);
     if (!copy_in_chunks({.to = room, .from = from, .bytes = piece, .order = message.order}))
@@ -250,7 +251,7 @@ void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
 }
 
 Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer) {
-  const Delivery delivery = delivery_of(send.says.bytes, buffer);
+  const Delivery delivery = delivery_of(send.fields.bytes, buffer);
   const CopyTarget target(buffer, delivery.bytes);
   if (target.lacks_memory()) return kNoMemory;
   const std::uint64_t begin = observe::trace() != nullptr ? ticks() : 0;

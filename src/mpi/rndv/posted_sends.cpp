@@ -35,9 +35,9 @@ bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
 
 void add_posted(std::uint32_t sender, std::vector<PostedSend>& found) {
   for (std::uint32_t slot = 0; slot < p2p::SharedSendTable::kSlots; ++slot) {
-    const auto says = services.area(sender).send_table.slots[slot].posted();
-    if (says && says->to == config.me)
-      found.push_back({.sender = sender, .slot = slot, .says = *says});
+    const auto fields = services.area(sender).send_table.slots[slot].posted();
+    if (fields && fields->to == config.me)
+      found.push_back({.sender = sender, .slot = slot, .fields = *fields});
   }
 }
 
@@ -54,7 +54,7 @@ p2p::SendSlot& slot_of(const p2p::RtsHeader& header) {
 PostedSend send_of(const p2p::RtsHeader& header) {
   return {.sender = header.sender,
           .slot = header.slot,
-          .says = {.generation = header.generation, .bytes = header.bytes, .to = config.me}};
+          .fields = {.generation = header.generation, .bytes = header.bytes, .to = config.me}};
 }
 
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer) {
@@ -89,20 +89,21 @@ bool any_taken_by_sender(const SendEnvelope& envelope) {
   const auto& [sender, communicator, tag] = envelope;
   for (const p2p::SendSlot& slot : services.area(sender).send_table.slots) {
     if (slot.state() != p2p::SlotState::taken) continue;
-    const auto says = slot.says(slot.generation());
-    if (says && says->to == config.me && says->communicator == communicator && says->tag == tag)
+    const auto fields = slot.fields_of(slot.generation());
+    if (fields && fields->to == config.me && fields->communicator == communicator &&
+        fields->tag == tag)
       return true;
   }
   return false;
 }
 
 bool may_be_unexpected(const PostedSend& send) {
-  const Comm* comm = comms::find_key(send.says.communicator);
+  const Comm* comm = comms::find_key(send.fields.communicator);
   if (comm == nullptr) return true;
   const auto from = std::ranges::find(comm->members, send.sender, &Comm::Member::node_rank);
   if (from == comm->members.end()) return true;
   int flag = 0;
-  const int code = real.Iprobe(from->rank, send.says.tag, comm->handle, &flag, MPI_STATUS_IGNORE);
+  const int code = real.Iprobe(from->rank, send.fields.tag, comm->handle, &flag, MPI_STATUS_IGNORE);
   return code != MPI_SUCCESS || flag != 0;
 }
 

@@ -29,22 +29,23 @@ struct SendEnvelope {
 struct PostedSend {
   std::uint32_t sender;  // rank on the node
   std::uint32_t slot;
-  p2p::PostedFields says;  // a copy of the slot's fields
+  p2p::PostedFields fields;  // a copy of the slot's fields
 
   [[nodiscard]] p2p::SendSlot& table_slot() const {
     return services.area(sender).send_table.slots[slot];
   }
   [[nodiscard]] bool has(const SendEnvelope& envelope) const {
-    return sender == envelope.sender && says.communicator == envelope.communicator &&
-           says.tag == envelope.tag;
+    return sender == envelope.sender && fields.communicator == envelope.communicator &&
+           fields.tag == envelope.tag;
   }
   bool operator==(const PostedSend& other) const {
-    return sender == other.sender && slot == other.slot && says.generation == other.says.generation;
+    return sender == other.sender && slot == other.slot &&
+           fields.generation == other.fields.generation;
   }
 };
 
 // The send, and the slot, to which an RTS header of this node belongs. The send may be over. Of
-// `says`, send_of() sets what the header tells: generation, bytes and receiver.
+// `fields`, send_of() sets what the header tells: generation, bytes and receiver.
 PostedSend send_of(const p2p::RtsHeader& header);
 p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 

@@ -55,10 +55,10 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
   const std::int32_t sender = request.buffer.comm->on_node(envelope.source);
   if (envelope.source != MPI_ANY_SOURCE && sender != static_cast<std::int32_t>(header->sender))
     return std::nullopt;
-  const auto says = slot_of(*header).says(header->generation);
-  if (!says) return header;
-  const bool is_its = says->communicator == request.buffer.comm->key &&
-                      (envelope.tag == MPI_ANY_TAG || envelope.tag == says->tag);
+  const auto fields = slot_of(*header).fields_of(header->generation);
+  if (!fields) return header;
+  const bool is_its = fields->communicator == request.buffer.comm->key &&
+                      (envelope.tag == MPI_ANY_TAG || envelope.tag == fields->tag);
   return is_its ? header : std::nullopt;
 }
 
@@ -148,7 +148,7 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
     return result_of_lost(header, buffer);
   }
   comms::end_rendezvous();
-  if (!send->table_slot().take(send->says.generation)) return result_of_lost(header, buffer);
+  if (!send->table_slot().take(send->fields.generation)) return result_of_lost(header, buffer);
   const Delivery delivery = copy_taken(*send, buffer);
   release_sender(send->table_slot(), send->sender);
   return delivery;

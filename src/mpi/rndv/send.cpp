@@ -138,7 +138,8 @@ bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t byte
   };
   const std::uint64_t steps = (bytes - p2p::kRtsBytes + kStep - 1) / kStep;
   for (std::uint64_t step = 0; step < steps; ++step) {
-    const std::uint64_t at = p2p::kRtsBytes + steal::place_of(step, steps, sent.order) * kStep;
+    const std::uint64_t at =
+        p2p::kRtsBytes + steal::chunk_position(step, steps, sent.order) * kStep;
     if (!write(at, std::min(at + kStep, bytes))) return false;
   }
   return write(0, p2p::kRtsBytes);

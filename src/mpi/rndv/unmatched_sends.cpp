@@ -35,7 +35,7 @@ std::optional<PostedSend> oldest_unmatched(const SendEnvelope& envelope) {
     return std::ranges::find(matched, send) != matched.end();
   });
   const auto oldest = std::ranges::min_element(
-      found, {}, [](const PostedSend& send) { return send.says.sequence; });
+      found, {}, [](const PostedSend& send) { return send.fields.sequence; });
   return oldest == found.end() ? std::nullopt : std::optional(*oldest);
 }
 
@@ -58,17 +58,17 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   const auto sends = posted_sends(envelope);
   const bool may_be_ordinary = may_send_rts_sized(envelope);
   const auto has_first_size = [&](const PostedSend& send) {
-    return send.says.bytes == sends.front().says.bytes;
+    return send.fields.bytes == sends.front().fields.bytes;
   };
   if (!sends.empty() && !may_be_ordinary && std::ranges::all_of(sends, has_first_size))
-    return {.kind = Kind::rendezvous, .bytes = sends.front().says.bytes};
+    return {.kind = Kind::rendezvous, .bytes = sends.front().fields.bytes};
   // Another thread may be receiving the probed message at this moment, so its send may be over.
   if (switches.threads) return {.kind = Kind::unclear};
   const auto oldest = oldest_unmatched(envelope);
   if (!oldest) return {};
   // Threads of the sender may send in another order than they post.
-  if (oldest->says.ordered == 0 || may_be_ordinary) return {.kind = Kind::unclear};
-  return {.kind = Kind::rendezvous, .bytes = oldest->says.bytes};
+  if (oldest->fields.ordered == 0 || may_be_ordinary) return {.kind = Kind::unclear};
+  return {.kind = Kind::rendezvous, .bytes = oldest->fields.bytes};
 }
 
 }  // namespace mh::mpi::rndv

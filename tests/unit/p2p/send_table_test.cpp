@@ -41,7 +41,7 @@ TEST_F(SendTableTest, own_tags_differ_between_sends_and_between_uses_of_a_slot) 
     const std::uint32_t second = send_queue_.post(send(0), SendTable::kOwnTag);
     for (const std::uint32_t index : {first, second}) {
       tags.insert(send_queue_.slot(index).fin_tag);
-      EXPECT_LT(send_queue_.slot(index).fin_tag, SendSlot::kOwnFins);
+      EXPECT_LT(send_queue_.slot(index).fin_tag, SendSlot::kFinTagsOfRank);
       send_queue_.release(index);
     }
   }
@@ -50,11 +50,11 @@ TEST_F(SendTableTest, own_tags_differ_between_sends_and_between_uses_of_a_slot) 
 
 TEST_F(SendTableTest, a_look_sees_posted_sends_alone) {
   const std::uint32_t index = send_queue_.post(send(5), kNoFin);
-  const auto says = send_queue_.slot(index).posted();
-  ASSERT_TRUE(says);
-  EXPECT_EQ(says->tag, 5);
-  EXPECT_EQ(says->generation, send_queue_.slot(index).generation());
-  ASSERT_TRUE(send_queue_.slot(index).take(says->generation));
+  const auto fields = send_queue_.slot(index).posted();
+  ASSERT_TRUE(fields);
+  EXPECT_EQ(fields->tag, 5);
+  EXPECT_EQ(fields->generation, send_queue_.slot(index).generation());
+  ASSERT_TRUE(send_queue_.slot(index).take(fields->generation));
   EXPECT_FALSE(send_queue_.slot(index).posted());
 }
 
@@ -79,12 +79,12 @@ TEST_F(SendTableTest, a_look_never_sees_parts_of_two_sends) {
   int seen = 0;
   int mixed = 0;
   for (std::uint32_t last = 0; seen < 1000;) {
-    const auto says = send_queue_.slot(first).posted();
-    if (!says || says->to == last) continue;
-    last = says->to;
+    const auto fields = send_queue_.slot(first).posted();
+    if (!fields || fields->to == last) continue;
+    last = fields->to;
     ++seen;
-    const bool whole = says->bytes == last && says->communicator == last &&
-                       says->tag == static_cast<std::int32_t>(last) && says->sequence == last;
+    const bool whole = fields->bytes == last && fields->communicator == last &&
+                       fields->tag == static_cast<std::int32_t>(last) && fields->sequence == last;
     if (!whole) ++mixed;
   }
   stop.store(true);

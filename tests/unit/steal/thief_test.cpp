@@ -106,7 +106,7 @@ TEST(Thief, finds_no_job_that_is_for_those_who_are_told) {
   SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
   const CopySpec work{Fixture::view(f.to), Fixture::view(f.from), 1000, 1000,
                       CopyOrder::low_to_high};
-  Job* job = keeper.open(work, nullptr, Audience::sender);
+  Job* job = keeper.open(work, nullptr, JobVisibility::sender);
   Thief thief = f.thief(0, Strategy::localized);
   EXPECT_FALSE(thief.help());
   EXPECT_FALSE(thief.help_rank(1));
