@@ -150,17 +150,17 @@ Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
 Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine,
                                       void* argument) noexcept {
   const std::uint32_t tag = turn_++;
-  const std::unique_ptr<std::byte[]> theirs(new (std::nothrow) std::byte[data.size()]);
-  if (theirs == nullptr) return {Code::full};
+  const std::unique_ptr<std::byte[]> received(new (std::nothrow) std::byte[data.size()]);
+  if (received == nullptr) return {Code::full};
   for (int bit = 1; bit < size(); bit *= 2) {
     if ((rank() & bit) != 0) {
       if (const Status sent = send_on(collectives_, rank() - bit, tag, data); !sent) return sent;
       break;
     }
     if (rank() + bit >= size()) continue;
-    const auto got = receive_on(collectives_, rank() + bit, tag, {theirs.get(), data.size()});
+    const auto got = receive_on(collectives_, rank() + bit, tag, {received.get(), data.size()});
     if (!got) return got.status();
-    combine(data.data(), theirs.get(), data.size(), argument);
+    combine(data.data(), received.get(), data.size(), argument);
   }
   return broadcast(0, data);
 }

@@ -153,7 +153,7 @@ Result<EndpointState*> DeviceState::open_endpoint(const EndpointConfig& chosen) 
       return Status{code};
     }
     endpoints[id].store(endpoint.get(), std::memory_order_release);
-    endpoint->tell_grants();
+    endpoint->send_grants();
     return endpoint.release();
   }
   return Status{Code::full};

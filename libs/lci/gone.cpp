@@ -11,14 +11,14 @@ namespace mh::lci::detail {
 namespace {
 
 // Delivers a death to an endpoint. False: its queue is full; progress() tries again.
-bool tell(DeviceState& /*device*/, Deferred& step) {
+bool deliver_notice(DeviceState& /*device*/, Deferred& step) {
   const auto& notice = static_cast<Notice&>(step);
   const Event event{
       .endpoint = notice.endpoint, .rank = notice.rank, .kind = Kind::gone, .code = Code::gone};
   return notice.endpoint->deliver(*notice.endpoint, event, nullptr);
 }
 
-// Ends a posted receive of an endpoint with a queue or a handler. False: as for tell().
+// Ends a posted receive of an endpoint with a queue or a handler. False: as for deliver_notice().
 bool fail_pooled(DeviceState& device, Deferred& step) {
   auto& receive = static_cast<PooledReceive&>(step);
   const Event event{.endpoint = receive.endpoint,
@@ -77,7 +77,7 @@ void DeviceState::handle_gone(int rank) {
     EndpointState* endpoint = slot.load(std::memory_order_acquire);
     if (endpoint == nullptr || endpoint->config.completion == Completion::synchronizer) continue;
     Notice& notice = endpoint->notices[static_cast<std::size_t>(rank)];
-    if (!tell(*this, notice)) defer(notice, tell);
+    if (!deliver_notice(*this, notice)) defer(notice, deliver_notice);
   }
 }
 

@@ -29,7 +29,7 @@ std::size_t whole_lines(std::size_t bytes) {
 
 // Sends the grant of this rank's buffer to its peer. False: no credit, or the network is full;
 // progress() tries again.
-bool tell(DeviceState& device, Deferred& step) {
+bool send_grant(DeviceState& device, Deferred& step) {
   const auto& grant = static_cast<Grant&>(step);
   const int rank = grant.event.rank;
   if (device.is_gone(rank)) return true;
@@ -70,7 +70,7 @@ Code EndpointState::make_grants() {
   return Code::ok;
 }
 
-void EndpointState::tell_grants() {
+void EndpointState::send_grants() {
   for (int rank = 0; grants != nullptr && rank < device.transport->size(); ++rank) {
     if (rank != device.transport->rank()) renew_grant(rank);
   }
@@ -78,7 +78,7 @@ void EndpointState::tell_grants() {
 
 void EndpointState::renew_grant(int rank) {
   Grant& grant = grants[static_cast<std::size_t>(rank)];
-  if (!tell(device, grant)) device.defer(grant, tell);
+  if (!send_grant(device, grant)) device.defer(grant, send_grant);
 }
 
 void EndpointState::end_grants() {

@@ -114,7 +114,7 @@ bool is_root(const std::string& root) {
 }
 
 // Completes the configuration from the environment. False: rank, size or root is invalid.
-bool complete(JobConfig& config) {
+bool complete_config(JobConfig& config) {
   const bool is_given = config.rank >= 0;
   if (!is_given && !complete_rank(config)) return false;
   if (config.root.empty()) {
@@ -302,7 +302,7 @@ bool announce(const JobConfig& config, int listener, Clock::time_point deadline)
 }
 
 // Rank 0. Listens at the root, and returns a socket to each other rank.
-Result<std::vector<Fd>> gather_here(const JobConfig& config, Clock::time_point deadline) {
+Result<std::vector<Fd>> accept_ranks(const JobConfig& config, Clock::time_point deadline) {
   if (config.size == 1) return std::vector<Fd>(1);
   const Fd listener = listen_for(config.root);
   if (!listener.valid()) return from_errno(errno);
@@ -326,7 +326,7 @@ Fd connect_to_root(const std::string& root) {
 }
 
 // All ranks but rank 0. Connects to rank 0, and returns that one socket.
-Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point deadline) {
+Result<std::vector<Fd>> connect_to_rank_zero(const JobConfig& config, Clock::time_point deadline) {
   std::string root = config.root;
   if (is_launcher(root)) {
     root = detail::share_text(detail::launcher_named(root), config.rank, {}, deadline);
@@ -352,9 +352,10 @@ Result<std::vector<Fd>> go_there(const JobConfig& config, Clock::time_point dead
 Result<Job> Job::join(const JobConfig& asked) {
   JobConfig config = asked;
   const detail::PmixUse until_all_have_joined;
-  if (!complete(config)) return Status{Code::misuse};
+  if (!complete_config(config)) return Status{Code::misuse};
   const auto deadline = Clock::now() + std::chrono::seconds(config.timeout_s);
-  auto sockets = config.rank == 0 ? gather_here(config, deadline) : go_there(config, deadline);
+  auto sockets =
+      config.rank == 0 ? accept_ranks(config, deadline) : connect_to_rank_zero(config, deadline);
   if (!sockets) return sockets.status();
   try {
     Job job(std::make_unique<detail::JobState>(config.rank, config.size, std::move(*sockets)));

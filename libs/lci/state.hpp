@@ -171,7 +171,7 @@ struct EndpointState {
                     Synchronizer* done);
   // grants.cpp
   Code make_grants();
-  void tell_grants();
+  void send_grants();
   void renew_grant(int rank);  // after the release of the message in the buffer
   void end_grants();           // before the transport is destroyed
   [[nodiscard]] bool is_granted(int rank, std::size_t size) const;
