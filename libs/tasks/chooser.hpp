@@ -41,7 +41,7 @@ class Chooser {
   Balancer after(Balancer used, const IterationTimes& times) {
     note(used, times.process_s - times.average_task_s + times.restore_s);
     // A single growth may be small by chance, because a rank with longer tasks runs fewer of them.
-    if (times.growth_s >= 0) growth_s_ = std::max(times.growth_s, kForgets * growth_s_);
+    if (times.growth_s >= 0) growth_s_ = std::max(times.growth_s, kKeepsOfGrowth * growth_s_);
     if (times.longest_load_s - times.average_load_s <= kEven * times.average_load_s) {
       return Balancer::retain;
     }
@@ -95,7 +95,7 @@ class Chooser {
   static constexpr std::array kCandidates{Balancer::retain, Balancer::plb_tree,
                                           Balancer::plb_central};
   static constexpr double kEven = 0.01;           // excess of the longest load over the average
-  static constexpr double kForgets = 0.95;        // the part of growth_s_ that an iteration keeps
+  static constexpr double kKeepsOfGrowth = 0.95;  // the part of growth_s_ that an iteration keeps
   static constexpr double kForTrials = 0.003;     // extra cost, as a part of the time
   static constexpr std::uint32_t kTryAgain = 16;  // iterations between trials, at least
   static constexpr std::uint32_t kMostCentral = 1'024;  // ranks

@@ -72,8 +72,8 @@ class Process {
   // Call after NextStep::run, with the duration of the task.
   void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
-    all_ns_ += ns;
-    ++all_;
+    task_sum_ns_ += ns;
+    ++tasks_run_;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
   // Valid after NextStep::pause.
@@ -116,7 +116,7 @@ class Process {
  private:
   [[nodiscard]] std::uint64_t longest_pause() const {
     const Patience& patience = rules_->patience;
-    const std::uint64_t mean_ns = all_ns_ / std::max<std::uint64_t>(all_, 1);
+    const std::uint64_t mean_ns = task_sum_ns_ / std::max<std::uint64_t>(tasks_run_, 1);
     return std::clamp(mean_ns / kPausesOfTask, patience.shortest_ns, patience.longest_ns);
   }
   NextStep rest(std::uint64_t for_ns) {
@@ -151,8 +151,8 @@ class Process {
   std::uint64_t mean_ns_ = 0;  // the mean duration of the last tasks that the rank has run
   // The sum of the durations of all tasks that the rank has run, and their number. longest_pause()
   // uses their mean, because with retention the last tasks are short.
-  std::uint64_t all_ns_ = 0;
-  std::uint64_t all_ = 0;
+  std::uint64_t task_sum_ns_ = 0;
+  std::uint64_t tasks_run_ = 0;
   std::uint64_t pause_ns_ = 0;
   std::uint64_t last_pause_ns_ = 0;
   std::uint32_t attempts_ = 0;

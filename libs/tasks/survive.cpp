@@ -85,9 +85,9 @@ void CollectionCore::adopt(const std::byte* task) {
 }
 
 void CollectionCore::finish_surviving() {
-  statistics_.attempts = survivor_->looks();
-  statistics_.steals = survivor_->taken();
-  statistics_.arrived = survivor_->taken();
+  statistics_.attempts = survivor_->attempts();
+  statistics_.steals = survivor_->steals();
+  statistics_.arrived = survivor_->steals();
   statistics_.lost = survivor_->lost();
   if (used_ == Balancer::steal) {
     survivor_->each_left([this](const std::byte* task) {

@@ -55,7 +55,7 @@ Survivor::Meeting Survivor::at_end() {
 
 void Survivor::begin(bool steal) {
   steal_ = steal;
-  looks_ = taken_ = 0;
+  attempts_ = steals_ = 0;
   returned_ = states_.returned();
   parts_.clear();
   for (std::uint32_t i = 0; i < lines_.ranks(); ++i) {
@@ -79,8 +79,8 @@ bool Survivor::take(TaskBytes task) {
     const bool got = take_from(part, task);
     if (part.rank == lines_.own() && got) return true;
     if (part.rank == lines_.own()) continue;
-    ++looks_;
-    if (got) ++taken_;
+    ++attempts_;
+    if (got) ++steals_;
     if (got) return true;
   }
   return false;

@@ -68,8 +68,8 @@ class Survivor {
   void clear();
 
   [[nodiscard]] std::uint32_t lost() const { return lines_.lost(); }
-  [[nodiscard]] std::uint32_t looks() const { return looks_; }
-  [[nodiscard]] std::uint32_t taken() const { return taken_; }
+  [[nodiscard]] std::uint32_t attempts() const { return attempts_; }
+  [[nodiscard]] std::uint32_t steals() const { return steals_; }
 
  private:
   struct Part {
@@ -104,8 +104,8 @@ class Survivor {
   std::vector<std::uint64_t> own_;  // slots of the own part that this rank has not claimed
   std::optional<Place> claimed_;
   std::uint64_t returned_ = 0;  // TaskStates::returned() when ready_from was valid
-  std::uint32_t looks_ = 0;     // into parts of other ranks
-  std::uint32_t taken_ = 0;     // from parts of other ranks
+  std::uint32_t attempts_ = 0;  // into parts of other ranks
+  std::uint32_t steals_ = 0;    // from parts of other ranks
   bool steal_ = true;
 };
 
@@ -115,7 +115,7 @@ void Survivor::each_left(Take take) {
     if (!lines_.is_lost(part.rank)) continue;
     const std::uint64_t added = states_.added(part.rank);
     for (std::uint64_t slot = 0; slot < added; ++slot) {
-      if (states_.ended_here(part.rank, slot)) take(at({part.rank, slot}));
+      if (states_.ended_on_own_rank(part.rank, slot)) take(at({part.rank, slot}));
     }
   }
 }

@@ -76,7 +76,7 @@ class TaskStates {
   }
 
   // True: the task ended on this rank, or this rank has adopted it.
-  [[nodiscard]] bool ended_here(std::uint32_t part, std::uint64_t slot) const {
+  [[nodiscard]] bool ended_on_own_rank(std::uint32_t part, std::uint64_t slot) const {
     return parts_[part].states[slot].load(std::memory_order_relaxed) == ended(own_);
   }
 
