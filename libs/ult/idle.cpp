@@ -22,14 +22,14 @@ constexpr int kLooksPerSteal = 8;                   // quiet looks for each atte
 
 // Runs on the worker's thread, on that thread's own stack. Returns a claimed task, or nullptr when
 // the scheduler ends.
-TaskRecord* Worker::find() {
+TaskRecord* Worker::next_or_sleep() {
   for (;;) {
     if (TaskRecord* record = choose()) return record;
     if (core.has_parked()) {
       if (TaskRecord* record = look_at_parked()) return record;
       continue;
     }
-    if (TaskRecord* record = seek()) return record;
+    if (TaskRecord* record = spin_for_task()) return record;
     if (core.stopping.load(std::memory_order_seq_cst)) {
       if (all_done()) return nullptr;
     } else {
@@ -75,7 +75,7 @@ TaskRecord* Worker::look_quietly() {
 
 // Looks for a task for Config::spin, or once if workers outnumber cores. nullptr: none was found.
 // With stealing, the worker is counted as a seeker meanwhile.
-TaskRecord* Worker::seek() {
+TaskRecord* Worker::spin_for_task() {
   if (TaskRecord* record = look_quietly()) return record;
   Watch<RealAtomics>& watch = core.watch;
   if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);

@@ -45,7 +45,7 @@ void Worker::live() {
   thread_worker = this;
   exceptions_ = abi::__cxa_get_globals();
   adopt_thread_stack(root_fibre_);
-  while (TaskRecord* next = find()) {
+  while (TaskRecord* next = next_or_sleep()) {
     next = with_stack(next);
     if (next != nullptr) leave(After::left_root, next);
   }

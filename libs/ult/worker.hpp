@@ -78,8 +78,8 @@ class alignas(kCacheLine) Worker {
   TaskRecord* choose_own(OwnBits<RealAtomics>& set, std::uint32_t slot);
 
   // --- idle: stealing and sleeping (idle.cpp) ---
-  TaskRecord* find();
-  TaskRecord* seek();
+  TaskRecord* next_or_sleep();
+  TaskRecord* spin_for_task();
   TaskRecord* look_quietly();
   TaskRecord* look_at_parked();
   TaskRecord* steal();

@@ -463,7 +463,7 @@ struct SpawnerAndThieves {
     }
     return false;
   }
-  // A model of Worker::seek() and Worker::nap().
+  // A model of Worker::spin_for_task() and Worker::nap().
   void thief(std::size_t me) {
     for (;;) {
       watch.seekers.fetch_add(1);
