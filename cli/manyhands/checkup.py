@@ -94,7 +94,9 @@ def variant_of(mpi: program.MpiLibrary) -> str:
 
 def counted(found: loops.Loops) -> str:
     """Describes the loops of a program file or library in words."""
-    named = [f"{kind} {count}" for kind, count in sorted(found.handed_out.items()) if kind != "any"]
+    named = [
+        f"{kind} {count}" for kind, count in sorted(found.dynamic_loops.items()) if kind != "any"
+    ]
     kinds = f" ({', '.join(named)})" if named else ""
     parts = [number_of(found.regions, "parallel region")]
     if found.marked:
@@ -102,8 +104,8 @@ def counted(found: loops.Loops) -> str:
     if found.unmarked:
         loops_found = number_of(found.unmarked, "other loop" if found.marked else "loop")
         parts.append(f"{loops_found} that can be shared{'' if found.marked else kinds}")
-    if found.dealt_out:
-        parts.append(number_of(found.dealt_out, "static loop"))
+    if found.static_loops:
+        parts.append(number_of(found.static_loops, "static loop"))
     if found.static.qualify or found.static.refused:
         parts.append(by_threads(found.static))
     return ", ".join(parts)
@@ -127,8 +129,8 @@ def loops_advice(found: loops.Loops) -> tuple[str, str]:
     if not found.unmarked:
         if found.static.qualify:
             return NOTE, BY_THREADS
-        return NOTE, STATIC_ADVICE if found.dealt_out else ""
-    if found.handed_out["runtime"] == found.unmarked and not is_dynamic():
+        return NOTE, STATIC_ADVICE if found.static_loops else ""
+    if found.dynamic_loops["runtime"] == found.unmarked and not is_dynamic():
         return NOTE, "run with OMP_SCHEDULE=dynamic"
     return OK, ""
 

@@ -23,7 +23,9 @@ class Finding:
 @dataclass
 class Report:
     findings: list[Finding] = field(default_factory=list)
-    way: str = "none"  # of reading a rank's memory: cma, cma after naming the ancestor, none
+    memory_path: str = (
+        "none"  # of reading a rank's memory: cma, cma after naming the ancestor, none
+    )
 
     def add(self, name: str, found: str, verdict: str = OK, advice: str = "") -> None:
         self.findings.append(Finding(name, found, verdict, advice))

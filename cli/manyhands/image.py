@@ -86,7 +86,7 @@ def dynamic_symbols(image: Image) -> list[tuple[str, bool]]:
     return result
 
 
-def slots(image: Image, names: list[str]) -> dict[int, str]:
+def got_slots(image: Image, names: list[str]) -> dict[int, str]:
     """The GOT slots: each address at which the loader stores the address of an imported function,
     with the function's name.
     """
@@ -117,7 +117,7 @@ def transfers(image: Image, section: Section) -> Iterator[tuple[int, int, bool]]
         yield section.address + match.start(), section.address + end + distance, through
 
 
-def stubs(image: Image, filled: dict[int, str]) -> dict[int, str]:
+def plt_stubs(image: Image, filled: dict[int, str]) -> dict[int, str]:
     """The address of each linker stub (PLT entry), with the name of the function that it jumps
     to.
     """
@@ -133,8 +133,8 @@ def stubs(image: Image, filled: dict[int, str]) -> dict[int, str]:
 
 def calls(image: Image, names: list[str]) -> Counter[str]:
     """The number of calls of each imported function in the machine code."""
-    filled = slots(image, names)
-    behind = stubs(image, filled)
+    filled = got_slots(image, names)
+    behind = plt_stubs(image, filled)
     counted: Counter[str] = Counter()
     for section in image.code():
         for _, target, through in transfers(image, section):

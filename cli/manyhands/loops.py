@@ -25,11 +25,11 @@ from manyhands.static_loops import StaticRegions, static_regions
 RUN_TIME = "GOMP_parallel"  # exported by every run time; see src/openmp/rebind.cpp
 MARK = "__mh_ws_mark"
 REGION = re.compile(r"GOMP_parallel(_loop_\w+)?|__kmpc_fork_call")
-HANDED_OUT = re.compile(
+DYNAMIC_LOOP = re.compile(
     r"GOMP_(?:parallel_loop|loop|loop_ull)_(?:nonmonotonic_|maybe_nonmonotonic_)?"
     r"(dynamic|guided|runtime)(?:_start)?|__kmpc_dispatch_init_\w+"
 )
-DEALT_OUT = re.compile(r"omp_get_num_threads|__kmpc_for_static_init_\w+")
+STATIC_LOOP = re.compile(r"omp_get_num_threads|__kmpc_for_static_init_\w+")
 
 
 @dataclass
@@ -38,15 +38,15 @@ class Loops:
 
     path: Path
     regions: int = 0
-    handed_out: Counter[str] = field(default_factory=Counter)  # by schedule; "any" from Clang
-    dealt_out: int = 0
+    dynamic_loops: Counter[str] = field(default_factory=Counter)  # by schedule; "any" from Clang
+    static_loops: int = 0
     marked: int = 0
     static: StaticRegions = field(default_factory=StaticRegions)
 
     @property
     def unmarked(self) -> int:
         """Loops that may be shared although they are not marked."""
-        return max(sum(self.handed_out.values()) - self.marked, 0)
+        return max(sum(self.dynamic_loops.values()) - self.marked, 0)
 
 
 def loops_of(path: Path, image: Image, symbols: list[tuple[str, bool]]) -> Loops | None:
@@ -60,10 +60,10 @@ def loops_of(path: Path, image: Image, symbols: list[tuple[str, bool]]) -> Loops
     for name, count in calls(image, names).items():
         if REGION.fullmatch(name):
             loops.regions += count
-        if match := HANDED_OUT.fullmatch(name):
-            loops.handed_out[match.group(1) or "any"] += count
-        if DEALT_OUT.fullmatch(name):
-            loops.dealt_out += count
+        if match := DYNAMIC_LOOP.fullmatch(name):
+            loops.dynamic_loops[match.group(1) or "any"] += count
+        if STATIC_LOOP.fullmatch(name):
+            loops.static_loops += count
         if name == MARK:
             loops.marked += count
     return loops

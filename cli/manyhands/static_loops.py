@@ -18,7 +18,7 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
-from manyhands.image import Image, slots, stubs, transfers
+from manyhands.image import Image, got_slots, plt_stubs, transfers
 
 REGION = re.compile(r".*\._omp_fn\.\d+(\..+)?|\.omp_outlined\..*")
 RUN_TIME = re.compile(r"GOMP_|GOACC_|omp_|__kmp|kmp_")
@@ -30,7 +30,7 @@ PERMITTED = re.compile(
     r"|GOMP_barrier|__kmpc_barrier|__kmpc_(end_)?reduce(_nowait)?"
     r"|omp_in_parallel_?|omp_is_initial_device_?|omp_get_num_devices_?"
 )
-HANDED_OUT = re.compile(r"GOMP_loop_\w*(dynamic|guided|runtime)_\w+|__kmpc_dispatch_\w+")
+DYNAMIC_LOOP = re.compile(r"GOMP_loop_\w*(dynamic|guided|runtime)_\w+|__kmpc_dispatch_\w+")
 REASONS = {
     "cancellation": re.compile(r"\w*cancel\w*"),
     "tasks": re.compile(r"GOMP_task\w*|__kmpc_(omp_)?task\w*"),
@@ -79,8 +79,8 @@ def with_calls(image: Image, names: list[str]) -> dict[int, Function]:
     sizes = functions_of(image)
     result = {address: Function(name) for address, (name, _) in sizes.items()}
     starts = sorted(sizes)
-    filled = slots(image, names)
-    behind = stubs(image, filled)
+    filled = got_slots(image, names)
+    behind = plt_stubs(image, filled)
     for section in image.code():
         for origin, target, through in transfers(image, section):
             at = bisect_right(starts, origin) - 1
@@ -136,7 +136,7 @@ def static_regions(image: Image, names: list[str]) -> StaticRegions:
         if not REGION.fullmatch(function.name):
             continue
         imports = within_reach(functions, address)
-        if any(HANDED_OUT.fullmatch(name) for name in imports):
+        if any(DYNAMIC_LOOP.fullmatch(name) for name in imports):
             continue
         reason = THREAD_DATA if own_data else reason_against(imports)
         if reason is None:

@@ -79,7 +79,7 @@ def assignment(expression: str) -> re.Match[str] | None:
 # --- Fortran ----------------------------------------------------------------------------------
 
 
-def calls(name: str, condition: str = "") -> tuple[str, str]:
+def lock_calls(name: str, condition: str = "") -> tuple[str, str]:
     """The statements that lock and unlock a name, each after `condition`."""
     number = f"{lock_number(name)}_8"
     return f"{condition}call mh_ws_lock({number})", f"{condition}call mh_ws_unlock({number})"

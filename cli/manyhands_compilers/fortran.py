@@ -125,13 +125,13 @@ def openmp(directive: Directive) -> str:
     return directive.name + "".join(f" {clause}" for clause in directive.clauses)
 
 
-def rows_of(words: str, room: int) -> list[str]:
-    """Splits the words into rows of at most `room` characters, at places where a line may be
+def rows_of(words: str, width: int) -> list[str]:
+    """Splits the words into rows of at most `width` characters, at places where a line may be
     continued.
     """
     rows, row = [], ""
     for piece in PIECE.findall(words):
-        if row and len(row) + len(piece) > room:
+        if row and len(row) + len(piece) > width:
             rows.append(row)
             row = ""
         row += piece if row else piece.lstrip()
@@ -440,9 +440,9 @@ class Rewriting:
         if directive.name == "critical":
             self.declare("lock")
             self.criticals.append((directive.argument("") or "").lower())
-            return self.statement(exclusion.calls(self.criticals[-1])[0]) + lines
+            return self.statement(exclusion.lock_calls(self.criticals[-1])[0]) + lines
         if directive.name == "end critical" and self.criticals:
-            return lines + self.statement(exclusion.calls(self.criticals.pop())[1])
+            return lines + self.statement(exclusion.lock_calls(self.criticals.pop())[1])
         if directive.name == "atomic":
             self.declare("lock")
             self.atomic = Atomic(directive, at)
@@ -477,7 +477,7 @@ class Rewriting:
         self.atomic = None
         if not wide:
             return []
-        before, behind = exclusion.calls(exclusion.WIDE_ATOMICS, wide)
+        before, behind = exclusion.lock_calls(exclusion.WIDE_ATOMICS, wide)
         self.out[at] = [*self.statement(before), marker(self.places[at]), *self.out[at]]
         return self.statement(behind)
 

@@ -75,7 +75,7 @@ def test_a_slow_kernel_is_told_from_a_fast_one(monkeypatch: pytest.MonkeyPatch) 
     ):
         monkeypatch.setattr(machine, "kernel_page_ns", lambda page=page: page)
         report = Report()
-        report.way = "cma"
+        report.memory_path = "cma"
         doctor.examine_pace(report)
         assert re.search(f"{page:.0f} ns .*{words}", report.findings[0].found)
 
@@ -130,7 +130,7 @@ def test_yama_scope_one_is_no_limit_once_the_ancestor_is_named(
     monkeypatch.setattr(machine, "yama_scope", lambda: 1)
     report = doctor.Report()
     doctor.examine_memory(report)
-    assert report.way == "cma after naming the ancestor"
+    assert report.memory_path == "cma after naming the ancestor"
     assert all(finding.verdict != doctor.LIMIT for finding in report.findings)
 
 

@@ -58,9 +58,9 @@ def test_loops_are_counted(tmp_path: Path, compiler: str, flags: list[str]) -> N
     found = loops.examine(built(tmp_path, compiler, MIXED, *flags))
     assert [path.name.split(".")[0] for path in found.run_times] in (["libgomp"], ["libomp"])
     (app,) = found.objects
-    assert (app.regions, app.unmarked, app.dealt_out, app.marked) == (4, 3, 1, 0)
+    assert (app.regions, app.unmarked, app.static_loops, app.marked) == (4, 3, 1, 0)
     kinds = {"dynamic": 2, "guided": 1} if compiler == "gcc" else {"any": 3}
-    assert app.handed_out == kinds
+    assert app.dynamic_loops == kinds
 
 
 def test_program_with_loops_that_may_be_shared(library: Path, tmp_path: Path) -> None:

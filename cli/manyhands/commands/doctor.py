@@ -50,10 +50,10 @@ def examine_memory(report: Report) -> None:
     plain = machine.try_cma(name_ancestor=False)
     named = machine.try_cma(name_ancestor=True) if plain else 0
     if plain == 0:
-        report.way = "cma"
+        report.memory_path = "cma"
         report.add("CMA between ranks", "works (tried between two processes)")
     elif named == 0:
-        report.way = "cma after naming the ancestor"
+        report.memory_path = "cma after naming the ancestor"
         report.add(
             "CMA between ranks",
             "works: the library lets the ranks' common ancestor trace them",
@@ -66,7 +66,7 @@ def examine_memory(report: Report) -> None:
 
 
 def examine_pace(report: Report) -> None:
-    page = machine.kernel_page_ns() if report.way != "none" else None
+    page = machine.kernel_page_ns() if report.memory_path != "none" else None
     if page is None:
         return
     way = "slow; messages in the shared heap avoid it" if page > SLOW_PAGE_NS else "fast enough"
@@ -77,7 +77,7 @@ def examine_restrictions(report: Report) -> None:
     scope = machine.yama_scope()
     meanings = {0: "same user may attach", 1: "descendants only", 2: "only with CAP_SYS_PTRACE"}
     text = "not in this kernel" if scope is None else f"{scope} ({meanings.get(scope, 'nobody')})"
-    report.add("Yama scope", text, OK if report.way != "none" or not scope else LIMIT)
+    report.add("Yama scope", text, OK if report.memory_path != "none" or not scope else LIMIT)
     mode = machine.seccomp_mode()
     names = {None: "unknown", 0: "off", 1: "strict", 2: "a filter is active"}
     report.add("seccomp", names.get(mode, str(mode)))
@@ -216,7 +216,7 @@ def examine_settings(report: Report) -> None:
 
 
 def conclusion(report: Report) -> str:
-    if report.way == "none":
+    if report.memory_path == "none":
         return (
             "Ranks cannot reach each other's memory here: large messages go through shared cells, "
             "or through the MPI library where there are more ranks than cores."
@@ -262,7 +262,7 @@ def examine_machine(report: Report) -> str:
 
 
 def facts(report: Report, word: str | None, text: str) -> dict[str, object]:
-    about = {"program": word} if word else {"way": report.way}
+    about = {"program": word} if word else {"way": report.memory_path}
     return {**about, "conclusion": text, "findings": [asdict(item) for item in report.findings]}
 
 

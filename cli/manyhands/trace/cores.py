@@ -32,7 +32,7 @@ class CoreLane(Lane):
         self.present = merged(sorted(self.present, key=lambda each: each.begin), max(1, most // 3))
 
 
-def say_more(cores_of_ranks: Iterable[tuple[str, set[int]]]) -> bool:
+def differ_from_ranks(cores_of_ranks: Iterable[tuple[str, set[int]]]) -> bool:
     """True if the timelines of the cores show more than those of the ranks: some rank changed its
     core, or ranks shared a core.
     """

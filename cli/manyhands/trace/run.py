@@ -240,7 +240,7 @@ def read(folder: Path, most_segments: int = 100_000) -> Run:
     files = open_all(folder)
     sums = _Sums()
     ranks = [_read_rank(file, sums, most_segments // len(files)) for file in files]
-    by_core = cores.say_more((rank.host, rank.cores) for rank in ranks)
+    by_core = cores.differ_from_ranks((rank.host, rank.cores) for rank in ranks)
     profile = _profile_of(folder, files)
     return Run(
         folder=folder,
