@@ -22,7 +22,7 @@ SOURCE = Path(__file__).parent / "ending.c"
 LIMIT_S = 15
 PLAIN = Arm("plain")
 # With these settings large messages go by rendezvous.
-DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}
+RENDEZVOUS = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}
 PLAIN_RUNS = 15  # the most plain runs in search of an exit code
 HELPED_RUNS = 7  # made if the first helped run ended with a code of no plain run
 ODD_ENDS = 2  # the most helped runs that may end with an unusual code
@@ -31,7 +31,7 @@ ODD_ENDS = 2  # the most helped runs that may end with an unusual code
 def end(mpi: MpiBuild, arm: Arm, how: str, meddle: object = None) -> Run:
     """Runs the program once. The run leaves nothing, unless it timed out."""
     program = compiled(mpi, "ending", [SOURCE])
-    done = run(mpi, arm, 2, [str(program), how], DESCRIBED, timeout_s=LIMIT_S, meddle=meddle)
+    done = run(mpi, arm, 2, [str(program), how], RENDEZVOUS, timeout_s=LIMIT_S, meddle=meddle)
     if done.code != TIMED_OUT:
         done.expect_clean()
     return done

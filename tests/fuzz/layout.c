@@ -192,7 +192,7 @@ static const bool unordered_types = false;
 static const bool unordered_types = true;
 #endif
 
-static void shuffle_slots(Rng* rng, MPI_Aint* at, int* lengths, int places) {
+static void shuffle_blocks(Rng* rng, MPI_Aint* at, int* lengths, int places) {
   for (int i = places - 1; i > 0 && unordered_types; --i) {
     int j = (int)rng_below(rng, (uint32_t)i + 1);
     MPI_Aint a = at[i];
@@ -264,7 +264,7 @@ static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
     at[i] = next;
     next += lengths[i] * child->extent + rng_range(rng, 0, 2) * unit;
   }
-  shuffle_slots(rng, at, lengths, places);
+  shuffle_blocks(rng, at, lengths, places);
   for (int i = 0; i < places; ++i) displacements[i] = (int)(at[i] / child->extent);
   MPI_Datatype type;
   if (how == INDEXED) MPI_Type_indexed(places, lengths, displacements, child->type, &type);

@@ -30,17 +30,17 @@ pytestmark = [
 @dataclass(frozen=True)
 class Binding:
     line: str  # $r is the rank, $a and $b are two cores; the program is appended
-    described: bool = True  # some long messages go by rendezvous
+    by_rendezvous: bool = True  # some long messages go by rendezvous
     attempts: int = 1  # if ranks share a pid, MPICH 4 hangs in a quarter of all plain runs
 
 
 BINDINGS = {
     "a core each": Binding("[ $r = 0 ] && c=$a || c=$b; exec taskset -c $c"),
-    "both on one core": Binding("exec taskset -c $a", described=False),
+    "both on one core": Binding("exec taskset -c $a", by_rendezvous=False),
     "two threads of one core": Binding("exec taskset -c $a,$b"),
     "one may go where the other is": Binding("[ $r = 0 ] && c=$a || c=$a,$b; exec taskset -c $c"),
     "a pid namespace each": Binding(
-        "exec unshare --pid --fork --kill-child --mount-proc", described=False, attempts=10
+        "exec unshare --pid --fork --kill-child --mount-proc", by_rendezvous=False, attempts=10
     ),
     "little address space": Binding("ulimit -v 700000; exec env"),
     "no locked memory": Binding("ulimit -l 0; exec env"),
@@ -71,5 +71,5 @@ def test_everything_arrives(mpi: MpiBuild, helped: Arm, name: str) -> None:
         pytest.skip("does not run plain, either")
     done.expect("PASS")
     assert done.summary is not None, done.told()
-    if binding.described:
+    if binding.by_rendezvous:
         assert done.summary["total"]["messages_by_rendezvous"] > 0, done.told()

@@ -40,7 +40,7 @@ class Seen:
     def __init__(self, summary: dict[str, Any], rounds: int) -> None:
         self.summary = summary
         self.bytes = rounds * LENGTH
-        self.described = summary["total"]["messages_by_rendezvous"] / rounds
+        self.by_rendezvous = summary["total"]["messages_by_rendezvous"] / rounds
 
     def sum(self, key: str, *ranks: int) -> int:
         return sum(self.summary["ranks"][rank][key] for rank in ranks)
@@ -82,7 +82,7 @@ def run_until(
 def test_sender_and_receiver_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm) -> None:
     env = {"MH_MEMORY": "cma"}
     seen = run_until(mpi, helped, 2, env, lambda seen: seen.own(0) > 0 and seen.own(1) > 0)
-    assert seen.described == 1
+    assert seen.by_rendezvous == 1
     assert seen.own(0, 1) == seen.bytes
 
 
@@ -103,7 +103,7 @@ def test_third_ranks_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm, waite
 def test_third_ranks_leave_what_is_too_short_for_them(mpi: MpiBuild, helped: Arm) -> None:
     env = {"MH_MEMORY": "cma", "MH_HELP_THRESHOLD": str(LENGTH + 1), "SENDER": "sleeps"}
     seen = run_until(mpi, helped, 4, env)
-    assert seen.described == 1
+    assert seen.by_rendezvous == 1
     assert seen.others(2, 3) == 0
 
 
@@ -115,7 +115,7 @@ def test_ranks_that_compute_between_polls_help_nobody(mpi: MpiBuild, helped: Arm
 
 def test_the_receiver_drains_all_that_goes_through_cells(mpi: MpiBuild, helped: Arm) -> None:
     seen = run_until(mpi, helped, 2, {"MH_MEMORY": "cells"})
-    assert seen.described == 1
+    assert seen.by_rendezvous == 1
     assert seen.own(1) + seen.by_helpers(1) == seen.bytes
 
 
@@ -127,7 +127,7 @@ def test_the_receiver_unpacks_all_of_a_scattered_message(
     mpi: MpiBuild, helped: Arm, type: str
 ) -> None:
     seen = run_until(mpi, helped, 2, {"TYPE": type})
-    assert seen.described == 1
+    assert seen.by_rendezvous == 1
     assert seen.own(1) + seen.by_helpers(1) == seen.bytes
 
 
@@ -161,7 +161,7 @@ def test_sender_and_receiver_move_what_both_map(mpi: MpiBuild, helped: Arm, type
     both = run_until(
         mpi, with_heap(helped), 2, env, lambda seen: seen.own(0) > 0 and seen.own(1) > 0
     )
-    assert both.described == 1
+    assert both.by_rendezvous == 1
     assert both.own(0, 1) == both.bytes
 
 
@@ -188,7 +188,7 @@ TO_ANOTHER_NODE = {"TO": "2", "MH_FAKE_NODES": "2"}
 def test_a_neighbour_packs_what_goes_to_another_node(mpi: MpiBuild, helped: Arm) -> None:
     env = {"TYPE": "scattered", **TO_ANOTHER_NODE}
     seen = run_until(mpi, helped, 4, env, lambda seen: seen.by_helpers(0) > 0)
-    assert seen.described == 1
+    assert seen.by_rendezvous == 1
     assert seen.cores_lent(1) > 0
 
 
@@ -200,5 +200,5 @@ def test_a_neighbour_unpacks_what_comes_from_another_node(mpi: MpiBuild, helped:
 
 def test_nobody_touches_a_contiguous_message_to_another_node(mpi: MpiBuild, helped: Arm) -> None:
     seen = run_until(mpi, helped, 4, {"TYPE": "one-sided", **TO_ANOTHER_NODE})
-    assert seen.described == 0
+    assert seen.by_rendezvous == 0
     assert seen.own(0, 1, 2, 3) + seen.others(0, 1, 2, 3) + seen.by_helpers(0, 1, 2, 3) == 0

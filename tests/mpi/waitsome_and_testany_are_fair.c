@@ -11,7 +11,7 @@
 
 enum { REQUESTS_EACH = 8, WAYS = 3 };
 
-static void serve(int way) {
+static void answer_all(int way) {
   MPI_Request requests[16];
   unsigned char* in[16];
   int served[16] = {0}, left = (ranks - 1) * REQUESTS_EACH;
@@ -77,7 +77,7 @@ static void small_before_large(void) {
 int main(int argc, char** argv) {
   begin(&argc, &argv);
   for (int way = 0; way < WAYS; ++way) {
-    if (rank == 0) serve(way);
+    if (rank == 0) answer_all(way);
     if (rank != 0) ask();
     MPI_Barrier(MPI_COMM_WORLD);
   }

@@ -17,7 +17,10 @@ LIMIT_S = 100
 KEPT = {"MH_THREAD_LEVEL": "keep"}
 SHARED = {"MH_OPENMP": "1"}
 SERIAL = {"OMP_NUM_THREADS": "1"}
-DESCRIBED = {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K"}  # rendezvous, also in exchanges
+RENDEZVOUS = {
+    "MH_THRESHOLD": "64K",
+    "MH_EXCHANGE_THRESHOLD": "64K",
+}  # rendezvous, also in exchanges
 FEW_BUILDS = pytest.mark.under("mpich4", "openmpi4")
 REFUSED = "in a shared loop: no collective and no one-sided call"
 
@@ -33,7 +36,7 @@ def unmodified(mpi: MpiBuild) -> Path:
 
 
 def play(mpi: MpiBuild, arm: Arm, program: Path, words: str, env: dict[str, str]) -> Run:
-    return run(mpi, arm, 2, [str(program), *words.split()], SERIAL | DESCRIBED | env, LIMIT_S)
+    return run(mpi, arm, 2, [str(program), *words.split()], SERIAL | RENDEZVOUS | env, LIMIT_S)
 
 
 def obstacles(done: Run) -> dict[str, int]:

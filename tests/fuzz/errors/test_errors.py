@@ -36,8 +36,12 @@ HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
 # machine.
 WAYS = {
     "by default": {},
-    "all described": {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", **HELPED_FROM_4K},
-    "short ones described": {"MH_THRESHOLD": "4K", "MH_EXCHANGE_THRESHOLD": "4K", **HELPED_FROM_4K},
+    "all by rendezvous": {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", **HELPED_FROM_4K},
+    "short ones by rendezvous": {
+        "MH_THRESHOLD": "4K",
+        "MH_EXCHANGE_THRESHOLD": "4K",
+        **HELPED_FROM_4K,
+    },
     "cells": {"MH_MEMORY": "cells", "MH_THRESHOLD": "4K", "MH_EXCHANGE_THRESHOLD": "4K"},
     "two nodes": {"MH_FAKE_NODES": "2", "MH_THRESHOLD": "4K", "MH_EXCHANGE_THRESHOLD": "4K"},
     "shared heap": {

@@ -2,8 +2,8 @@
 //
 // Shared by the sources of the one-sided fuzzer: random numbers, basic types and their operations,
 // places of elements with a datatype, windows and epochs of all kinds.
-#ifndef MH_TESTS_FUZZ_ONESIDED_H
-#define MH_TESTS_FUZZ_ONESIDED_H
+#ifndef MH_TESTS_FUZZ_RMA_H
+#define MH_TESTS_FUZZ_RMA_H
 
 #include "../../mpi/check.h"
 

@@ -7,7 +7,7 @@ enum { ROOM = LARGE + 64, UNSET = -77, LAST_TAG = 9 };
 
 // clang-format off
 #define CALLS(X) X(Recv) X(Sendrecv) X(Sendrecv_replace) X(Probe) X(Iprobe) X(Mprobe) X(Improbe)   \
-  X(Mprobe_Imrecv) X(Improbe_twice)
+  X(Mprobe_Imrecv) X(Improbe_and_none)
 #define AS_ENUM(name) name,
 #define AS_NAME(name) #name,
 // clang-format on
@@ -78,12 +78,12 @@ static void probe(Call call, const Case* one) {
     status = fresh_status();
     code = MPI_Iprobe(one->source, one->tag, comm, &flag, &status);
   }
-  while ((call == Improbe || call == Improbe_twice) && flag != 1) {
+  while ((call == Improbe || call == Improbe_and_none) && flag != 1) {
     status = fresh_status();
     code = MPI_Improbe(one->source, one->tag, comm, &flag, &message, &status);
   }
   print_message(call_names[call], code, flag, message, &status);
-  if (call == Improbe_twice) {
+  if (call == Improbe_and_none) {
     MPI_Message second = MPI_MESSAGE_NULL;
     status = fresh_status();
     flag = UNSET;
@@ -91,7 +91,7 @@ static void probe(Call call, const Case* one) {
     print_message("Improbe", code, flag, second, &status);
   }
   if (message != MPI_MESSAGE_NULL) {
-    receive_matched(call == Mprobe_Imrecv || call == Improbe_twice, one, &message);
+    receive_matched(call == Mprobe_Imrecv || call == Improbe_and_none, one, &message);
   } else {
     status = fresh_status();
     code = MPI_Recv(buffer, one->room, MPI_BYTE, one->source, one->tag, comm, &status);
@@ -130,7 +130,7 @@ static void show_all(const Case* cases, int count) {
   for (int i = 0; i < count; ++i) {
     for (int call = 0; call < CALL_COUNT; ++call) {
       // The second probe must find nothing. From MPI_PROC_NULL it would find MPI_MESSAGE_NO_PROC.
-      if (call == Improbe_twice && cases[i].source == MPI_PROC_NULL) continue;
+      if (call == Improbe_and_none && cases[i].source == MPI_PROC_NULL) continue;
       if (rank == 0) show((Call)call, &cases[i]);
       if (rank == 1) answer((Call)call, &cases[i]);
       alarm(STUCK_SECONDS);

@@ -85,7 +85,7 @@ static int release(void* state) {
   (void)state;
   return MPI_SUCCESS;
 }
-static int refuse(void* state, int complete) {
+static int cancel_generalized(void* state, int complete) {
   (void)state;
   (void)complete;
   return MPI_SUCCESS;
@@ -162,7 +162,7 @@ static void make_sum(Kind kind, int tag, MPI_Request* request) {
 }
 
 static void make_generalized(MPI_Request* request) {
-  MPI_Grequest_start(query, release, refuse, NULL, request);
+  MPI_Grequest_start(query, release, cancel_generalized, NULL, request);
   MPI_Grequest_complete(*request);
 }
 

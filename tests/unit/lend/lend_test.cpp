@@ -164,7 +164,7 @@ TEST(Affinity, a_thread_that_is_not_there_is_not_the_calling_one) {
 }
 
 // Records the stack size and the blocked signals of the helper that runs the unit.
-class Look final : public LendableWork {
+class HelperState final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
     pthread_attr_t attributes;
@@ -185,13 +185,13 @@ class Look final : public LendableWork {
   std::atomic<bool> faults_blocked{true};
 };
 
-// Lends a core until a helper has recorded its state in `look`.
-void look_around(Stage& stage, Pool& pool, WorkKind kind, Look& look) {
-  ASSERT_TRUE(pool.expose(kind, look, kLong).ok());
+// Lends a core until a helper has recorded its state in `state`.
+void record_state(Stage& stage, Pool& pool, WorkKind kind, HelperState& state) {
+  ASSERT_TRUE(pool.expose(kind, state, kLong).ok());
   Lender lender(stage.node(1), 0, VictimPolicy::most_work, all);
   EXPECT_TRUE(eventually([&] {
     lender.lend();
-    return look.stack.load() != 0;
+    return state.stack.load() != 0;
   }));
   lender.take_back();
   pool.withdraw(kind);
@@ -203,11 +203,11 @@ TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) 
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 1, kStack);
   EXPECT_TRUE(pool.has_stack_space());
-  Look look;
-  look_around(stage, pool, WorkKind::loops, look);
-  EXPECT_GE(look.stack.load(), kStack);
-  EXPECT_TRUE(look.interrupts_blocked.load());
-  EXPECT_FALSE(look.faults_blocked.load());
+  HelperState state;
+  record_state(stage, pool, WorkKind::loops, state);
+  EXPECT_GE(state.stack.load(), kStack);
+  EXPECT_TRUE(state.interrupts_blocked.load());
+  EXPECT_FALSE(state.faults_blocked.load());
 }
 
 // Without address space for stacks of 100 MB, helpers have small stacks. These can still work on
@@ -222,10 +222,10 @@ TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for
     stage.enter(0);
     Pool pool(stage.node(0), stage.lendings(0), 1, 100U << 20U);
     if (pool.has_stack_space()) return 2;
-    Look look;
-    if (pool.expose(WorkKind::loops, look, kLong).code != Code::unsupported) return 3;
-    look_around(stage, pool, WorkKind::pipelines, look);
-    return look.stack.load() != 0 ? 0 : 4;
+    HelperState state;
+    if (pool.expose(WorkKind::loops, state, kLong).code != Code::unsupported) return 3;
+    record_state(stage, pool, WorkKind::pipelines, state);
+    return state.stack.load() != 0 ? 0 : 4;
   });
   EXPECT_EQ(child.wait(), 0);
 }

@@ -89,18 +89,18 @@ TEST_F(PackPipelineTest, unpacking_writes_the_range_and_nothing_else) {
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;
-  static constexpr int kHands = 3;
+  static constexpr int kThreads = 3;
 
   void run() {
     std::vector<std::thread> threads;
-    for (int i = 0; i < kHands; ++i) threads.emplace_back([this] { lend_a_hand(); });
+    for (int i = 0; i < kThreads; ++i) threads.emplace_back([this] { work(); });
     for (std::uint32_t message = 0; message < kMessages; ++message) move(message);
     ending_.store(true);
     for (std::thread& thread : threads) thread.join();
   }
 
  private:
-  void lend_a_hand() {
+  void work() {
     while (!ending_.load(std::memory_order_relaxed)) {
       if (packing_.work() == 0 && unpacking_.work() == 0) std::this_thread::yield();
     }
@@ -139,7 +139,7 @@ class Crowd {
   std::atomic<bool> ending_{false};
 };
 
-TEST(PackPipelineStress, many_hands_at_many_messages_lose_and_mix_nothing) {
+TEST(PackPipelineStress, many_threads_at_many_messages_lose_and_mix_nothing) {
   const auto crowd = std::make_unique<Crowd>();
   crowd->run();
 }

@@ -37,10 +37,10 @@ class PipelineEngineTest : public testing::Test {
     for (std::uint32_t rank = 0; rank < ranks; ++rank) {
       nodes_[rank].settle();
       pools_.push_back(std::make_unique<lend::Pool>(nodes_[rank], area(rank).lendings, 0));
-      hands_.push_back(std::make_unique<PipelineEngine>(nodes_[rank], kOffsets, area(rank).counters,
-                                                        *pools_[rank], reach_));
+      engines_.push_back(std::make_unique<PipelineEngine>(
+          nodes_[rank], kOffsets, area(rank).counters, *pools_[rank], reach_));
     }
-    send_queue_.attach(&area(0).send_table);
+    send_table_.attach(&area(0).send_table);
   }
 
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
@@ -48,24 +48,24 @@ class PipelineEngineTest : public testing::Test {
 
   // Rank 0 posts a rendezvous send to rank 1, and rank 1 takes it. Returns the number of its slot.
   std::uint32_t send(const End& from, std::uint64_t bytes) {
-    const std::uint32_t slot = send_queue_.post(
+    const std::uint32_t slot = send_table_.post(
         {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .contiguous = false},
         kNoFin);
-    hands_[0]->announce(slot, from);
-    EXPECT_TRUE(send_queue_.slot(slot).take(send_queue_.slot(slot).generation()));
+    engines_[0]->announce(slot, from);
+    EXPECT_TRUE(send_table_.slot(slot).take(send_table_.slot(slot).generation()));
     return slot;
   }
   // Polls who_is_late() of `rank`, which names a late rank only after `rank` has had no work for
   // some time. Returns the late rank.
   std::uint32_t late_for(std::uint32_t rank) {
     for (;;) {
-      if (const auto late = hands_[rank]->who_is_late()) return *late;
+      if (const auto late = engines_[rank]->who_is_late()) return *late;
     }
   }
   void settle(std::uint32_t slot) {
-    send_queue_.slot(slot).change(SlotState::done);
-    hands_[0]->withdraw(slot);
-    send_queue_.release(slot);
+    send_table_.slot(slot).change(SlotState::done);
+    engines_[0]->withdraw(slot);
+    send_table_.release(slot);
   }
 
   // Rank 1 reaches the memory of rank 0 only by the kernel, as if rank 0 were another process.
@@ -73,8 +73,8 @@ class PipelineEngineTest : public testing::Test {
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
   std::vector<std::unique_ptr<lend::Pool>> pools_;
-  std::vector<std::unique_ptr<PipelineEngine>> hands_;
-  SendTable send_queue_;
+  std::vector<std::unique_ptr<PipelineEngine>> engines_;
+  SendTable send_table_;
 };
 
 // Memory with blocks of bytes: with gaps, in descending order, or contiguous.
@@ -110,7 +110,7 @@ TEST_F(PipelineEngineTest, any_layout_arrives_in_any_other_and_nothing_else_is_w
   std::atomic<bool> ending{false};
   std::thread sender([&] {
     while (!ending.load()) {
-      if (!hands_[0]->move_one()) std::this_thread::yield();
+      if (!engines_[0]->move_one()) std::this_thread::yield();
     }
   });
   for (int round = 0; round < 30; ++round) {
@@ -126,12 +126,12 @@ TEST_F(PipelineEngineTest, any_layout_arrives_in_any_other_and_nothing_else_is_w
                           .base = layout::address_of(&expected[Scattered::kRoom])},
                          {0, bytes}, stream.data());
     const std::uint32_t slot = send(from.end(), bytes);
-    const auto pipeline = hands_[1]->begin(send_queue_.slot(slot), 0, to.end(), bytes);
+    const auto pipeline = engines_[1]->begin(send_table_.slot(slot), 0, to.end(), bytes);
     ASSERT_TRUE(pipeline);
-    while (!hands_[1]->over(*pipeline)) {
-      if (!hands_[1]->drain(*pipeline)) std::this_thread::yield();
+    while (!engines_[1]->over(*pipeline)) {
+      if (!engines_[1]->drain(*pipeline)) std::this_thread::yield();
     }
-    EXPECT_TRUE(hands_[1]->finish(*pipeline));
+    EXPECT_TRUE(engines_[1]->finish(*pipeline));
     settle(slot);
     ASSERT_EQ(to.bytes(), expected) << "round " << round;
   }
@@ -145,11 +145,11 @@ TEST_F(PipelineEngineTest, a_third_message_waits_for_a_belt) {
   std::vector<std::uint32_t> slots;
   for (std::uint32_t i = 0; i < kPipelines; ++i) {
     slots.push_back(send(end, data.size()));
-    EXPECT_EQ(hands_[1]->begin(send_queue_.slot(slots[i]), 0, end, data.size()), i);
+    EXPECT_EQ(engines_[1]->begin(send_table_.slot(slots[i]), 0, end, data.size()), i);
   }
   slots.push_back(send(end, data.size()));
-  EXPECT_FALSE(hands_[1]->begin(send_queue_.slot(slots[kPipelines]), 0, end, data.size()));
-  EXPECT_EQ(send_queue_.slot(slots[kPipelines]).state(), SlotState::taken);
+  EXPECT_FALSE(engines_[1]->begin(send_table_.slot(slots[kPipelines]), 0, end, data.size()));
+  EXPECT_EQ(send_table_.slot(slots[kPipelines]).state(), SlotState::taken);
 }
 
 TEST(Pipelines, are_smaller_where_there_are_many_ranks) {
@@ -167,20 +167,20 @@ TEST(Pipelines, are_smaller_where_there_are_many_ranks) {
 TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
   std::vector<unsigned char> out(2U << 20U, 1);
   std::vector<unsigned char> in(out.size());
-  EXPECT_FALSE(hands_[1]->unit(0, ~std::uint64_t{0}));
+  EXPECT_FALSE(engines_[1]->unit(0, ~std::uint64_t{0}));
   const std::uint32_t slot = send({.base = layout::address_of(out.data())}, out.size());
-  ASSERT_TRUE(hands_[1]->begin(send_queue_.slot(slot), 0, {.base = layout::address_of(in.data())},
-                               out.size()));
+  ASSERT_TRUE(engines_[1]->begin(send_table_.slot(slot), 0, {.base = layout::address_of(in.data())},
+                                 out.size()));
   EXPECT_EQ(late_for(1), 0U) << "nothing is filled";
-  EXPECT_FALSE(hands_[0]->who_is_late());
-  while (hands_[0]->move_one()) {
+  EXPECT_FALSE(engines_[0]->who_is_late());
+  while (engines_[0]->move_one()) {
   }
   EXPECT_EQ(late_for(0), 1U) << "all cells are full";
-  EXPECT_FALSE(hands_[1]->who_is_late());
+  EXPECT_FALSE(engines_[1]->who_is_late());
   // Runs a unit of the receiver's helper, which drains a cell. In a real run, the helper runs on
   // the core that the sender lends.
-  EXPECT_TRUE(hands_[1]->unit(0, ~std::uint64_t{0}));
-  EXPECT_FALSE(hands_[0]->who_is_late());
+  EXPECT_TRUE(engines_[1]->unit(0, ~std::uint64_t{0}));
+  EXPECT_FALSE(engines_[0]->who_is_late());
 }
 
 class InvitationTest : public PipelineEngineTest {
@@ -198,7 +198,7 @@ class InvitationTest : public PipelineEngineTest {
   std::uint32_t begin(std::uint64_t bytes) {
     const std::uint32_t slot = send({.base = layout::address_of(out_.data())}, bytes);
     const End to{.base = layout::address_of(in_.data())};
-    EXPECT_TRUE(hands_[1]->begin(send_queue_.slot(slot), 0, to, bytes));
+    EXPECT_TRUE(engines_[1]->begin(send_table_.slot(slot), 0, to, bytes));
     return slot;
   }
 
@@ -213,8 +213,8 @@ TEST_F(InvitationTest, third_ranks_may_come_to_both_ends_while_there_is_somethin
   EXPECT_FALSE(invites(2));
   bool filled = true;
   for (bool drained = true; filled || drained;) {
-    filled = hands_[0]->move_one();
-    drained = hands_[1]->move_one();
+    filled = engines_[0]->move_one();
+    drained = engines_[1]->move_one();
   }
   EXPECT_EQ(in_, out_);
   EXPECT_FALSE(invites(0));
@@ -256,8 +256,8 @@ class ContiguousTest : public PipelineEngineTest {
   static constexpr unsigned char kSent = 7;
 
   ContiguousTest() {
-    const auto pipeline = hands_[1]->begin(send_queue_.slot(slot_), 0,
-                                           {.base = layout::address_of(in_.data())}, in_.size());
+    const auto pipeline = engines_[1]->begin(send_table_.slot(slot_), 0,
+                                             {.base = layout::address_of(in_.data())}, in_.size());
     EXPECT_TRUE(pipeline);
     pipeline_ = pipeline.value_or(0);
   }
@@ -267,12 +267,12 @@ class ContiguousTest : public PipelineEngineTest {
       GTEST_SKIP() << "the kernel does not copy here";
   }
 
-  bool fetch() { return hands_[1]->fetch(pipeline_, there_); }
-  bool drain() { return hands_[1]->drain(pipeline_); }
-  bool fill() { return hands_[0]->fill(slot_); }
-  bool over() { return hands_[1]->over(pipeline_); }
+  bool fetch() { return engines_[1]->fetch(pipeline_, there_); }
+  bool drain() { return engines_[1]->drain(pipeline_); }
+  bool fill() { return engines_[0]->fill(slot_); }
+  bool over() { return engines_[1]->over(pipeline_); }
   // True if the whole message arrived.
-  bool finish() { return hands_[1]->finish(pipeline_); }
+  bool finish() { return engines_[1]->finish(pipeline_); }
 
   std::vector<unsigned char> out_ = std::vector<unsigned char>(300'000, kSent);
   std::vector<unsigned char> in_ = std::vector<unsigned char>(out_.size());

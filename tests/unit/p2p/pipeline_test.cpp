@@ -115,7 +115,7 @@ std::vector<std::uint64_t> places_of(Pipeline& pipeline, std::uint64_t bytes, st
   return places;
 }
 
-TEST_F(PipelineTest, messages_lie_one_behind_the_other_until_the_belt_is_used_up) {
+TEST_F(PipelineTest, messages_lie_one_behind_the_other_until_the_cells_are_used_up) {
   constexpr std::uint64_t kPlaces = 10 * kChunk;
   using Places = std::vector<std::uint64_t>;
   const auto places = [&](std::uint64_t bytes, std::uint32_t chunk) {
@@ -129,7 +129,7 @@ TEST_F(PipelineTest, messages_lie_one_behind_the_other_until_the_belt_is_used_up
   EXPECT_EQ(places(1, kPlaces), (Places{0})) << "no room behind the last";
 }
 
-TEST_F(PipelineTest, no_place_is_used_twice_before_the_belt_is_used_up) {
+TEST_F(PipelineTest, no_place_is_used_twice_before_the_cells_are_used_up) {
   constexpr std::uint64_t kPlaces = 12 * kChunk + 5;
   const std::vector<std::uint64_t> places = places_of(*pipeline_, kBytes, kChunk, kPlaces);
   ASSERT_EQ(places.size(), 101U);
@@ -216,11 +216,11 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;
-  static constexpr int kHands = 3;
+  static constexpr int kThreads = 3;
 
   void run() {
     std::vector<std::thread> threads;
-    for (int i = 0; i < kHands; ++i) {
+    for (int i = 0; i < kThreads; ++i) {
       threads.emplace_back([this] { fill(); });
       threads.emplace_back([this] { drain(); });
     }
@@ -278,7 +278,7 @@ class Crowd {
   std::atomic<bool> ending_{false};
 };
 
-TEST(PipelineStress, many_hands_at_many_messages_lose_and_mix_nothing) {
+TEST(PipelineStress, many_threads_at_many_messages_lose_and_mix_nothing) {
   const auto crowd = std::make_unique<Crowd>();
   crowd->run();
 }

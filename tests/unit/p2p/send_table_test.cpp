@@ -15,17 +15,17 @@ namespace {
 
 class SendTableTest : public testing::Test {
  protected:
-  SendTableTest() { send_queue_.attach(shared_.get()); }
+  SendTableTest() { send_table_.attach(shared_.get()); }
   static NewSend send(std::int32_t tag) {
     return {.from = {}, .bytes = 1000, .communicator = 7, .tag = tag, .to = 3};
   }
   std::unique_ptr<SharedSendTable> shared_ = std::make_unique<SharedSendTable>();
-  SendTable send_queue_;
+  SendTable send_table_;
 };
 
 TEST_F(SendTableTest, a_posted_send_says_what_the_receiver_has_to_know) {
-  const std::uint32_t index = send_queue_.post(send(5), kNoFin);
-  const SendSlot& slot = send_queue_.slot(index);
+  const std::uint32_t index = send_table_.post(send(5), kNoFin);
+  const SendSlot& slot = send_table_.slot(index);
   EXPECT_EQ(slot.state(), SlotState::posted);
   EXPECT_EQ(slot.bytes, 1000U);
   EXPECT_EQ(slot.communicator, 7U);
@@ -37,25 +37,25 @@ TEST_F(SendTableTest, a_posted_send_says_what_the_receiver_has_to_know) {
 TEST_F(SendTableTest, own_tags_differ_between_sends_and_between_uses_of_a_slot) {
   std::set<std::uint32_t> tags;
   for (std::uint32_t use = 0; use < SendSlot::kFinUses; ++use) {
-    const std::uint32_t first = send_queue_.post(send(0), SendTable::kOwnTag);
-    const std::uint32_t second = send_queue_.post(send(0), SendTable::kOwnTag);
+    const std::uint32_t first = send_table_.post(send(0), SendTable::kOwnTag);
+    const std::uint32_t second = send_table_.post(send(0), SendTable::kOwnTag);
     for (const std::uint32_t index : {first, second}) {
-      tags.insert(send_queue_.slot(index).fin_tag);
-      EXPECT_LT(send_queue_.slot(index).fin_tag, SendSlot::kFinTagsOfRank);
-      send_queue_.release(index);
+      tags.insert(send_table_.slot(index).fin_tag);
+      EXPECT_LT(send_table_.slot(index).fin_tag, SendSlot::kFinTagsOfRank);
+      send_table_.release(index);
     }
   }
   EXPECT_EQ(tags.size(), 2 * SendSlot::kFinUses);
 }
 
 TEST_F(SendTableTest, a_look_sees_posted_sends_alone) {
-  const std::uint32_t index = send_queue_.post(send(5), kNoFin);
-  const auto fields = send_queue_.slot(index).posted();
+  const std::uint32_t index = send_table_.post(send(5), kNoFin);
+  const auto fields = send_table_.slot(index).posted();
   ASSERT_TRUE(fields);
   EXPECT_EQ(fields->tag, 5);
-  EXPECT_EQ(fields->generation, send_queue_.slot(index).generation());
-  ASSERT_TRUE(send_queue_.slot(index).take(fields->generation));
-  EXPECT_FALSE(send_queue_.slot(index).posted());
+  EXPECT_EQ(fields->generation, send_table_.slot(index).generation());
+  ASSERT_TRUE(send_table_.slot(index).take(fields->generation));
+  EXPECT_FALSE(send_table_.slot(index).posted());
 }
 
 // A rendezvous send to another rank may end while this rank reads its slot, and another send may
@@ -69,17 +69,17 @@ TEST_F(SendTableTest, a_look_never_sees_parts_of_two_sends) {
                    .to = value};
   };
   std::atomic<bool> stop{false};
-  const std::uint32_t first = send_queue_.post(all(0), kNoFin);
+  const std::uint32_t first = send_table_.post(all(0), kNoFin);
   std::thread sender([&] {
     for (std::uint32_t value = 1; !stop.load(); ++value) {
-      send_queue_.release(first);
-      static_cast<void>(send_queue_.post(all(value), kNoFin));
+      send_table_.release(first);
+      static_cast<void>(send_table_.post(all(value), kNoFin));
     }
   });
   int seen = 0;
   int mixed = 0;
   for (std::uint32_t last = 0; seen < 1000;) {
-    const auto fields = send_queue_.slot(first).posted();
+    const auto fields = send_table_.slot(first).posted();
     if (!fields || fields->to == last) continue;
     last = fields->to;
     ++seen;
@@ -95,44 +95,44 @@ TEST_F(SendTableTest, a_look_never_sees_parts_of_two_sends) {
 TEST_F(SendTableTest, a_full_table_refuses_and_takes_again_after_a_release) {
   std::set<std::uint32_t> taken;
   for (std::uint32_t i = 0; i < SharedSendTable::kSlots; ++i)
-    taken.insert(send_queue_.post(send(1), kNoFin));
+    taken.insert(send_table_.post(send(1), kNoFin));
   EXPECT_EQ(taken.size(), SharedSendTable::kSlots);
   EXPECT_EQ(taken.count(SendTable::kNone), 0U);
-  EXPECT_EQ(send_queue_.post(send(1), kNoFin), SendTable::kNone);
-  send_queue_.release(77);
-  EXPECT_EQ(send_queue_.post(send(1), kNoFin), 77U);
+  EXPECT_EQ(send_table_.post(send(1), kNoFin), SendTable::kNone);
+  send_table_.release(77);
+  EXPECT_EQ(send_table_.post(send(1), kNoFin), 77U);
 }
 
 TEST_F(SendTableTest, a_reused_slot_has_another_generation_and_a_later_sequence) {
-  const std::uint32_t first = send_queue_.post(send(1), kNoFin);
-  const std::uint64_t generation = send_queue_.slot(first).generation();
-  const std::uint64_t sequence = send_queue_.slot(first).sequence;
-  send_queue_.release(first);
-  ASSERT_EQ(send_queue_.post(send(1), kNoFin), first);
-  EXPECT_EQ(send_queue_.slot(first).generation(), generation + 1);
-  EXPECT_GT(send_queue_.slot(first).sequence, sequence);
+  const std::uint32_t first = send_table_.post(send(1), kNoFin);
+  const std::uint64_t generation = send_table_.slot(first).generation();
+  const std::uint64_t sequence = send_table_.slot(first).sequence;
+  send_table_.release(first);
+  ASSERT_EQ(send_table_.post(send(1), kNoFin), first);
+  EXPECT_EQ(send_table_.slot(first).generation(), generation + 1);
+  EXPECT_GT(send_table_.slot(first).sequence, sequence);
 }
 
 TEST_F(SendTableTest, only_slots_in_use_are_visited) {
-  EXPECT_TRUE(send_queue_.empty());
-  const std::uint32_t first = send_queue_.post(send(1), kNoFin);
-  const std::uint32_t second = send_queue_.post(send(2), kNoFin);
-  send_queue_.release(first);
+  EXPECT_TRUE(send_table_.empty());
+  const std::uint32_t first = send_table_.post(send(1), kNoFin);
+  const std::uint32_t second = send_table_.post(send(2), kNoFin);
+  send_table_.release(first);
   std::vector<std::uint32_t> seen;
-  send_queue_.for_each([&](std::uint32_t index, SendSlot&) { seen.push_back(index); });
+  send_table_.for_each([&](std::uint32_t index, SendSlot&) { seen.push_back(index); });
   EXPECT_EQ(seen, std::vector{second});
-  EXPECT_FALSE(send_queue_.empty());
+  EXPECT_FALSE(send_table_.empty());
 }
 
 TEST_F(SendTableTest, a_batch_of_resend_requests_is_reported_once) {
-  EXPECT_FALSE(send_queue_.resends_wanted());
+  EXPECT_FALSE(send_table_.resends_wanted());
   shared_->resends.fetch_add(2);
-  EXPECT_TRUE(send_queue_.resends_wanted());
-  EXPECT_FALSE(send_queue_.resends_wanted());
+  EXPECT_TRUE(send_table_.resends_wanted());
+  EXPECT_FALSE(send_table_.resends_wanted());
 }
 
 TEST_F(SendTableTest, a_send_is_taken_once) {
-  SendSlot& slot = send_queue_.slot(send_queue_.post(send(1), kNoFin));
+  SendSlot& slot = send_table_.slot(send_table_.post(send(1), kNoFin));
   EXPECT_TRUE(slot.take(slot.generation()));
   EXPECT_FALSE(slot.take(slot.generation()));
   slot.change(SlotState::posted);  // the sender could not push
@@ -141,15 +141,15 @@ TEST_F(SendTableTest, a_send_is_taken_once) {
 
 // A receiver may be delayed between reading the RTS header and taking the send.
 TEST_F(SendTableTest, a_later_send_is_never_taken_for_an_earlier_one) {
-  const std::uint32_t index = send_queue_.post(send(1), kNoFin);
-  SendSlot& slot = send_queue_.slot(index);
+  const std::uint32_t index = send_table_.post(send(1), kNoFin);
+  SendSlot& slot = send_table_.slot(index);
   const std::uint64_t first = slot.generation();
   EXPECT_EQ(slot.state_of(first), SlotState::posted);
   ASSERT_TRUE(slot.take(first));
   slot.change(SlotState::done);
   EXPECT_EQ(slot.state_of(first), SlotState::free);
-  send_queue_.release(index);
-  ASSERT_EQ(send_queue_.post(send(2), kNoFin), index);
+  send_table_.release(index);
+  ASSERT_EQ(send_table_.post(send(2), kNoFin), index);
   EXPECT_EQ(slot.state_of(first), SlotState::free);
   EXPECT_FALSE(slot.take(first));
   EXPECT_EQ(slot.state(), SlotState::posted);
@@ -163,18 +163,18 @@ TEST_F(SendTableTest, threads_never_share_a_slot) {
   for (int me = 1; me <= 4; ++me) {
     threads.emplace_back([&, me] {
       for (int round = 0; round < kRounds; ++round) {
-        const std::uint32_t index = send_queue_.post(send(me), kNoFin);
+        const std::uint32_t index = send_table_.post(send(me), kNoFin);
         if (index == SendTable::kNone) continue;
         if (owner[index].exchange(me) != 0) clashes.fetch_add(1);
-        if (send_queue_.slot(index).tag != me) clashes.fetch_add(1);
+        if (send_table_.slot(index).tag != me) clashes.fetch_add(1);
         owner[index].store(0);
-        send_queue_.release(index);
+        send_table_.release(index);
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(clashes.load(), 0);
-  EXPECT_TRUE(send_queue_.empty());
+  EXPECT_TRUE(send_table_.empty());
 }
 
 TEST(RtsHeader, is_recognised_by_the_key_of_its_job_alone) {
