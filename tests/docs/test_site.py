@@ -104,7 +104,7 @@ def test_comments_of_public_headers_are_on_the_site(site: Path, pages: dict[Path
     listed = (site / "api" / "files.html").read_text()
     assert len(headers) > 15 and [h.name for h in headers if h.name not in listed] == []
     queue = (site / "api" / "classmh_1_1lci_1_1Queue.html").read_text()
-    assert "The next message, or nothing." in queue  # a comment before the function
+    assert "Returns the next message, or nothing." in queue  # a comment before the function
     assert "a thread that reads the count" not in queue  # a comment within the function
     scheduler = (site / "api" / "ult_8h.html").read_text()
     assert "Light tasks for C." in scheduler
