@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ten programs from Debian's packages, with an input and a result each.
+"""Ten programs from Debian's packages and two examples, with an input and a result each.
 
 An input runs for some seconds on two ranks. The result is the lines of the output whose numbers do
 not depend on timing. All arms of compare.py have to print the same result.
@@ -10,13 +10,17 @@ from __future__ import annotations
 import gzip
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from manyhands_bench.mpis import MpiBuild
 
 INPUTS = Path(__file__).parent / "inputs"
 ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples" / "workshare"
 sys.path.insert(0, str(ROOT / "tests" / "programs"))
 sys.path.insert(0, str(ROOT / "tests"))
 import test_hpcc  # noqa: E402  (the tests know the input files)
@@ -57,14 +61,27 @@ class Program:
     prepare: Callable[[Path], None] = _nothing
     needs: Path | None = None  # a file that a further package installs
     digits: int | None = None  # decimals to compare of a line's last number; None: all
+    example: bool = False  # words[0] is a target of examples/workshare
 
     def missing(self) -> str | None:
         """The reason why the program cannot run on this machine, or None."""
+        if self.example:
+            return None
         if shutil.which(self.words[0]) is None:
             return f"{self.words[0]} is not installed (package {self.package})"
         if self.needs is not None and not self.needs.exists():
             return f"{self.needs} is not installed"
         return None
+
+    def built(self, mpi: MpiBuild) -> Program:
+        """The program with its path. An example is built for this MPI."""
+        if not self.example:
+            return self
+        target, *words = self.words
+        out = ROOT / "build" / "bench" / "programs" / mpi.name
+        make = ["make", "-s", "-C", str(EXAMPLES), f"MPICC={mpi.mpicc}", f"OUT={out}"]
+        subprocess.run([*make, str(out / target)], check=True)
+        return replace(self, words=(str(out / target), *words))
 
     def set_up(self, folder: Path) -> None:
         if self.input:
@@ -83,6 +100,8 @@ class Program:
         return " ".join([*words, f"{float(last):.{self.digits}f}"])
 
 
+# Few enough points that sums over all ranks and halos take half of the time.
+SMALL = ("--nx", "12", "--ny", "12", "--nz", "24", "--repeat", "50")
 THERMO = r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$"
 PROGRAMS = (
     Program("LAMMPS LJ", "lammps", ("lmp", "-log", "none", "-in", "lj.lmp"), THERMO, "lj.lmp"),
@@ -141,5 +160,19 @@ PROGRAMS = (
         output="TOTENERGY.OUT",
         needs=Path("/usr/share/elk-lapw/species/Si.in"),
         digits=6,
+    ),
+    Program(
+        "CG, as in HPCG",
+        "",
+        ("conjugate_gradients-plain", *SMALL),
+        r"hash \w+",
+        example=True,
+    ),
+    Program(
+        "FEM, as in miniFE",
+        "",
+        ("finite_elements-plain", *SMALL),
+        r"hash \w+",
+        example=True,
     ),
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Ten packaged programs: results, wall time, and time in MPI, plain and helped in turns.
+"""Twelve programs: results, wall time, and time in MPI, plain and helped in turns.
 
 .venv/bin/python bench/programs/compare.py --rounds 9 --json docs/results/programs.json
 
@@ -56,13 +56,24 @@ ARMS: dict[str, dict[str, str]] = {
 TRACED = {"traced": {**ARMS["default"], "MH_TRACE": "trace"}}  # the trace's folder
 UNPROFILED = ("bare", "unprofiled")
 RANKS = 2
+COLLECTIVES = {
+    f"MPI_{name}"
+    for name in (
+        *("Barrier", "Bcast", "Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block"),
+        *("Scan", "Exscan", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather"),
+        *("Allgatherv", "Alltoall", "Alltoallv", "Alltoallw"),
+    )
+}
 LIMIT_S = 300
 CERTAIN = 0.05  # a ratio differs from 1 if a two-sided sign test gives a smaller probability
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A finished run. The times in MPI are means over the ranks, and None without a profile."""
+    """A finished run. The times in MPI are means over the ranks, and None without a profile.
+
+    `collectives_s` is the part of `transfer_s` in blocking collectives.
+    """
 
     wall_s: float
     results: list[str]
@@ -70,6 +81,7 @@ class Sample:
     mpi_s: float | None = None
     transfer_s: float | None = None
     waiting_s: float | None = None
+    collectives_s: float | None = None
 
 
 class Failed(Exception):
@@ -104,7 +116,14 @@ def run_once(program: Program, mpi: MpiBuild, arm: str) -> Sample:
         if arm in UNPROFILED:
             return Sample(wall_s, results)
         seen = record.read(profile)
-        return Sample(wall_s, results, seen.init_s, seen.mpi_s, seen.transfer_s, seen.waiting_s)
+        seconds = (seen.init_s, seen.mpi_s, seen.transfer_s, seen.waiting_s, in_collectives(seen))
+        return Sample(wall_s, results, *seconds)
+
+
+def in_collectives(seen: record.Profile) -> float:
+    """Seconds of transfer in blocking collectives, the mean of the ranks."""
+    rows = [row.transfer_s for row in seen.rows if row.call in COLLECTIVES]
+    return sum(rows) / len(seen.ranks)
 
 
 def turns(rounds: int) -> Iterator[list[str]]:
@@ -157,7 +176,7 @@ def row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
     inside = median_of(arms["plain"], "mpi_s") / median_of(arms["plain"], "wall_s")
     alone = f"{median_of(arms['bare'], 'wall_s'):.2f}"
     cells = [program.name, alone, wall, beyond_init(arms), f"{100 * inside:.0f}"]
-    for field in ("mpi_s", "transfer_s", "waiting_s"):
+    for field in FIELDS:
         cells.append(f"{1e3 * median_of(arms['plain'], field):.0f}")
         cells += [ratio_text(values(arm, field), values("plain", field)) for arm in HELPED]
     if "traced" in arms:
@@ -167,25 +186,32 @@ def row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
 
 
 HELPED = ("default", "all")
+FIELDS = {
+    "mpi_s": "MPI",
+    "transfer_s": "transfer",
+    "collectives_s": "collect.",
+    "waiting_s": "waiting",
+}
 
 
 def table() -> Table:
     made = Table(
         title=(
             "medians of ratios; * differs from 1 by a sign test. "
-            "wall and beyond (MPI_Init): over bare; ms: of plain, then default, all over plain"
+            "wall, beyond (MPI_Init): over bare; in MPI: ms of plain, then default, all over plain"
         ),
         title_justify="left",
         box=box.SIMPLE_HEAD,
+        padding=(0, 1, 0, 0),
         pad_edge=False,
     )
-    made.add_column("program")
+    made.add_column("program", no_wrap=True)
     made.add_column("bare s", justify="right")
     made.add_column("wall: plain unprof.\n      default all", no_wrap=True)
     made.add_column("beyond", justify="right")
     made.add_column("MPI %", justify="right")
-    for name in ("MPI ms", "transfer ms", "waiting ms"):
-        made.add_column(name, justify="right")
+    for name in FIELDS.values():
+        made.add_column(name, justify="right", no_wrap=True)
         made.add_column("", justify="right")
         made.add_column("", justify="right")
     if "traced" in ARMS:
@@ -197,6 +223,7 @@ def table() -> Table:
 def measure(program: Program, mpi: MpiBuild, rounds: int, bar: Progress) -> dict[str, list[Sample]]:
     task = bar.add_task(program.name, total=rounds * len(ARMS))
     arms: dict[str, list[Sample]] = {arm: [] for arm in ARMS}
+    program = program.built(mpi)
     for order in turns(rounds):
         for arm in order:
             arms[arm].append(run_once(program, mpi, arm))
