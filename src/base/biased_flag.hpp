@@ -8,8 +8,8 @@
 // pass a fence (the operating system does that), and then looks at the favoured thread's flag. At
 // least one of the two threads sees the other. After a revocation no thread is favoured.
 //
-// Threads: any. Nothing blocks. Limits: without membarrier(2) no thread is favoured; if the fence
-// fails after a revocation, the flag stays down.
+// Threads: any. Nothing blocks. Limits: without membarrier(2) no thread is favoured; while the
+// fence fails after a revocation, no thread can raise the flag.
 #pragma once
 
 #include <linux/membarrier.h>
@@ -24,11 +24,13 @@ namespace mh {
 
 // A fence that all threads of this process pass (membarrier(2)).
 struct ProcessFence {
-  // Call before the first pass(). False: the system has no such fence.
+  // Must be called before the first pass(). False: the system has no such fence.
   static bool prepare() { return call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
   // True: every other thread has passed a full fence during the call.
   static bool pass() { return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
-  // The favoured thread's side of the fence: only the compiler is kept from moving memory accesses.
+  // The cheap side, for the thread that raises the flag often: it only keeps the compiler from
+  // moving memory accesses. Another thread's pass() makes the processor of this thread pass the
+  // fence.
   static void pass_alone() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
  private:
@@ -40,8 +42,8 @@ class BiasedFlag {
  public:
   BiasedFlag() : revoked_(!Fence::prepare()), settled_(revoked_.load(std::memory_order_relaxed)) {}
 
-  // False if the flag is raised, or if another thread may be about to raise it. After true, the
-  // flag is this thread's until lower().
+  // Raises the flag for the calling thread, which holds it until lower(). Returns false if the flag
+  // is raised, or if another thread may be about to raise it.
   bool raise() {
     if (is_favoured()) [[likely]] {
       if (own_.load(std::memory_order_acquire)) return false;
@@ -72,7 +74,8 @@ class BiasedFlag {
   }
   static bool is_this_thread(Thread thread) { return thread == this_thread(); }
 
-  // True if this thread is the favoured thread, or has just become it.
+  // True if the calling thread is the favoured thread (the first that raised the flag), or has just
+  // become it.
   bool is_favoured() {
     const Thread now = favoured_.load(std::memory_order_relaxed);
     if (now != nullptr) [[likely]]
@@ -94,17 +97,20 @@ class BiasedFlag {
     return false;
   }
 
-  // Written once; the favoured thread reads this word at each raise().
+  // The favoured thread: the first that raised the flag, null before. Written once; every thread
+  // reads this word at each raise().
   alignas(kCacheLine) std::atomic<Thread> favoured_{nullptr};
-  // Raised by the favoured thread. release: lower(); acquire: the raise() of any thread.
+  // The flag as the favoured thread raises it. The release in lower() pairs with the acquire in the
+  // raise() of any thread.
   std::atomic<bool> own_{false};
-  // True once another thread has revoked the favour. Ordered against own_ by the fences on both
-  // sides.
+  // True once another thread has wanted the flag: no thread is favoured from then on. Also true if
+  // the system has no fence. Ordered against own_ by the fences of both threads.
   std::atomic<bool> revoked_;
-  // True once a fence on all threads has followed the revocation: no further call needs a fence.
+  // True once all threads have passed a fence after the revocation: no further call needs a fence.
   // release: by the thread that made the fence; acquire: in later calls of raise_as_any().
   std::atomic<bool> settled_;
-  // Raised by threads that are not favoured; they acquire and release by it.
+  // The flag as all threads raise it that are not favoured. The release in lower() pairs with the
+  // acquire in raise_as_any().
   std::atomic_flag raised_ = ATOMIC_FLAG_INIT;
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The unit of sharing: two writers never share a line. Supported machines have lines of 64 bytes.
-// The adjacent-line prefetcher is ignored: 128 bytes would double the segment for no measured gain.
+// The length of a cache line in bytes. Words that different threads write lie in different lines.
+// Supported machines have lines of 64 bytes. The adjacent-line prefetcher is ignored: 128 bytes
+// would double the node segment for no measured gain.
 #pragma once
 
 #include <cstddef>

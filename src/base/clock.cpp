@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Measures the length of a tick. Some processes may not read the frequency of the time stamp
-// counter, so this file compares the counter with the monotonic clock from the start of the
-// process.
+// Measures the length of a tick of the processor's time stamp counter. Some processes may not read
+// the counter's frequency, so this file compares the counter with the monotonic clock from the
+// start of the process.
 #include "base/clock.hpp"
 
 #include <time.h>
@@ -9,8 +9,9 @@
 namespace mh {
 namespace {
 
-// The shortest time between the two readings of the clocks. Each reading is exact to 0.1 us, so the
-// relative error is below 1e-4. MPI_Init takes longer than this time.
+// The shortest time between the two comparisons of counter and clock from which the length of a
+// tick is computed. Each comparison is exact to 0.1 us, so the relative error is below 1e-4.
+// MPI_Init takes longer than this time.
 constexpr std::int64_t kLeastCalibrationNs = 2'000'000;
 
 std::int64_t monotonic_ns() {
@@ -19,8 +20,9 @@ std::int64_t monotonic_ns() {
   return now.tv_sec * 1'000'000'000 + now.tv_nsec;
 }
 
-// Both clocks at one instant. The process may lose its core between the two readings of the
-// monotonic clock, so the closest pair of several tries counts.
+// The monotonic clock (ns) and the time stamp counter (ticks) at the same instant. The thread may
+// lose its core between two readings of the clock, so read_both() takes the closest pair of eight
+// tries.
 struct Instant {
   std::int64_t ns;
   std::uint64_t ticks;
@@ -39,7 +41,8 @@ Instant read_both() {
   return best;
 }
 
-// The start of the process, or the load of the library.
+// Clock and counter at the start of the process, or when this library was loaded: a constructor
+// makes the first call.
 const Instant& start_instant() {
   static const Instant start = read_both();
   return start;

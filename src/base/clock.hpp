@@ -15,7 +15,8 @@ inline std::uint64_t ticks() {
   return __builtin_ia32_rdtsc();  // without <x86intrin.h>, which is slow to compile
 }
 
-// The first call measures for two milliseconds: call it at start-up.
+// The ticks of the time stamp counter in a nanosecond. The first call spins until two milliseconds
+// have passed since the start of the process (clock.cpp), so it belongs to the start-up.
 double ticks_per_ns();
 
 inline std::uint64_t ticks_from_ns(double ns) {

@@ -19,7 +19,7 @@ namespace mh::emulated {
 // `blocks`: loads and stores of data with gaps. `reduce`: loads and stores that combine elements.
 enum class Way : std::uint8_t { copy, kernel, twice, blocks, reduce };
 
-// Bytes of a rank of the node.
+// The place of bytes that are moved: the rank that has them, and their address in its process.
 struct Place {
   std::uint32_t rank;
   std::uint64_t address;
@@ -30,8 +30,9 @@ enum class Access : std::uint8_t { read, write };
 
 #ifdef MH_EMULATE
 
-// Reports that the calling thread moves these bytes from the leaf's construction to its
-// destruction. The destructor returns after the model's time. A leaf within a leaf counts nothing.
+// Tells the emulator that the calling thread moves these bytes between the construction and the
+// destruction of this object. The destructor returns once the model's time for them has passed. A
+// Leaf that lives inside another on the same thread counts nothing, so no byte counts twice.
 class Leaf {
  public:
   Leaf(Way way, Place to, Place from, std::uint64_t bytes);
@@ -47,21 +48,26 @@ class Leaf {
   std::int64_t begin_ = 0;
 };
 
-// Called once, before touch(), when the calling rank has mapped the node segment.
+// Tells the emulator the calling rank's number on the node, and the address at which the rank has
+// mapped the node segment. Called once, before touch().
 void enter(std::uint32_t me, const std::byte* segment);
 // Tells the emulator of an access to a cache line of the segment that other cores access, too. The
 // model adds the time of the line's way between two cores.
 void touch(const void* line, Access access);
-// Tells the emulator that a message was matched. The model adds the time of the header's way.
+// Tells the emulator that the MPI library has matched an RTS header. The model adds the time that
+// the header takes from sender to receiver.
 void match();
 // Tells the emulator that the caller hands its core to a helper. The model adds the time of a
 // hand-over.
 void hand_over();
-// The pause between two polls of a waiting rank. False: there is no emulation.
+// Sleeps between two polls of a waiting rank, which would otherwise spin on a core that emulated
+// ranks share. False: nothing is emulated, and the caller spins.
 bool pause();
-// The CPU of the model that this rank is on, or `real`.
+// The CPU of the model's machine that the calling rank is on; without emulation the argument, which
+// is the CPU of the real machine.
 std::int32_t cpu(std::int32_t real);
-// hwloc's description of the model's machine; null: none.
+// The model's machine as a synthetic topology of hwloc ("numa:2 core:18 pu:1"); null: nothing is
+// emulated.
 const char* topology();
 inline double dilation = 1;
 

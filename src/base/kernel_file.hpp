@@ -7,7 +7,7 @@
 
 namespace mh {
 
-// The first line without its end; empty if the file cannot be read.
+// Returns the file's first line without the line break; an empty text if the file cannot be read.
 inline std::string first_line(const std::string& path) {
   std::ifstream file(path);
   std::string line;

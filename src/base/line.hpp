@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A line of text for the user, on stderr with the prefix "manyhands: ", written by a single
-// write(2) so that lines of many ranks do not mix. Any thread; not for hot paths. Never throws and
-// never fails the caller; errno stays. say.hpp formats such lines.
+// write(2) so that lines of many ranks do not mix. Any thread; not for hot paths. Never throws,
+// never fails the caller, and preserves errno. Callers that format a text use say.hpp.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Status and Result<T>, under the name that the components use. The definition is a public header.
+// Gives src/ and libs/ the types Status and Result<T> under the path of a base header. Both types
+// are defined in a public header of Manyhands.
 #pragma once
 
 #include "manyhands/result.hpp"  // IWYU pragma: export

@@ -22,7 +22,7 @@ void print_message(fmt::format_string<T...> format, T&&... args) noexcept {
 // True for the first caller in this process: `static Once once; if (once()) print_message(...)`.
 class Once {
  public:
-  // relaxed: the exchange is atomic, and publishes nothing.
+  // relaxed: only the atomicity of the exchange matters; the flag publishes no other data.
   bool operator()() { return !taken_.exchange(true, std::memory_order_relaxed); }
 
  private:

@@ -82,7 +82,9 @@ std::optional<std::uint64_t> read_number(std::string_view text) {
   return value * factor;
 }
 
-// Every read_value() writes `value` on success only. A complaint names the accepted values.
+// Every read_value() reads the text of a setting into `value` and returns nothing. For a text that
+// is not accepted, it leaves `value` as it is and returns a complaint, which names the accepted
+// values.
 using Complaint = std::optional<std::string>;
 
 Complaint read_value(std::string_view text, bool& value, const SettingRow&) {
@@ -118,7 +120,9 @@ Complaint read_value(std::string_view text, std::string& value, const SettingRow
   return {};
 }
 
-// A comma inside a name's parentheses splits the name, and leaves its parts unbalanced.
+// True if a part of a comma-separated list is a whole function name with balanced parentheses. A
+// comma between a function's parameters cuts the name in two, and leaves the parentheses of both
+// parts unbalanced.
 bool is_name(std::string_view item) {
   const auto open = std::count(item.begin(), item.end(), '(');
   return !item.empty() && open == std::count(item.begin(), item.end(), ')');
@@ -141,7 +145,8 @@ Complaint read_value(std::string_view text, std::vector<std::string>& value, con
   return {};
 }
 
-// "size" or "from:chunk,from:chunk,..." with ascending sizes.
+// Reads a setting of type "chunk table" (MH_CHUNK): a chunk size alone, or
+// "from:chunk,from:chunk,..." with ascending message sizes `from`.
 std::optional<std::vector<ChunkRule>> read_rules(std::string_view text) {
   std::vector<ChunkRule> rules;
   const bool is_single = text.find(':') == std::string_view::npos;
@@ -166,7 +171,8 @@ Complaint read_value(std::string_view text, std::vector<ChunkRule>& value, const
   return {};
 }
 
-// The row's type lists the words of the enumeration in the order of its values.
+// Reads a setting that is a word of an enumeration. The type of the setting in settings.json lists
+// the words ("localized|mixed|throughput") in the order of the enumeration's values.
 template <class Enum>
 requires std::is_enum_v<Enum> Complaint read_value(std::string_view text, Enum& value,
                                                    const SettingRow& row) {
@@ -189,7 +195,8 @@ const SettingRow* find_row(std::string_view key) {
   return found == table.end() ? nullptr : found;
 }
 
-// Levenshtein distance, with a single row of the matrix in memory.
+// The Levenshtein distance of two texts, by which the nearest setting to a misspelt one is found.
+// Keeps a single row of the matrix in memory.
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> costs(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) costs[j] = j;
@@ -214,11 +221,12 @@ std::string unknown_key(std::string_view key, std::string_view place) {
   return fmt::format("{}{} is not a setting, ignored; did you mean {}?", place, key, nearest->key);
 }
 
-// Assigns `key` the value `text`, or adds a warning. `place`: the source of the setting, "" for the
-// environment.
+// Gives the setting `key` the value `text`, or adds a warning to `loaded`. The warning begins with
+// `place`: file and line of the tune file, or "" for an environment variable.
 void apply_setting(LoadedSettings& loaded, std::string_view key, std::string_view text,
                    std::string_view place) {
-  // The preloaded heap (src/heap) reads this variable itself: it cannot parse a table.
+  // The preloaded heap (src/heap) reads MH_HEAP itself: it runs below malloc, where it cannot use
+  // the table of settings.
   if (key == "MH_HEAP") return;
   const SettingRow* row = find_row(key);
   if (row == nullptr) {

@@ -17,19 +17,24 @@
 
 namespace mh {
 
-// The values of each enumeration have the order of the words in settings.json.
+// The values of each enumeration have the order in which settings.json lists the words of the
+// setting.
 enum class Strategy : std::uint8_t { localized, mixed, throughput };
 enum class AccessOrder : std::uint8_t { random, low_to_high, high_to_low };
-// The rank that gets a lent core: the longest offer, the fewest helpers at work, the longest offer
-// on the lender's NUMA node, or any offer.
+// MH_VICTIM selects which of the ranks that offer work gets the core of a waiting rank. `most_work`
+// is the rank with the longest offer, `fewest_lenders` the rank with the fewest helpers at work.
+// `nearest` is the longest offer on the lender's NUMA node, else the longest of all.
 enum class VictimPolicy : std::uint8_t { most_work, fewest_lenders, nearest, random };
 enum class ThreadLevel : std::uint8_t { automatic, keep, multiple };
 enum class WindowScope : std::uint8_t { none, node, all };
-// The OpenMP loops that are shared besides marked ones.
+// MH_OPENMP selects the OpenMP loops whose iterations waiting ranks may run, besides the loops that
+// the program marks. `handed_out` are loops with schedules dynamic and guided, and `with_static`
+// adds static loops.
 enum class OpenMpLoops : std::uint8_t { none, handed_out, with_static };
 enum class MemoryPath : std::uint8_t { automatic, mapped, cma, cells, none };
 
-// Messages of at least `at_least` bytes are cut into chunks of `chunk` bytes.
+// A row of MH_CHUNK: messages of at least `at_least` bytes are cut into chunks of `chunk` bytes, up
+// to the size at which the next row begins.
 struct ChunkRule {
   std::uint64_t at_least;
   std::uint32_t chunk;
@@ -37,12 +42,14 @@ struct ChunkRule {
 
 struct Settings {
   bool enable;
-  // Bytes from which a message goes by rendezvous: in general, as part of an exchange, in mapped
-  // memory.
+  // The sizes in bytes from which a message within a node goes by rendezvous. The first is for all
+  // messages. The others replace it for contiguous messages of an exchange, and for contiguous
+  // messages from a send buffer in a shared heap.
   std::uint64_t threshold;
   std::uint64_t exchange_threshold;
   std::uint64_t mapped_threshold;
-  // Bytes from which third ranks help with a message: copied by the kernel, in mapped memory.
+  // The sizes in bytes from which third ranks help with a message. The first is for messages that
+  // the kernel copies, the second for messages whose buffers all ranks map.
   std::uint64_t help_threshold;
   std::uint64_t mapped_help_threshold;
   std::vector<ChunkRule> chunks;  // ascending; the first row starts at 0 bytes
@@ -76,11 +83,13 @@ struct LoadedSettings {
   std::vector<std::string> warnings;  // one line each, to be printed once per node
 };
 
-// Pure function of the variables and the text of a tune file (called `tune_name` in warnings).
+// Computes the settings from these environment variables and the text of a tune file alone.
+// Warnings call that file `tune_name`.
 LoadedSettings load_settings(const Environment& environment, std::string_view tune_text,
                              std::string_view tune_name);
 
-// The settings of this process, read at the first call. Prints nothing.
+// The settings of this process, read at the first call, with the warnings about them, which the
+// caller prints.
 const LoadedSettings& loaded_settings();
 inline const Settings& settings() { return loaded_settings().settings; }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The set of the slots that are in use, out of kSlots: one bit for each slot. Any thread.
+// A set of small numbers from 0 to kSlots - 1, such as the numbers of the entries (slots) of a
+// table that are in use: one bit for each number. Any thread.
 //
 // acquire: take() sets the bit; pairs with the release in give_back(), which clears it. The next
 // user of a slot sees everything that the last user did with it.
@@ -18,7 +19,8 @@ class SlotSet {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // Takes the lowest free slot of the first `most`; kNone if all are in use.
+  // Takes the lowest free slot of the first `most`, and returns it; kNone if all of these are in
+  // use.
   std::uint32_t take(std::uint32_t most = kSlots) {
     for (std::uint32_t first = 0; first < most; first += 64) {
       std::atomic<std::uint64_t>& word = words_[first / 64];
@@ -37,17 +39,18 @@ class SlotSet {
   void give_back(std::uint32_t slot) {
     words_[slot / 64].fetch_and(~bit_of(slot), std::memory_order_release);
   }
-  // Marks a slot that the caller owns by other means.
+  // Adds a slot to the set that the caller owns already, by other means than take().
   void add(std::uint32_t slot) {
     words_[slot / 64].fetch_or(bit_of(slot), std::memory_order_relaxed);
   }
 
-  // relaxed: a hint.
+  // True if a slot is in use. relaxed: the answer is a hint, since another thread may take or give
+  // back a slot at any time.
   [[nodiscard]] bool any() const {
     return std::ranges::any_of(
         words_, [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
   }
-  // The first slot in use for which wanted(slot); kNone if there is none.
+  // Returns the first slot in use for which wanted(slot) is true; kNone if there is none.
   template <class Wanted>
   std::uint32_t find(Wanted&& wanted) const {
     for (std::uint32_t first = 0; first < kSlots; first += 64) {
