@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The last freed small blocks, taken again without the heap's lock.
+// A cache of the last freed small blocks of the shared heap, from which allocations take blocks
+// without the heap's lock.
 //
-// A cached block counts as allocated. A cache slot holds the number of the first page of one block.
-// Threads hash to rows of slots, block lengths to the slots of a row, so that a loop which
-// allocates and frees blocks of a few sizes mostly meets only its own blocks. At most kRows *
+// The heap counts a cached block as allocated. A cache slot holds the number of the first page of
+// one block. Threads hash to rows of slots, block lengths to the slots of a row, so that a loop
+// which allocates and frees blocks of a few sizes mostly meets only its own blocks. At most kRows *
 // kSlots blocks are cached, 17 MB.
 //
-// Thread-safe and safe in signal handlers: each operation is one exchange. The exchange makes the
-// freeing thread's writes to the block and to its boundary tags visible to the thread that takes
-// the block.
+// Thread-safe and safe in signal handlers: each access to a slot is one exchange. The exchange
+// makes the freeing thread's writes to the block and to its boundary tags visible to the thread
+// that takes the block.
 #pragma once
 
 #include <pthread.h>
@@ -25,8 +26,8 @@ class BlockCache {
  public:
   static constexpr Page kMostPages = 17;  // 64 KB and the stagger, with pages of 4 KB
 
-  // Takes the block in the slot for blocks of `pages` pages; kNoPage if the slot is empty. Several
-  // lengths share a slot, so the block may have another length.
+  // Takes the block in the slot for blocks of `pages` pages; kNoPage if the slot is empty. Lengths
+  // that differ by a multiple of kSlots pages share a slot, so the block may have another length.
   Page take(Page pages) { return swap(pages, kNoPage); }
   // Puts the block at page `first` into its slot; returns the block that the slot held, or kNoPage.
   Page put(Page first, Page pages) { return swap(pages, first); }
@@ -44,7 +45,9 @@ class BlockCache {
   static constexpr std::size_t kRows = 16;
   static constexpr std::size_t kSlots = 16;
 
-  // Acquire and release: pairs with the exchanges in swap() and take_any() by other threads.
+  // Puts `other` into the calling thread's slot for blocks of `pages` pages; returns the former
+  // content. Acquire and release: pairs with the exchanges in swap() and take_any() by other
+  // threads.
   Page swap(Page pages, Page other) {
     std::atomic<Page>& slot = slots_[row() * kSlots + pages % kSlots];
     return slot.exchange(other + 1, std::memory_order_acq_rel) - 1;

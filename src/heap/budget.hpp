@@ -3,9 +3,10 @@
 //
 // In a virtual machine the first touch of a shared page takes half a microsecond longer than that
 // of a private page. Memory that is used again costs nothing more. MH_HEAP=auto therefore bounds
-// the *fresh* memory: kAtOnce, and kPerSecond for each second since the start. The cost is 8 ms and
-// a quarter of a percent of the run. A block may take a quarter of what is left, so that one large
-// array does not exhaust the budget of many message buffers.
+// the *fresh* memory, of which no page was touched before: kAtOnce, and kPerSecond for each second
+// since begin(). The cost is 8 ms and a quarter of a percent of the run. A block may take a quarter
+// of what is left of this budget, so that one large array does not exhaust the budget of many
+// message buffers.
 //
 // Not thread-safe: the heap's lock guards it.
 #pragma once
@@ -22,13 +23,14 @@ class Budget {
   static constexpr std::uint64_t kShare = 4;  // a block may take 1/kShare of what is left
   static constexpr std::uint64_t kLargestAtOnce = kAtOnce / kShare;
 
-  // Bounds fresh memory from this call on. Before this call fresh memory has no bound.
+  // Bounds fresh (untouched) memory from this call on. Without this call fresh memory has no bound.
   void begin(std::uint64_t now_ms) {
     bounded_ = true;
     begun_ms_ = now_ms;
   }
 
-  // Whether a block may take `bytes` of fresh memory now.
+  // Whether the budget at time `now_ms` lets a single block take `bytes` of fresh (untouched)
+  // memory.
   [[nodiscard]] bool allows(std::uint64_t bytes, std::uint64_t now_ms) const {
     if (!bounded_) return true;
     const std::uint64_t earned = kAtOnce + (now_ms - begun_ms_) * kPerSecond / 1000;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr const char* kHugePages = "/sys/kernel/mm/transparent_hugepage/";
 
-// The texts of explain(), by Verdict.
+// The texts that explain() returns, in the order of the enumeration Verdict.
 constexpr const char* kReasons[] = {
     "large allocations are shared",
     ("blocks up to 4 MB are shared, since private memory has huge pages here and shared memory has "
@@ -41,7 +41,8 @@ bool is_limited(__rlimit_resource resource) {
   return ::getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
 }
 
-// True if `word` is in brackets in the file: "always [madvise] never" has chosen "madvise".
+// True if a file of transparent_hugepage has `word` in brackets, which mark the chosen mode:
+// "always [madvise] never" has chosen "madvise".
 bool has_chosen(const char* file, const char* word) {
   char path[128];
   char text[128];
@@ -58,13 +59,15 @@ bool shared_memory_gets_huge_pages() {
   return false;
 }
 
-// Buffers for the text of system files. The buffers are static because the stack of a thread that
-// allocates may be small; memory() has one caller at a time.
+// Buffers for the text of system files and their paths. The buffers are static because the stack of
+// a thread that allocates may be small. They need no lock, because memory() has one caller at a
+// time.
 constinit char system_text[4096];
 constinit char system_path[4400];
 constinit char group_path[4096];
 
-// This process's control group for memory: "0::/a/b" (version 2) or "4:memory:/a/b".
+// Reads the path of this process's control group for memory from /proc/self/cgroup. The file has a
+// line "0::/a/b" (version 2 of control groups) or "4:memory:/a/b" (version 1).
 bool memory_group(char* group, std::size_t bytes, bool* second_version) {
   if (!read_text("/proc/self/cgroup", system_text, sizeof system_text)) return false;
   const char* found = std::strstr(system_text, ":memory:");
@@ -77,8 +80,8 @@ bool memory_group(char* group, std::size_t bytes, bool* second_version) {
   return true;
 }
 
-// Reads a number from a file of a control group, behind `key` if there is a key. Returns UINT64_MAX
-// if the file or the key is missing.
+// Reads a number from a file of a control group: the number behind `key`, or the number with which
+// the file begins if the key is empty. Returns UINT64_MAX if the file or the key is missing.
 std::uint64_t number_in(const char* folder, const char* group, const char* file,
                         const char* key = "") {
   std::snprintf(system_path, sizeof system_path, "%s%s/%s", folder, group, file);
@@ -91,9 +94,10 @@ struct ControlGroup {
   std::uint64_t used = 0;
 };
 
-// Inside a container the group's files lie at the root of the visible file system. Cached file
-// contents that no process uses (inactive_file) count as used by the group, but the kernel drops
-// them first when memory is short.
+// Returns limit and use of the memory of the control group with the path `group`. Inside a
+// container the group's files lie at the root of the visible file system, which is tried after the
+// path. Cached file contents that no process uses (inactive_file) do not count as used: the kernel
+// drops them first when memory is short.
 ControlGroup group_at(const char* group, bool second_version) {
   const char* folder = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
   const char* limit = second_version ? "memory.max" : "memory.limit_in_bytes";
@@ -120,7 +124,7 @@ std::uint64_t kibibytes(std::uint64_t number) {
 }
 
 bool kernel_collapses() {
-  // A length of zero succeeds where the advice is known, and does nothing.
+  // A length of zero does nothing, and succeeds if the kernel knows MADV_COLLAPSE.
   return ::madvise(nullptr, 0, kMadvCollapse) == 0;
 }
 

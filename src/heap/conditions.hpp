@@ -2,8 +2,8 @@
 // Decides whether this process gets a shared heap; if not, says why and what to change.
 //
 // gather() collects facts from the system; judge() is pure, so tests cover every verdict. No
-// function of this file allocates, because all of them run below malloc. A file of /proc or /sys
-// that cannot be read leaves its field of Facts at the default.
+// function of this file allocates, because malloc() itself may call them all. A file of /proc or
+// /sys that cannot be read leaves its field of Facts at the default.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@
 namespace mh::heap {
 
 enum class Mode : std::uint8_t { off, automatic, on };
-// nullptr and the empty text mean automatic, the default; unknown words mean off.
+// Reads the value of MH_HEAP. nullptr and the empty text mean automatic, the default; unknown words
+// mean off.
 Mode mode_of(const char* text);
 
 enum class Verdict : std::uint8_t {
@@ -29,7 +30,8 @@ enum class Verdict : std::uint8_t {
   no_file,          // memfd_create() or mmap() is refused
 };
 bool is_good(Verdict verdict);
-// Returns a cause and what to change, without a full stop: "memory is limited (ulimit -v): ...".
+// Returns the reason for a verdict and, if there is no heap, what to change, without a full stop:
+// "address space is limited; set 'ulimit -v unlimited'".
 const char* explain(Verdict verdict);
 
 struct Facts {
@@ -47,13 +49,14 @@ struct Facts {
 };
 
 Facts gather();
-// Whether private memory has huge pages at first touch here, and shared memory has none.
+// Whether this machine gives private memory huge pages at first touch, but shared memory none, so
+// that a block of the shared heap loses its huge pages.
 bool huge_pages_lost(const Facts& facts);
 Verdict judge(Mode mode, const Facts& facts);
 
-// Whether a limit binds this process's memory. Such a process must meet the limit in malloc as it
-// does without the heap. Checked before the heap grows, because a program may set limits of its
-// own.
+// Whether a limit (RLIMIT_AS, RLIMIT_DATA) binds this process's memory. malloc() must then fail
+// where it fails without the heap, so the heap takes no more memory. Checked before the heap grows,
+// because a program may set limits of its own.
 bool limited();
 
 // Memory of the machine or of the control group, whichever is less, in bytes; UINT64_MAX if
@@ -64,9 +67,10 @@ struct Memory {
 };
 Memory memory();  // one caller at a time: the buffers are static
 
-// Returns the number behind `key` in a text, or UINT64_MAX if there is none.
+// Returns the number behind the first `key` in a text, or UINT64_MAX if there is none.
 std::uint64_t number_behind(const char* text, const char* key);
-// Reads the beginning of a file; false if it cannot be read.
+// Reads the beginning of a file into `text`, which gets at most `bytes` bytes with the final zero.
+// False if the file cannot be read or is empty.
 bool read_text(const char* path, char* text, std::size_t bytes);
 
 }  // namespace mh::heap

@@ -7,8 +7,10 @@
 namespace mh::heap {
 namespace {
 
-// The number of extents of a bin that find() tries. Extents of one bin differ in length by up to an
-// eighth. Every extent of a later bin is long enough, unless alignment costs pages.
+// Free extents of about the same length form a list, called bin. find() tries this many extents of
+// each bin that it looks into. Extents of one bin differ in length by up to an eighth, so some of
+// the first bin may be too short. Extents of later bins are long enough, unless alignment costs
+// pages.
 constexpr unsigned kLooks = 16;
 
 }  // namespace
@@ -78,7 +80,7 @@ void Extents::erase(Page first) {
   tag.first = 0;  // the caller marks the pages anew
 }
 
-// Inserts a free extent, merged with its neighbours of the same state.
+// Makes these pages a free extent (kept or empty), merged with its neighbours of the same state.
 void Extents::insert_merged(Page first, Page pages, ExtentState state) {
   const Page behind = first + pages;
   if (behind < size_ && tags_[behind].state == state) {
@@ -101,8 +103,8 @@ void Extents::add(Page pages) {
   insert_merged(first, pages, ExtentState::empty);
 }
 
-// The first page of an aligned extent of `pages` pages within the free extent at `first`; kNoPage
-// if the free extent is too short.
+// The first page of an extent of `pages` pages, aligned as in take(), within the free extent that
+// begins at page `first`; kNoPage if the free extent is too short.
 Page Extents::place(Page first, Page pages, Page alignment, Page origin) const {
   const std::uint64_t mask = alignment - 1;
   const std::uint64_t start = ((std::uint64_t{first} + origin + mask) & ~mask) - origin;
@@ -147,15 +149,17 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   const Page start = place(found, pages, alignment, origin);
   erase(found);
   mark(start, pages, ExtentState::used);
-  // Invariant: the pieces have no free neighbour of their state, since the whole had none.
+  // The pages before and behind the taken ones become free extents of the old state. Invariant:
+  // they have no free neighbour of this state, since the whole extent had none.
   if (start > found) insert(found, start - found, state);
   if (start + pages < end) insert(start + pages, end - start - pages, state);
   const bool zero = state == ExtentState::empty;
   return {start, zero, zero ? pages : 0};
 }
 
-// Joins a kept extent of more than half the wanted length with the empty extent behind the kept
-// one. Such a pair is left where part of a large freed block was returned to the system.
+// Takes a kept extent (free, with memory) of more than half the wanted length, joined with the
+// empty extent (free, without memory) behind it. Such a pair is left where part of a large freed
+// block was returned to the system.
 Taken Extents::take_joined(Page pages, Page alignment, Page origin) {
   const unsigned least = bin_of(pages / 2 + 1);
   for (unsigned bin = bin_of(pages); bin + 1 > least; --bin) {

@@ -9,6 +9,7 @@
 //   extent  a run of pages that belong together. An extent is *used*, *kept* (free; its pages may
 //           hold memory and old contents), *empty* (free; its pages hold no memory and read as
 //           zero) or *leaving* (free, but its memory is being given back to the system).
+//   bin     a list of the kept or of the empty extents of about the same length.
 //
 // Invariants: extents cover pages [0, size()) without gap or overlap; no two neighbours are both
 // kept or both empty. Each kept or empty extent is in exactly one bin, each kept extent also in the
@@ -42,28 +43,30 @@ struct Run {
 
 class Extents {
  public:
-  // Makes room for the tags of `pages` pages. False if memory is short.
+  // Makes room for the boundary tags of pages [0, pages). False if memory is short.
   bool reach(std::size_t pages) { return tags_.reach(pages); }
-  // Appends `pages` empty pages. reach() has made room for their tags.
+  // Appends `pages` pages, which are free and hold no memory. A call of reach() has made room for
+  // their boundary tags.
   void add(Page pages);
   [[nodiscard]] Page size() const { return size_; }
 
-  // Takes a used extent of `pages` pages, such that its first page plus `origin` is a multiple of
-  // `alignment` (a power of two). From::kept_first prefers kept pages to empty ones; From::empty
-  // takes empty pages only.
+  // Makes free pages a used extent of `pages` pages, such that its first page plus `origin` is a
+  // multiple of `alignment` (a power of two). From::kept_first prefers kept pages, which hold
+  // memory, to empty ones, which do not; From::empty takes empty pages only.
   enum class From : std::uint8_t { kept_first, empty };
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
   // Frees the used or leaving extent that begins at page `first`. Its pages keep their memory, so
-  // the extent becomes kept.
+  // the extent becomes kept (free, with memory).
   void give(Page first);
-  // True if a used extent begins at this page. The page must have a tag. The thread that owns the
-  // extent may call this function, pages_of() and note() without the heap's lock.
+  // True if a used extent begins at this page, for whose boundary tag reach() has made room. The
+  // thread that owns the extent may call this function, pages_of() and note() without the heap's
+  // lock.
   [[nodiscard]] bool begins_used(Page first) const {
     return tags_[first].first != 0 && tags_[first].state == ExtentState::used;
   }
   [[nodiscard]] Page pages_of(Page first) const { return tags_[first].pages; }
-  // Stores a number of the caller's (Heap: the bytes requested) with a used extent, for as long as
-  // the extent is used.
+  // Stores a number with a used extent, for as long as the extent is used. The heap stores the
+  // bytes that the program has requested.
   void note(Page first, std::uint64_t number) {
     tags_[first].next = static_cast<Page>(number);
     tags_[first].previous = static_cast<Page>(number >> 32U);
@@ -72,26 +75,30 @@ class Extents {
     return tags_[first].next | std::uint64_t{tags_[first].previous} << 32U;
   }
 
-  // Links used extents in a list of the caller's: `to` follows `first`.
+  // Links used extents into a list of the caller's: `to` follows `first`. The heap links the
+  // extents whose release is deferred.
   void chain(Page first, Page to) { tags_[first].older = to; }
   [[nodiscard]] Page chained(Page first) const { return tags_[first].older; }
 
-  // Makes a used extent `pages` pages long, in place. If the extent shrinks, its end becomes kept.
-  // False, without a change, if the extent should grow and the pages behind it are not free.
+  // Makes a used extent `pages` pages long, in place. If the extent shrinks, its end becomes kept
+  // (free, with memory). False, without a change, if the extent should grow and the pages behind it
+  // are not free.
   bool resize(Page first, Page pages);
 
-  // Takes up to `pages` pages from the end of the extent that was kept longest. These pages are
-  // leaving until left() is called, or give() if they still hold memory.
+  // Takes up to `pages` pages from the end of the extent that has been kept (free, with memory)
+  // longest, so that the caller can return their memory to the system. The pages are leaving until
+  // the caller calls left(), or give() if they still hold memory.
   Run leave(Page pages);
-  // Makes a used or leaving extent empty.
+  // Makes a used or leaving extent empty: free pages that hold no memory and read as zero.
   void left(Page first);
 
   [[nodiscard]] std::uint64_t kept() const { return kept_; }
-  // Returns the first broken invariant, or nullptr.
+  // Checks all invariants, for tests. Returns a text about the first one that is broken, or
+  // nullptr.
   [[nodiscard]] const char* check() const;
 
  private:
-  // Eight bins for each power of two.
+  // Free extents are in bins by their length in pages, eight bins for each power of two.
   static constexpr unsigned kBins = 240;
   struct Bins {
     std::array<std::uint64_t, (kBins + 63) / 64> occupied{};

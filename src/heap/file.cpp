@@ -22,7 +22,8 @@ constexpr int kWritable = PROT_READ | PROT_WRITE;
 
 constexpr int kTries = 16;
 
-// A high number, so that the program's own descriptors get the numbers that they would have had.
+// The least number of the heap's file descriptor: a high number, so that the program's own
+// descriptors get the numbers that they would have had.
 constexpr int kDescriptor = 1 << 10;
 
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
@@ -65,7 +66,8 @@ bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
   return true;
 }
 
-// Reads the file's data in a span into memory that is zero; holes stay holes.
+// Copies what the heap's file holds for a span into the private memory at the same addresses, which
+// reads as zero before. Pages that the file does not hold (holes) are not touched.
 bool read_data(const Span& span, int fd) {
   const auto end = static_cast<off_t>(span.address + span.bytes);
   for (auto at = static_cast<off_t>(span.address); at < end;) {
@@ -152,7 +154,7 @@ bool File::reaches(std::uint64_t address, std::size_t bytes) const {
     return address - start < size && bytes <= size - (address - start);
   };
   if (within(base(), this->bytes())) return true;
-  // Acquire: pairs with the release in move_in().
+  // Acquire: pairs with the release in move_in(), before which the static span was written.
   const std::uint32_t count = static_count_.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (within(statics_[i].address, statics_[i].bytes)) return true;
@@ -168,8 +170,9 @@ bool File::touches(const Span& span) const {
   return false;
 }
 
-// Grows the last page alone: the program may have split the mapping by attributes of parts
-// (madvise, mlock), and mremap() takes no range of several mappings. No descriptor is needed.
+// Makes the heap longer by growing the mapping of its last page alone. The program may have split
+// the heap's mapping by attributes of parts (madvise, mlock), and mremap() takes no range of
+// several mappings. No descriptor is needed.
 bool File::grow(std::size_t bytes) {
   if (state() == State::retired || this->bytes() + bytes > kMaxHeapBytes) return false;
   const std::size_t page = page_bytes();
@@ -194,7 +197,8 @@ bool File::reserve(std::uint64_t address, std::size_t bytes) {
 bool File::drop(std::uint64_t address, std::size_t bytes) const {
   if (state() == State::shared) return ::madvise(pointer(address), bytes, MADV_REMOVE) == 0;
   if (state() == State::copied) return ::madvise(pointer(address), bytes, MADV_DONTNEED) == 0;
-  // The freed pages of a retired heap need nothing that the file holds.
+  // The heap is retired (mapped copy-on-write). Its freed pages need nothing that the file holds,
+  // so private memory without contents takes their place.
   return map_over({address, bytes}, kAnonymous, -1);
 }
 
@@ -234,7 +238,8 @@ std::uint64_t File::static_bytes() const {
   return bytes;
 }
 
-// The number of spans mapped from the file; the heap is the first.
+// The number of spans that this process maps from the file: the heap, which is the first, and the
+// program's static arrays that were moved into the file.
 std::uint32_t File::parts() const { return 1 + static_count_.load(std::memory_order_acquire); }
 
 Span File::part(std::uint32_t index) const {
@@ -243,14 +248,15 @@ Span File::part(std::uint32_t index) const {
 
 // --- replaced mappings -----------------------------------------------------------------------
 
-// Applies `by` to each mapping of the file in a span. If /proc/self/maps cannot be read, the whole
-// span is taken for one writable mapping of the file.
+// Calls `by`, which replaces a mapping, for each mapping of the heap's file within a span. If
+// /proc/self/maps cannot be read, the whole span is taken for one writable mapping of the file.
 bool File::replace(const Span& within, Replace by, int fd) const {
   Maps maps;
   if (!maps.readable()) return (this->*by)(within, kWritable, fd);
   MapsEntry found;
   while (maps.next(found) && found.start < within.address + within.bytes) {
-    // A byte at address A lies at offset A of this file.
+    // The heap maps each byte at address A from offset A of this file; other mappings are the
+    // program's own.
     if (found.inode != inode_ || found.offset != found.start) continue;
     if (found.shared != shared()) continue;  // isolated, or made private by the program
     const Span span = common(within, {found.start, found.end - found.start});
@@ -265,7 +271,8 @@ bool File::replace_all(Replace by, int fd) const {
   return all;
 }
 
-// If the copy fails, the span maps the file copy-on-write.
+// Replaces a mapping of the heap's file by a private copy, read from the file. If the copy fails,
+// the span maps the file copy-on-write.
 bool File::copy_by_file(const Span& span, int protection, int fd) const {
   if (!map_over(span, kAnonymous, -1)) return false;
   if (read_data(span, fd) && (protection == kWritable || protect(span, protection))) return true;
@@ -273,8 +280,10 @@ bool File::copy_by_file(const Span& span, int protection, int fd) const {
   return false;
 }
 
-// Copies a span without the descriptor, which the program may have closed. mincore() tells which
-// pages are in memory, but not which are swapped out; with swap, all pages are read.
+// Replaces a mapping of the heap's file by a private copy, read from memory: the program may have
+// closed the file's descriptor. Copies only the pages that mincore() reports in memory. On a
+// machine with swap it copies all pages, because mincore() does not report those that are swapped
+// out.
 bool File::copy_by_memory(const Span& span, int protection, int /*fd*/) const {
   constexpr std::size_t kPiece = kHugePage;
   const std::size_t page = page_bytes();
@@ -356,8 +365,9 @@ bool File::is_isolated(const Span& span) const {
   return false;
 }
 
-// Shares only isolated spans that lie wholly within `span`, the block being freed: a block that was
-// shortened has left part of its isolated span to another block.
+// Maps the heap's file again over isolated (private) spans that lie wholly within `span`, the block
+// being freed. A block that was shortened has left part of its isolated span to another block, so
+// such a span stays private.
 void File::share_again(const Span& span) {
   const int fd = descriptor();
   if (!shared() || fd < 0) return;
@@ -370,8 +380,9 @@ void File::share_again(const Span& span) {
   }
 }
 
-// Empties pages through the descriptor, so that a file which the program has mapped over the span
-// is untouched.
+// Makes pages read as zero through the heap file's descriptor, and not by their addresses: a file
+// which the program has mapped over the span stays untouched. Pages of a retired heap, which are
+// private, get a new mapping without contents.
 void File::empty(const Span& span) const {
   const int fd = descriptor();
   for (std::uint32_t i = 0; i < parts(); ++i) {

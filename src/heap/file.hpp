@@ -33,9 +33,11 @@
 
 namespace mh::heap {
 
-// Size of the file: the address space of a user program is at most this large.
+// Size of the heap's file: an offset in the file equals an address, and the address space of a user
+// program is at most this large.
 inline constexpr std::uint64_t kFileBytes = 1ULL << 48U;
-// The kernel places no mapping within this distance behind a heap's base (system.hpp).
+// The size to which a heap may grow: the kernel places no mapping within this distance behind a
+// heap's base (system.hpp).
 inline constexpr std::uint64_t kMaxHeapBytes = 4ULL << 40U;
 inline constexpr std::size_t kHugePage = 2U << 20U;
 inline constexpr std::uint32_t kMaxStatics = 16;
@@ -45,8 +47,8 @@ struct Span {
   std::uint64_t bytes;
 };
 
-// The first page of the file, written by the process whose heap it is, and read by its peers.
-// `bytes` and `statics` only grow.
+// The first page of the heap's file, written by the process whose heap it is, and read by its
+// peers. `bytes` (the size of the heap) and `statics` (the number of `spans`) only grow.
 struct HeapHeader {
   static constexpr std::uint64_t kMagic = 0x6d682d686561702d;  // "mh-heap-"
   static constexpr std::uint32_t kLayout = 1;
@@ -65,55 +67,58 @@ class File {
  public:
   enum class State : std::uint8_t { none, shared, copied, retired };
 
-  // Makes the file and maps its first `bytes` bytes at an address chosen at random.
+  // Makes the heap's file and maps its first `bytes` bytes of heap at an address chosen at random.
   bool open(std::size_t bytes);
   [[nodiscard]] State state() const { return state_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool shared() const { return state() == State::shared; }
 
   [[nodiscard]] std::uint64_t base() const { return base_.load(std::memory_order_relaxed); }
   [[nodiscard]] std::size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
-  // Whether the heap has this address; static spans do not count. Relaxed: the caller got the
-  // address from an allocation, which is later than the stores.
+  // Whether this address lies in the heap; static arrays in the heap's file do not count. Relaxed:
+  // an allocation has returned the address to the caller, after the stores of base and size.
   [[nodiscard]] bool holds(const void* address) const {
     return reinterpret_cast<std::uint64_t>(address) - base() < bytes();
   }
-  // Whether peers can reach all of [address, address + bytes): in the heap or one static span.
+  // Whether peers can reach all of [address, address + bytes): the bytes lie in the heap, or in one
+  // span of static arrays that were moved into the heap's file.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes) const;
 
-  // Whether any byte of the span is in the heap or a static span, while the file is shared or
-  // retired.
+  // Whether any byte of the span is in the heap, or in a static array that was moved into the
+  // heap's file, while the file is shared or retired.
   [[nodiscard]] bool touches(const Span& span) const;
 
-  // Maps `bytes` more bytes behind the mapped ones.
+  // Makes the heap longer: maps `bytes` more bytes of the file behind the mapped ones. False if the
+  // heap is retired or too long, or if the kernel refuses.
   bool grow(std::size_t bytes);
   // Makes the kernel allocate pages for a part of the heap now; false if the kernel has no memory.
   bool reserve(std::uint64_t address, std::size_t bytes);
   // Returns the memory of a part of the heap to the system; afterwards the part reads as zero.
   bool drop(std::uint64_t address, std::size_t bytes) const;
-  // Move memory of this process (whole pages, private, writable) into the file, at its address:
-  // write() copies contents, then move_in() maps the file in their place. Bytes not written are
-  // zero. For a process of one thread.
+  // Move memory of this process (whole pages, private, writable) into the heap's file, at the
+  // offset that equals its address. write() copies contents, then move_in() maps the file in their
+  // place. Bytes not written are zero. For a process of one thread.
   bool write(std::uint64_t address, std::size_t bytes);
   bool move_in(const Span& span);
 
-  // The descriptor, or -1 if the program has closed it (or put another file in its place).
+  // The descriptor of the heap's file, or -1 if the program has closed it (or put another file in
+  // its place).
   [[nodiscard]] int descriptor() const;
   [[nodiscard]] std::uint64_t static_bytes() const;
   // Bytes of memory that the file holds.
   [[nodiscard]] std::uint64_t resident() const;
 
-  // Makes a private copy of all memory in the file, in the child after fork(), while the parent
-  // waits. False if there was no memory for the copy: the child's heap is retired then, and the
-  // parent must call retire() before it goes on.
+  // Makes a private copy of all memory in the heap's file, in the child after fork(), while the
+  // parent waits. False if there was no memory for the copy. The child's heap is retired (mapped
+  // copy-on-write) then, and the parent must call retire() before it goes on.
   bool copy();
-  // Maps the file copy-on-write. False if the program has closed the descriptor, or if a mapping
-  // fails.
+  // Maps the heap's file copy-on-write, and tells the peers that they can no longer reach the heap.
+  // False if the program has closed the descriptor, or if a mapping fails.
   bool retire();
 
-  // Makes the pages of a span private, or retires the whole heap if the pages cannot be private. No
-  // other thread may write to the span meanwhile.
+  // Makes the pages of a span private, so that peers cannot reach them. If that fails, retires the
+  // whole heap (maps the file copy-on-write). No other thread may write to the span meanwhile.
   void isolate(const Span& span);
-  // Shares isolated pages of a span again; their contents are lost.
+  // Maps isolated (private) pages of a span from the heap's file again; their contents are lost.
   void share_again(const Span& span);
   [[nodiscard]] std::uint32_t isolated() const {
     return isolated_count_.load(std::memory_order_relaxed);
@@ -123,7 +128,8 @@ class File {
   void empty(const Span& span) const;
 
  private:
-  // Replaces one mapping of the file.
+  // A function that replaces one mapping of the heap's file: by a private copy, by a copy-on-write
+  // mapping of the file, or by private memory without contents.
   using Replace = bool (File::*)(const Span&, int protection, int fd) const;
   static constexpr std::uint32_t kMaxIsolated = 256;
 
@@ -141,8 +147,8 @@ class File {
   bool map_nothing(const Span& span, int protection, int fd) const;
   void isolate_part(const Span& span);
 
-  // Relaxed, except static_count_: written under the caller's lock or before a second thread
-  // exists.
+  // All atomics but static_count_ are relaxed: they are written under the caller's lock, or before
+  // a second thread exists.
   std::atomic<std::uint64_t> base_{0};
   std::atomic<std::size_t> bytes_{0};
   std::atomic<std::uint32_t> static_count_{0};

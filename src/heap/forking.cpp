@@ -15,9 +15,9 @@
 #error "mh_heap_call_on is for x86-64"
 #endif
 
-// Calls `call` on the stack that ends at `top`. Debuggers and unwinders find the caller by rbp. The
-// function is plain assembly and no C++ function with inline assembly, whose compiler would not
-// expect that a call changes registers.
+// Calls `call` on the stack whose highest address is `top`, and returns to the caller's stack.
+// Debuggers and unwinders find the caller by rbp. The function is plain assembly and no C++
+// function with inline assembly, whose compiler would not expect that a call changes registers.
 extern "C" pid_t mh_heap_call_on(void* top, pid_t (*call)());
 asm(R"(
   .pushsection .text
@@ -49,11 +49,12 @@ namespace {
 constexpr char kCopied = 'c';
 constexpr char kFailed = 'f';
 
-// Bytes of the private stack, enough for fork() handlers of other libraries, too. Untouched pages
-// cost nothing.
+// Bytes of the stack on which a thread calls fork() if its own stack lies in the heap. It is enough
+// for fork() handlers of other libraries, too. Untouched pages cost nothing.
 constexpr std::size_t kStack = 1U << 20U;
 
-// Returns the child's answer, kCopied or kFailed; 0 if the child has ended or does not exist.
+// Waits for the child's report on the pipe `from`: kCopied or kFailed; 0 if the child has ended or
+// does not exist.
 char hear(int from) {
   char word = 0;
   while (::read(from, &word, 1) < 0 && errno == EINTR) {
@@ -70,11 +71,13 @@ void tell(int to, char word) {
 
 bool Forking::can_copy() const {
   const File& file = heap_.file();
-  // Without the descriptor, copying by memory is the only way.
+  // If the program has closed the descriptor of the heap's file, the heap cannot be retired, and
+  // the child must copy its memory in any case.
   return file.descriptor() < 0 || file.resident() < memory().available;
 }
 
-// Blocks signals: a handler in the child would see memory that is being replaced.
+// Blocks all signals of the forking thread, and so of the child: a signal handler in the child
+// would see memory that is being replaced.
 void Forking::prepare() {
   const KeepErrno keep;
   sigset_t all;

@@ -11,10 +11,10 @@
 //
 // Between prepare() and the child's report, parent and child run in the same memory, and the thread
 // that forks must not write to the heap. If its stack lies in the heap, the thread runs on a
-// private stack meanwhile (call_off_heap_stack()). The stack of another thread is isolated when the
-// program gives it to pthread_attr_setstack() (File::isolate). Our handlers are registered before
-// all others (preload.cpp), so other handlers run before our first step or after our last step.
-// Threads of the parent may change blocks while the child copies; data that a handler of the
+// private stack meanwhile (call_off_heap_stack()). The stack of another thread is made private when
+// the program gives it to pthread_attr_setstack() (File::isolate). Our handlers are registered
+// before all others (preload.cpp), so other handlers run before our first step or after our last
+// step. Threads of the parent may change blocks while the child copies; data that a handler of the
 // program protects by a lock do not change during the copy.
 //
 // If no copy is possible (no memory for it, no pipe), the parent's heap is retired: parent and
@@ -32,8 +32,8 @@
 
 namespace mh::heap {
 
-// The handlers for pthread_atfork(). One fork() at a time, because the forking thread holds the
-// heap's lock from prepare() on.
+// The handlers that the preloaded heap registers by pthread_atfork(). One fork() of the process at
+// a time, because the forking thread holds the heap's lock from prepare() on.
 class Forking {
  public:
   using Call = pid_t (*)();
@@ -42,8 +42,8 @@ class Forking {
   void prepare();
   void parent();
   void child();
-  // Calls fork() or a function like it, on a private stack if the current one lies in shared
-  // memory.
+  // Calls fork() or a function like it. If the calling thread's stack lies in shared memory, the
+  // call runs on a private stack.
   pid_t call_off_heap_stack(Call call);
 
  private:

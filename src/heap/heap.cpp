@@ -21,7 +21,8 @@ constexpr std::uint32_t kPlaces = 16;
 constexpr std::size_t kHugeBlock = 4U << 20U;
 constexpr std::uint64_t kLookEveryMs = 250;
 // The largest block that is served where shared memory has small pages and private memory would
-// have huge pages: message buffers are served, arrays are not.
+// have huge pages. Message buffers are mostly smaller and gain from sharing; arrays are larger and
+// would lose their huge pages.
 constexpr std::uint64_t kLargestInSmallPages = 4U << 20U;
 
 Span span_of(const void* address, std::size_t bytes) {
@@ -39,8 +40,9 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
   return (bytes + to - 1) / to * to;
 }
 
-// The stagger depends on the number of the extent's first page: an extent has the same offset each
-// time, and neighbours of equal size have different ones.
+// The stagger: the distance in bytes from the beginning of an extent to its block. It depends on
+// the number of the extent's first page: an extent has the same stagger each time, and neighbours
+// of equal size have different ones.
 std::size_t stagger_of(Page first) { return (first * 0x9E3779B1U >> 28U) % kPlaces * kStagger; }
 
 }  // namespace
@@ -101,8 +103,9 @@ bool Heap::ensure_file() {
 
 // --- allocation -------------------------------------------------------------------------------
 
-// Counts room for the largest stagger, whatever the stagger of the extent is, so that a freed
-// extent fits the next block of the same size.
+// The pages of an extent for a block of `bytes` bytes. A block begins at a distance from the
+// beginning of its extent, the stagger. Room for the largest stagger counts in every extent, so
+// that a freed extent fits the next block of the same size.
 Page Heap::pages_for(std::size_t bytes, std::size_t alignment) const {
   const std::size_t room = alignment <= kStagger ? kStagger * (kPlaces - 1) : 0;
   return static_cast<Page>((bytes + room + page_bytes_ - 1) >> page_bits_);
@@ -138,7 +141,8 @@ Taken Heap::take_locked(const Wish& wish) {
     taken = extents_.take(pages, aligned, origin, from);
   }
   if (!taken) return taken;
-  // The limits of the process and the budget apply to fresh memory only.
+  // The limits of the process and the budget apply only to fresh memory: pages that hold no memory
+  // yet. If these forbid the block, the pages become free again.
   if (taken.fresh != 0 && (limited() || !affordable_locked(taken.fresh))) {
     taken.zero ? extents_.left(taken.first) : extents_.give(taken.first);
     return {};
@@ -153,8 +157,8 @@ Taken Heap::take_locked(const Wish& wish) {
   return taken;
 }
 
-// Returns no extent if the block is not served. With Options::reserve, the pages are reserved
-// without the lock.
+// Takes an extent for a block; an empty result if the heap cannot serve the block. With
+// Options::reserve, the kernel allocates the extent's pages at once, while no lock is held.
 Taken Heap::take(const Wish& wish) {
   Taken taken;
   std::size_t bytes = 0;
@@ -172,8 +176,8 @@ Taken Heap::take(const Wish& wish) {
   return {};
 }
 
-// Takes a cached block of `pages` pages; kNoPage if there is none. A block of another length in the
-// same cache slot, as after alternating sizes, is released.
+// Takes a cached block of `pages` pages; kNoPage if there is none. Lengths that differ by a
+// multiple of 16 pages share a cache slot: a block of another length is released.
 Page Heap::take_cached(Page pages) {
   const Page first = cache_.take(pages);
   if (first == kNoPage || extents_.pages_of(first) == pages) return first;
@@ -222,9 +226,9 @@ void Heap::release_locked(Page first) {
   extents_.give(first);
 }
 
-// Defers a release, for a thread that already holds the lock. The list is changed by
-// compare-and-swap, because a signal handler may interrupt any instruction of this function and
-// call it, too.
+// Leaves the release of an extent to the next thread that releases one, because the calling thread
+// already holds the lock. The list of such extents is changed by compare-and-swap, because a signal
+// handler may interrupt any instruction of this function and call it, too.
 void Heap::release_later(Page first) {
   Page head = deferred_.load(std::memory_order_relaxed);
   do {
@@ -240,8 +244,9 @@ void Heap::release_deferred_locked() {
   }
 }
 
-// True if a freed extent may go to the cache. A heap with isolated spans caches nothing, nor does a
-// heap that returns its memory at once.
+// True if a freed extent may go to the cache of small blocks. A heap with isolated (private) spans
+// caches nothing, because a release makes a span shared again. A heap that returns its memory at
+// once, because memory is short, caches nothing either.
 bool Heap::may_cache(Page first) const {
   return extents_.pages_of(first) <= BlockCache::kMostPages && file_.isolated() == 0 &&
          bound_.load(std::memory_order_relaxed) != 0;
@@ -293,8 +298,8 @@ void Heap::give_back(std::uint64_t bound) {
       const Hold hold(lock_);
       const std::uint64_t kept = extents_.kept() * page_bytes_;
       if (!hold || kept <= bound) return;
-      // Whole huge pages, and a little more than needed, so that not every release calls the
-      // kernel.
+      // Returns whole huge pages, and a sixteenth of the bound more than needed, so that not every
+      // release of a block calls the kernel.
       const std::uint64_t excess = round_up(kept - bound + bound / 16, kHugePage);
       run = extents_.leave(static_cast<Page>(excess / page_bytes_));
     }
@@ -318,15 +323,16 @@ void Heap::trim() {
 
 // --- resizing ---------------------------------------------------------------------------------
 
-// Returns the requested bytes, not the extent's: resize() need not preserve bytes that the program
-// does not know of.
+// Implements malloc_usable_size(). Returns the bytes that the program has requested, not the
+// extent's: resize() need not preserve bytes that the program does not know of.
 std::size_t Heap::usable(const void* block) {
   const Hold hold(lock_);
   const Page first = extent_of(block);
   return first == kNoPage ? 0 : extents_.noted(first);
 }
 
-// Resizes in place. An extent twice as long as needed is shortened; a smaller excess stays.
+// Resizes a block's extent in place. An extent more than twice as long as needed is shortened; a
+// smaller excess stays. False if the extent cannot grow.
 bool Heap::resize_locked(Page first, std::size_t bytes) {
   const Page pages = pages_for(bytes, 1);
   const Page now = extents_.pages_of(first);
@@ -353,9 +359,10 @@ void* Heap::resize(void* block, std::size_t bytes) {
   return moved(block, bytes);
 }
 
-// The new extent has half as much room again, because a block that has grown usually grows again. A
-// large block gets this room in empty pages, which cost only address space until they are touched.
-// A small block gets the room in kept pages, which need no first touch.
+// Moves a block that cannot be resized in place to a new extent, which has half as much room again,
+// because a block that has grown usually grows again. A large block gets this room in empty pages,
+// which cost only address space until they are touched. A small block gets the room in kept pages
+// of freed blocks, which need no first touch.
 void* Heap::moved(void* block, std::size_t to) {
   constexpr std::size_t kMostRoom = 1U << 30U;
   constexpr std::size_t kLarge = 512U << 10U;
@@ -379,8 +386,9 @@ void Heap::wants_huge(const void* address, std::size_t bytes) {
   if (hold) promotion_.add(reinterpret_cast<std::uint64_t>(address), bytes);
 }
 
-// Collapses the next touched 2-MB range of `promotion_` into a huge page. All threads together do
-// this at most once a tick of the coarse clock, since checking untouched memory is not free.
+// Collapses the next touched 2-MB range of the list `promotion_` into a huge page. All threads
+// together do this at most once a tick of the coarse clock (some milliseconds), since checking
+// untouched memory is not free.
 void Heap::collapse_one() {
   if (promotion_.idle()) return;
   const std::uint64_t now = milliseconds();
@@ -396,7 +404,7 @@ void Heap::collapse_one() {
   promotion_.settle(address, !done);
 }
 
-// --- the rest ---------------------------------------------------------------------------------
+// --- queries and advice ---------------------------------------------------------------------
 
 Stats Heap::stats() {
   const Hold hold(lock_);
@@ -408,7 +416,8 @@ Stats Heap::stats() {
   return stats;
 }
 
-// Takes the lock only if a span is isolated, which is rare.
+// Tells whether peers can reach these bytes. Takes the lock only if some span of the heap is
+// isolated (private), which is rare.
 bool Heap::reaches(std::uint64_t address, std::size_t bytes) {
   if (!file_.reaches(address, bytes)) return false;
   if (file_.isolated() == 0) [[likely]]

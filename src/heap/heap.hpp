@@ -37,9 +37,10 @@
 
 namespace mh::heap {
 
-// The size in bytes from which blocks gain from mapped messages (MH_MAPPED_THRESHOLD). An extent
-// has whole pages, and the offset of its block costs one page more. That page is a quarter of the
-// smallest block, and less than a tenth of blocks of 64 KB and more.
+// The size in bytes from which blocks gain from messages that peers copy by loads and stores
+// (MH_MAPPED_THRESHOLD). An extent has whole pages, and the offset of its block costs one page
+// more. That page is a quarter of the smallest block, and less than a tenth of blocks of 64 KB and
+// more.
 inline constexpr std::size_t kThreshold = 16U << 10U;
 
 using Stats = mh_heap_stats;
@@ -54,45 +55,49 @@ class Heap {
     std::uint64_t largest = UINT64_MAX;  // bytes of the largest block that is served
     std::uint64_t keep = 256U << 20U;    // most kept bytes, unless memory is short
   };
-  // Options that fit this machine.
+  // The options for this mode (MH_HEAP) on the machine with these facts.
   static Options options_for(Mode mode, const Facts& facts);
 
-  // Called at most once, and before the heap serves a block. The first block, or ensure_file(),
-  // maps the first memory.
+  // Lets the heap serve blocks from now on. Called at most once. No memory is mapped before the
+  // first block, or ensure_file().
   void start(const Options& options);
   // Acquire: pairs with the release in start(), which has written the options.
   [[nodiscard]] bool started() const { return started_.load(std::memory_order_acquire); }
 
-  // `alignment` is a power of two. nullptr: not served; errno is unchanged.
+  // Returns a block at a multiple of `alignment`, a power of two, filled with zeros if `zero`.
+  // Returns nullptr if the heap does not serve the block; errno is unchanged then, too.
   void* allocate(std::size_t bytes, std::size_t alignment, bool zero);
-  // Frees a block of this heap. Any other address in the heap's memory is ignored.
+  // Frees a block of this heap. An address in a page of the heap in which no block begins is
+  // ignored.
   void release(void* block);
   // Resizes in place or by moving. nullptr if neither works; the block is unchanged then.
   void* resize(void* block, std::size_t bytes);
   [[nodiscard]] std::size_t usable(const void* block);
   [[nodiscard]] bool owns(const void* address) const { return file_.holds(address); }
-  // Returns all cached and kept memory to the system.
+  // Returns the memory of all cached blocks and kept extents, which are both free, to the system.
   void trim();
-  // Whether peers can reach all bytes of the range.
+  // Whether the other ranks of the node can reach all bytes of the range in this process's heap.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes);
   // Makes a part of the heap or of static memory private to this process until its block is freed.
   void isolate(const void* address, std::size_t bytes);
   // Whether a part of the range belongs to the heap or to static memory that was moved into the
   // heap's file, shared or retired (file.hpp).
   [[nodiscard]] bool touches(const void* address, std::size_t bytes) const;
-  // Makes the pages of the range read as zero.
+  // Makes the pages of the range read as zero, as MADV_DONTNEED does for private memory.
   void empty(const void* address, std::size_t bytes);
-  // Notes that the program has asked for huge pages in the range.
+  // Notes that the program has asked for huge pages in the range (MADV_HUGEPAGE); collapse_one()
+  // makes them later.
   void wants_huge(const void* address, std::size_t bytes);
   [[nodiscard]] File& file() { return file_; }
-  // Makes the file if there is none yet; false if that fails.
+  // Makes the heap's file if there is none yet. False if there is no file that peers can share.
   bool ensure_file();
   [[nodiscard]] Stats stats();
 
-  // Hold the lock around fork(). lock() is false if this thread held the lock already.
+  // Take the heap's lock before fork(), and release it in parent and child. lock() returns false if
+  // this thread held the lock already; then unlock() must not be called.
   bool lock() { return lock_.enter(); }
   void unlock() { lock_.leave(); }
-  // Returns the first broken invariant, or nullptr.
+  // Checks the heap's invariants, for tests. Returns a text about the first broken one, or nullptr.
   [[nodiscard]] const char* check();
 
  private:
@@ -136,7 +141,7 @@ class Heap {
 
   Lock lock_;
   std::atomic<bool> started_{false};
-  // Written by start() only.
+  // Written by start() only, before the heap serves a block, and so read without the lock.
   Options options_;
   std::size_t page_bytes_ = 4096;
   unsigned page_bits_ = 12;

@@ -9,12 +9,13 @@
 
 namespace mh::heap {
 
-// A futex has 32 bits, so waiters sleep on the half of the word that has the waiters' bit. Two
-// owners may share a half; a thread then sleeps although the owner has changed, and the next
-// leave() wakes it all the same.
+// The word on which waiters sleep. The lock's word has 64 bits and a futex has 32, so it is the
+// half with the waiters' bit. Two owners may share a half; a thread then sleeps although the owner
+// has changed, and the next leave() wakes it all the same.
 std::uint32_t* Lock::half() { return reinterpret_cast<std::uint32_t*>(&word_); }
 
-// A thread that has waited takes the lock with the waiters' bit set, because more threads may wait.
+// Sleeps while another thread holds the lock, then takes the lock and returns true. A thread that
+// has waited sets the waiters' bit when it takes the lock, because more threads may wait.
 bool Lock::wait(std::uint64_t me) {
   const KeepErrno keep;
   for (;;) {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A lock that knows its owner: enter() fails at once, at any instruction, if this thread holds the
-// lock.
+// A lock that knows its owner: enter() fails at once, at any instruction, if the calling thread
+// holds the lock already.
 //
 // A signal handler may interrupt its own thread while that thread holds the lock, and a handler of
 // fork() may allocate while its thread holds the lock. A plain lock would deadlock there. One word
 // holds both the owner and the waiters' bit, so no instruction lies between taking the lock and
 // being its owner (a pthread mutex has such a gap). The owner's name is pthread_self(), which,
-// unlike the thread's number, stays the same in a fork()ed child.
+// unlike the kernel's thread number (gettid), stays the same in a fork()ed child.
 #pragma once
 
 #include <pthread.h>
@@ -46,7 +46,8 @@ class Lock {
   std::atomic<std::uint64_t> word_{0};
 };
 
-// Holds a lock for a scope, or finds that this thread holds the lock already.
+// Holds a lock for a scope. As a bool it is false if this thread held the lock already; the scope's
+// end does not release the lock then.
 class Hold {
  public:
   explicit Hold(Lock& lock) : lock_(lock), entered_(lock.enter()) {}

@@ -12,7 +12,7 @@ namespace {
 
 constinit char text[4096];
 
-// Returns 16 or more if the character is not a digit.
+// Returns the value of a hexadecimal digit; 16 or more if the character is none.
 unsigned digit(int character) {
   const auto value = static_cast<unsigned>(character);
   if (value - '0' < 10) return value - '0';
@@ -27,7 +27,7 @@ Maps::~Maps() {
   if (file_ >= 0) ::close(file_);
 }
 
-// Returns the next character, or -1 at the end.
+// Returns the next character of /proc/self/maps, or -1 at the end.
 int Maps::get() {
   if (at_ == end_) {
     ssize_t got = 0;
@@ -47,7 +47,7 @@ std::uint64_t Maps::number(unsigned base) {
   return value;
 }
 
-// "7f01e000-7f021000 r-xp 0000a000 08:01 1234    /lib/libc.so.6"
+// Reads a line such as "7f01e000-7f021000 r-xp 0000a000 08:01 1234    /lib/libc.so.6".
 bool Maps::next(MapsEntry& mapping) {
   if (!readable()) return false;
   mapping.start = number(16);

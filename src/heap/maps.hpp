@@ -29,7 +29,7 @@ class Maps {
 
   // False if /proc cannot be read.
   [[nodiscard]] bool readable() const { return file_ >= 0; }
-  // False at the end.
+  // Reads the next mapping; false if there is none.
   bool next(MapsEntry& mapping);
 
  private:

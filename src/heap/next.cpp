@@ -13,13 +13,14 @@ extern "C" {
 namespace mh::heap {
 namespace {
 
-// Parts of the names of libraries that watch memory.
+// Parts of the names of libraries that watch or replace the program's allocations: with such a
+// library loaded, the process gets no shared heap.
 constexpr const char* kCheckers[] = {
     "vgpreload_", "libasan",  "libtsan",           "liblsan",   "libmsan",
     "libhwasan",  "libubsan", "libclang_rt.",      "libefence", "libheaptrack",
     "libdmalloc", "libduma",  "libc_malloc_debug", "libmemkind"};
 
-// A function of Next and its offset in the structure.
+// The name of a function of the structure Next, and the offset of its pointer there.
 struct Wanted {
   const char* name;
   std::size_t place;

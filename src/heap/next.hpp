@@ -34,11 +34,11 @@ struct Next {
   int (*set_stack)(pthread_attr_t*, void*, std::size_t);
 };
 
-// Finds every function. The C library defines all of them, except where noted, and every program
-// has the C library.
+// Finds every function of Next. The C library, which every program has, defines all of them, except
+// where the structure notes a version of glibc.
 void find_next(Next& next);
-// Checks whether the loader binds malloc to this library and the C library's comes next, and
-// whether a memory checker is loaded.
+// Checks whether the loader binds malloc to this library, with the C library's malloc as the next
+// one, and whether a memory checker is loaded. Stores both answers in `facts`.
 void look_around(Facts& facts);
 
 }  // namespace mh::heap

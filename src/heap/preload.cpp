@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // libmanyhands-heap.so: the malloc family as the program sees it.
 //
-// Small blocks, and all that the heap does not serve, go to the next allocator, at the cost of a
-// comparison and a jump. The address of a block tells which allocator owns it. With MH_HEAP=off `mh
-// run` does not preload this library. Before its constructor has run, the library only forwards
-// calls. The library is mapped into every process of an MPI job, so it has no destructor and no C++
-// run time.
+// Small blocks, and all that the shared heap does not serve, go to the next allocator (usually the
+// C library's), at the cost of a comparison and a jump. The address of a block tells which
+// allocator owns it. With MH_HEAP=off `mh run` does not preload this library. Before its
+// constructor has run, the library only forwards calls. The library is mapped into every process of
+// an MPI job, so it has no destructor and no C++ run time.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -39,7 +39,8 @@ constinit std::atomic<Verdict> verdict{Verdict::switched_off};
 
 // --- the next allocator -----------------------------------------------------------------------
 
-// Written once, before a second thread exists: the loader allocates before it starts the program.
+// The functions of the next allocator, behind this library in the loader's order. Written once,
+// before a second thread exists: the loader allocates before it starts the program.
 constinit Next next{};
 constinit std::atomic<bool> found_next{false};
 
@@ -47,9 +48,10 @@ void before_fork() { forking.prepare(); }
 void after_fork_in_parent() { forking.parent(); }
 void after_fork_in_child() { forking.child(); }
 
-// Runs at the first call of any exported function, including registrations of fork() handlers. Our
-// handlers are registered first: prepare runs after all others, the parent's and the child's before
-// all others, so that no other handler runs in between.
+// Finds the next allocator, and registers the heap's handlers of fork(). Runs at the first call of
+// any exported function, including registrations of fork() handlers, so that the heap's handlers
+// are the first. Its prepare then runs after all others, and its parent and child handlers before
+// all others: no other handler runs in between.
 [[gnu::noinline]] void start_forwarding() {
   mh::heap::find_next(next);
   found_next.store(true, std::memory_order_release);
@@ -65,9 +67,10 @@ inline const Next& forward() {
 
 // --- the start --------------------------------------------------------------------------------
 
-// judge() needs a dozen system calls. Most processes of an MPI job (shells, launchers) have no
-// large block and no large static array, so they never judge. The state is `waiting` from the
-// constructor until the first thread starts the heap.
+// Whether the heap has been started. A start asks the system a dozen times whether this process
+// gets a heap (judge()). Most processes of an MPI job (shells, launchers) have no large block and
+// no large static array, and never start it. The state is `waiting` from the constructor until the
+// first thread starts the heap.
 enum class StartState : std::uint8_t { before_constructor, waiting, taken };
 constinit std::atomic<StartState> start_state{StartState::before_constructor};
 
@@ -126,7 +129,8 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return serve(bytes, alignment < kMallocAlignment ? kMallocAlignment : alignment, false);
 }
 
-// Moves a block between this heap and the next allocator, in either direction.
+// Copies a block's bytes from this heap to the next allocator or back, and frees the old block.
+// Nothing happens if there is no new block.
 void* carry(void* from, std::size_t have, void* to, std::size_t want) {
   if (to == nullptr) return nullptr;
   std::memcpy(to, from, have < want ? have : want);
@@ -146,8 +150,9 @@ void* resize_ours(void* block, std::size_t bytes) {
   return carry(block, heap.usable(block), forward().malloc(bytes), bytes);
 }
 
-// A block that is large already stays with the next allocator: the heap may have refused it before,
-// and the C library moves such blocks by their page tables.
+// Resizes a block of the next allocator. A block grown to the heap's least size moves to the heap.
+// A block that has that size already stays: the heap may have refused it before, and the C library
+// moves such blocks by their page tables.
 void* resize_others(void* block, std::size_t bytes) {
   if (block != nullptr && bytes >= mh::heap::kThreshold) {
     const std::size_t have = forward().usable_size(block);
@@ -159,7 +164,7 @@ void* resize_others(void* block, std::size_t bytes) {
   return forward().realloc(block, bytes);
 }
 
-// --- the door ---------------------------------------------------------------------------------
+// --- the interface of door.h ------------------------------------------------------------------
 
 int descriptor() {
   if (!start_heap()) return -1;
@@ -188,9 +193,9 @@ constexpr mh_heap_door kDoor = {
 
 MH_EXPORT const mh_heap_door* mh_heap_open_door() { return &kDoor; }
 
-// For a tool that has opened this library (dlopen) only to learn whether a heap would work.
-// look_around() is left out: the objects loaded in that process say nothing about programs that
-// will be run.
+// Answers `mh doctor`, which has opened this library by dlopen() only to learn whether a heap would
+// work. The function makes no use of look_around(): the objects loaded in that process say nothing
+// about programs that will be run.
 MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
   const Verdict found = mh::heap::judge(mh::heap::mode_of(mode), mh::heap::gather());
   *why = mh::heap::explain(found);
@@ -266,13 +271,13 @@ MH_EXPORT std::size_t malloc_usable_size(void* block) {
   return heap.owns(block) ? heap.usable(block) : forward().usable_size(block);
 }
 
-// C23 functions. The C library has them from 2.43 on; its versions would not know this heap's
-// blocks.
+// C23 functions, which the C library has from 2.43 on. This library must export them too, because
+// the C library's versions would not know this heap's blocks.
 MH_EXPORT void free_sized(void* block, std::size_t) { ::free(block); }
 MH_EXPORT void free_aligned_sized(void* block, std::size_t, std::size_t) { ::free(block); }
 
-// Translates advice whose meaning differs for shared memory: private memory reads as zero after
-// MADV_DONTNEED.
+// Translates advice whose meaning differs for shared memory, such as the heap's: after
+// MADV_DONTNEED, only private memory reads as zero.
 MH_EXPORT int madvise(void* address, std::size_t bytes, int advice) {
   if (!heap.touches(address, bytes)) return forward().madvise(address, bytes, advice);
   if (advice == MADV_FREE) advice = MADV_DONTNEED;
@@ -292,7 +297,7 @@ MH_EXPORT int __register_atfork(void (*prepare)(), void (*parent)(), void (*chil
 
 MH_EXPORT pid_t fork() { return forking.call_off_heap_stack(forward().fork); }
 
-// _Fork() calls no handlers, so this function calls our handlers itself.
+// Unlike fork(), _Fork() calls no handlers, so this function calls the heap's handlers itself.
 MH_EXPORT pid_t _Fork() {
   if (forward().fork_alone == nullptr) {
     errno = ENOSYS;
@@ -306,8 +311,8 @@ MH_EXPORT pid_t _Fork() {
   });
 }
 
-// Makes the stack private: in fork() the C library writes to the stacks of threads before any
-// handler runs.
+// Makes a stack that lies in the heap private: in fork() the C library writes to the stacks of
+// threads before any handler runs.
 MH_EXPORT int pthread_attr_setstack(pthread_attr_t* attributes, void* stack, std::size_t bytes) {
   const int answer = forward().set_stack(attributes, stack, bytes);
   if (answer == 0) heap.isolate(stack, bytes);

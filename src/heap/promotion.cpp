@@ -61,7 +61,7 @@ bool Promotion::collapse(std::uint64_t address) {
     for (std::size_t i = 0; i < kHugePage / page; ++i) touched += here[i] & 1U;
   }
   const bool enough = touched >= kHugePage / page / 2;
-  // A refusal (no huge page is free) is not retried.
+  // If the kernel refuses (no huge page is free), the range is not tried again.
   if (enough) ::madvise(memory, kHugePage, kMadvCollapse);
   return enough;
 }

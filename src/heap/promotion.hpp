@@ -21,14 +21,15 @@ class Promotion {
   // Adds the whole 2-MB pages of [address, address + bytes). Drops ranges that do not fit into the
   // list: huge pages only affect speed.
   void add(std::uint64_t address, std::uint64_t bytes);
-  // Returns the next huge page to check, or 0 if there is none now.
+  // Returns the address of the next 2-MB range to check, or 0 if none is due.
   std::uint64_t next();
-  // Whether next() has nothing at all. Relaxed: a hint.
+  // True if no range is listed at all. Relaxed: a hint, read without the lock.
   [[nodiscard]] bool idle() const { return count_.load(std::memory_order_relaxed) == 0; }
-  // Records the result for a page from next(): untouched pages are checked again later.
+  // Records whether the 2-MB range that next() returned was still untouched: such a range is
+  // checked again later.
   void settle(std::uint64_t address, bool untouched);
 
-  // Collapses the huge page at `address`. False if too little of it has been touched.
+  // Makes the 2-MB range at `address` a huge page. False if less than half of it has been touched.
   static bool collapse(std::uint64_t address);
 
  private:

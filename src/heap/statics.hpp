@@ -17,15 +17,16 @@ namespace mh::heap {
 
 inline constexpr std::size_t kStaticThreshold = 1U << 20U;
 
-// The part of a writable segment that can be moved: `data` is where zero-filled memory begins.
+// The part of a writable segment of the program that can be moved into the heap's file: `data` is
+// the address at which zero-filled memory (.bss) begins.
 struct Movable {
   Span span{};
   std::uint64_t data = 0;
 };
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page);
 
-// Moves all large enough segments, up to `most` bytes together, and returns the bytes moved. Calls
-// `ready`, which makes the file, if there are such segments.
+// Moves all large enough segments of the program into the heap's file, up to `most` bytes together,
+// and returns the bytes moved. Calls `ready`, which makes the file, if there are such segments.
 std::uint64_t move_statics(File& file, bool (*ready)(), std::uint64_t most);
 
 }  // namespace mh::heap

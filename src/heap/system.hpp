@@ -27,7 +27,7 @@ inline constexpr int kMapFixedNoReplace = MAP_FIXED_NOREPLACE;
 inline constexpr int kMapFixedNoReplace = 0x100000;  // Linux 4.17; older kernels take it as a hint
 #endif
 
-// Seals of every heap file.
+// Seals of every heap file: nobody can change its size, so a mapped byte stays valid.
 inline constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 inline void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
@@ -39,7 +39,8 @@ inline std::uint64_t random_bits() {
   return known ? random : static_cast<std::uint64_t>(::getpid());
 }
 
-// Maps a part of a file at this address. False if the range is in use or outside the address space.
+// Maps a part of a file at this address, shared. False if the range is in use or outside the
+// address space.
 inline bool map_at(std::uint64_t address, std::size_t bytes, int protection, int fd,
                    std::uint64_t offset) {
   void* got = ::mmap(pointer(address), bytes, protection, MAP_SHARED | kMapFixedNoReplace, fd,
@@ -49,7 +50,8 @@ inline bool map_at(std::uint64_t address, std::size_t bytes, int protection, int
   return false;
 }
 
-// Restores the program's errno at the end of a scope.
+// Restores errno at the end of a scope, because system calls of the heap must not change the
+// program's errno.
 class KeepErrno {
  public:
   KeepErrno() = default;
@@ -77,9 +79,10 @@ class NoSignals {
   sigset_t mask_;
 };
 
-// Addresses far from all that the kernel chooses: programs and brk lie near 0 or from 85 TB on,
-// stacks and mappings just below 128 TB. This process's heap begins at a multiple of 1 GB; the
-// views of peers' heaps lie behind the highest address that this heap may grow to.
+// The addresses of heaps and their views, far from all that the kernel chooses: programs and brk
+// lie near 0 or from 85 TB on, stacks and mappings just below 128 TB. This process's heap begins at
+// a multiple of 1 GB. The views of other ranks' heaps lie behind the highest address to which this
+// heap may grow.
 struct AddressPlan {
   std::uint64_t first_base;
   std::uint64_t bases;  // in steps of 1 GB

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The boundary tags of all pages of a heap, in chunks that never move: a thread reads the tags of
-// its own block while another thread makes room for more.
+// The boundary tags of all pages of a heap (extents.hpp), in chunks that never move: a thread reads
+// the tags of its own block while another thread makes room for more.
 //
 // Address space is taken chunk by chunk, because a program may have a limit on it. Not thread-safe:
-// the caller holds a lock, except for operator[] as Extents says. The destructor frees nothing: the
-// heap lives as long as its process.
+// the caller holds a lock, except for operator[] on the tags of its own used extent. The destructor
+// frees nothing: the heap lives as long as its process.
 #pragma once
 
 #include <sys/mman.h>
@@ -20,8 +20,9 @@ inline constexpr Page kNoPage = UINT32_MAX;
 
 enum class ExtentState : std::uint8_t { none, used, kept, empty, leaving };
 
-// A tag for each page, zero at first. The tag of an extent's first page has all fields, that of its
-// last page has `pages` and `state`; the tags between are stale.
+// Describes the extent (run of pages) to which a page belongs; a tag for each page, zero at first.
+// The tag of an extent's first page has all fields, that of its last page has `pages` and `state`;
+// the tags between are stale.
 struct BoundaryTag {
   Page pages;
   Page next, previous;  // in the bin; in a used extent the number of note()

@@ -18,7 +18,8 @@
 namespace mh::heap {
 namespace {
 
-// Returns nullptr if the address range is not free.
+// Maps a span of a peer's heap file at this address, read-only. Returns nullptr if the address
+// range is not free.
 std::byte* view_at(std::uint64_t address, const Span& span, int fd) {
   if (!map_at(address, span.bytes, PROT_READ, fd, span.address)) return nullptr;
   void* got = pointer(address);
@@ -78,7 +79,8 @@ void Views::map_statics(PeerHeap& peer, std::uint64_t slot, int fd) const {
   const std::uint32_t count = peer.header->statics.load(std::memory_order_acquire);
   for (std::uint32_t i = 0; i < std::min(count, kMaxStatics); ++i) {
     const Span span = peer.header->spans[i];
-    // Aligned as in the peer, so that huge pages fit in both processes.
+    // The view has the same offset in a huge page as the peer's own mapping, so that huge pages of
+    // the file fit in both processes.
     const std::uint64_t place = at + span.address % kHugePage;
     if (span.bytes > end - place) continue;
     std::byte* view = view_at(place, span, fd);
@@ -89,7 +91,8 @@ void Views::map_statics(PeerHeap& peer, std::uint64_t slot, int fd) const {
   }
 }
 
-// Grows the view after the peer's heap has grown. mremap() needs no descriptor.
+// Makes this process's view of a peer's heap longer, after the peer's heap has grown. mremap()
+// needs no descriptor.
 void Views::extend(PeerHeap& peer) const {
   const std::lock_guard lock(peer.extending);
   const std::uint64_t now = peer.mapped.load(std::memory_order_relaxed);
@@ -126,8 +129,8 @@ bool Views::allow_writing(PeerHeap& peer) const {
     const StaticView& part = peer.parts[i];
     all = all && ::mprotect(part.view, part.span.bytes, PROT_READ | PROT_WRITE) == 0;
   }
-  // Release: pairs with the acquire at the head of this function; a thread that sees true may
-  // write. Pages added later inherit the protection.
+  // Release: pairs with the acquire at the head of this function; a thread that sees true may write
+  // to the view. Pages that extend() adds later inherit the protection.
   if (all) peer.writable.store(true, std::memory_order_release);
   return all;
 }

@@ -26,19 +26,19 @@ namespace mh::heap {
 
 class Views {
  public:
-  // For `ranks` ranks of the node, numbered from 0.
+  // Makes room for the views of `ranks` ranks of the node, numbered from 0; maps nothing.
   explicit Views(std::uint32_t ranks);
   Views(const Views&) = delete;
   Views& operator=(const Views&) = delete;
   ~Views() = default;  // the mappings stay
 
-  // Maps the heap behind `fd`, once for each rank and before any other call for that rank.
-  // `mismatch` if the file is not a heap of this build.
+  // Maps the heap of a rank from the descriptor of its file. Called once for each rank, before any
+  // other call for that rank. `mismatch` if the file is not a heap of this build.
   Status attach(std::uint32_t rank, Fd fd);
 
-  // Returns the local address of the bytes [address, address + bytes) of that rank, or nullptr if
-  // they cannot be reached: the caller uses another protocol then. Any thread; takes some
-  // nanoseconds, except the first time.
+  // Returns the address in this process of the bytes [address, address + bytes) of that rank, or
+  // nullptr if they cannot be reached: the caller uses another protocol then. Any thread; takes
+  // some nanoseconds, except the first time.
   [[nodiscard]] const std::byte* at(std::uint32_t rank, std::uint64_t address,
                                     std::size_t bytes) const {
     const PeerHeap& peer = peers_[rank];
@@ -50,7 +50,7 @@ class Views {
     }
     return elsewhere(rank, address, bytes);
   }
-  // Does the same as at(), for writing.
+  // Does the same as at(), and makes all of that rank's views writable, once.
   [[nodiscard]] std::byte* to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) const;
 
  private:
@@ -82,7 +82,7 @@ class Views {
   [[nodiscard]] std::uint64_t slot_of(std::uint32_t rank) const;
 
   std::uint64_t stride_;
-  // mutable: const lookups extend views.
+  // mutable: a const lookup such as at() may extend a view.
   mutable std::vector<PeerHeap> peers_;
 };
 
