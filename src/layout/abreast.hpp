@@ -18,8 +18,8 @@
 namespace mh::layout::detail {
 
 constexpr std::size_t kLanesAbreast = 4;
-// The cache lines of a lane: 32 * n + 25, so that two lanes never use the same set of a cache at a
-// time.
+// The number of cache lines in a lane is 32 * n + 25, so that no two lanes use the same set of the
+// first cache at the same time.
 constexpr std::size_t kLeastLane = 25;
 constexpr std::size_t kLaneStep = 32;
 constexpr std::size_t kPieceAbreast = 32U << 10U;
@@ -28,7 +28,9 @@ constexpr std::size_t kPieceAbreast = 32U << 10U;
 constexpr std::size_t kLeastAbreast = 16U << 10U;
 constexpr std::size_t kMostAbreast = 64U << 10U;
 
-// Copies as many bytes from the beginning as four lanes have; returns their number.
+// Copies four equally long lanes (adjacent parts) from the beginning of `bytes` bytes, line by line
+// in turn. Returns the number of bytes copied, 0 if the lanes would be too short; the caller copies
+// the rest.
 [[gnu::target("avx2")]] inline std::size_t copy_lanes(std::byte* to, const std::byte* from,
                                                       std::size_t bytes) {
   const std::size_t share = bytes / kCacheLine / kLanesAbreast;
@@ -53,7 +55,8 @@ inline void copy_abreast(std::byte* to, const std::byte* from, std::size_t bytes
     const std::size_t piece = std::min(bytes - begin, kPieceAbreast);
     std::byte* target = to + begin;
     const std::byte* source = from + begin;
-    // Behind these bytes no store crosses a cache line.
+    // The bytes before the target's first whole cache line. Behind them no store of a lane crosses
+    // a cache line.
     std::size_t done = std::min(-reinterpret_cast<std::uintptr_t>(target) % kCacheLine, piece);
     std::memcpy(target, source, done);
     done += copy_lanes(target + done, source + done, piece - done);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The offsets of all bytes of a message as plain data, so that another process can pack or unpack
-// the bytes.
+// The layout of a whole message as plain data of fixed size, which a rank can publish, so that
+// another process can pack or unpack the message.
 //
 // Contiguous bytes and single grids (shape.hpp) have this form: vectors, subarrays, faces of boxes
 // and most other data that programs send. Limit: lists of blocks do not have this form.
@@ -25,14 +25,16 @@ struct Compact {
   [[nodiscard]] std::uint64_t reach() const { return static_cast<std::uint64_t>(high - low); }
 };
 
-// Returns the compact form of `count` elements; nothing if they are not a single grid.
+// Returns the compact form of `count` elements of a datatype; nothing if they are neither one
+// contiguous block nor one grid (a block repeated at strides).
 std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count);
 Compact compact_of_bytes(std::uint64_t bytes);
 
-// Returns a layout of which a single element is the whole message.
+// Returns a layout that describes the same bytes as a single element.
 LayoutPtr layout_of(const Compact& compact);
 
-// Caches the last layout: the next chunk probably belongs to the same message. For a single thread.
+// Caches the layout that was made last from a compact form, because the next chunk to copy probably
+// belongs to the same message. For a single thread.
 class LastLayout {
  public:
   const Layout& of(const Compact& compact) {

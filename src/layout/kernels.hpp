@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The loops that move rows and lists of blocks between memory and the packed stream.
+// The loops that move rows of equal blocks, and lists of blocks at irregular offsets, between
+// memory and the packed stream.
 //
 // `kPack` is the direction: memory to stream, or stream to memory. Exactly the blocks' bytes are
 // written, never a gap. Bytes outside of the blocks are read only between short runs.
@@ -21,9 +22,9 @@
 
 namespace mh::layout::detail {
 
-// Rows that are closer together than the blocks of a row share cache lines (a matrix by columns).
-// The loop takes a few blocks of each row at a time, and so uses up a line while it is in the
-// cache.
+// The number of blocks of a row that move_rows_tiled() moves before it goes on to the next row.
+// Rows that are closer together than the blocks of a row share cache lines (a matrix by columns),
+// and the loop so uses up a line while it is in the cache.
 constexpr std::uint64_t kTile = 8;
 inline std::uint64_t tile_of(const BlockRows& rows) {
   const auto away = [](std::int64_t stride) { return stride < 0 ? -stride : stride; };
@@ -46,7 +47,7 @@ void move_rows_tiled(Address at, const BlockRows& rows, std::byte* stream, MoveR
   }
 }
 
-// True for blocks so few and short that choosing a faster loop does not pay.
+// True for blocks so few and short that choosing a faster loop than move_simply() does not pay.
 inline bool are_few(const BlockRows& rows) {
   return rows.block <= 64 && rows.rows * rows.length <= 8;
 }
@@ -87,8 +88,8 @@ void move_rows(Address at, const BlockRows& rows, std::byte* stream) {
     } else if (move_as_conflicting<kPack>(at, rows, stream)) {
       return;
     }
-    // Four blocks a turn, as in the other loops, would take 195 ns instead of 166 for 62 blocks of
-    // 8 bytes.
+    // Packs one block at a time: four blocks at a time, as the other loops do, would take 195 ns
+    // instead of 166 for 62 blocks of 8 bytes.
     if (kPack) return move_simply<kPack>(at, rows, stream);
   }
   choose_row<kPack>(rows.block, [&](auto&& move) {
@@ -100,7 +101,7 @@ void move_rows(Address at, const BlockRows& rows, std::byte* stream) {
   });
 }
 
-// Moves runs of a single length, known at compile time.
+// Moves the runs (blocks) of a list that all have kBytes bytes, a number known at compile time.
 template <bool kPack, std::size_t kBytes>
 void move_list(Address at, const std::int64_t* offset, std::uint64_t runs, std::byte* stream) {
   constexpr std::uint64_t kUnroll = 4;
@@ -126,17 +127,20 @@ void move_even_list(Address at, const std::int64_t* offset, std::uint64_t runs, 
   }
 }
 
-// True if the bytes lie in a single page of 4 KB. With larger pages the answer is pessimistic.
+// True if these bytes lie in a single page of 4 KB, so that all exist if one does. With larger
+// pages the answer may be false without need.
 inline bool in_one_page(const std::byte* from, std::size_t bytes) {
   constexpr std::uintptr_t kPage = 4096;
   return reinterpret_cast<std::uintptr_t>(from) % kPage <= kPage - bytes;
 }
 
 // Packs runs of at most kMost bytes without a branch on their lengths: each run copies kMost bytes,
-// and the next run overwrites the excess. Stops at the first run whose excess would exceed the
-// stream's end, returns that run, and advances `stream`.
+// and the next run overwrites the excess in the stream. Stops at the first run whose excess would
+// exceed the stream's end, returns that run's number, and advances `stream`. The caller packs the
+// rest.
 //
-// The excess is read from the same page and between the list's runs, so the memory exists.
+// The excess is read from the page in which the run lies, and before the end of the list's farthest
+// run, so the memory exists.
 template <std::size_t kMost>
 [[gnu::target("avx2")]] std::uint64_t pack_short_runs(Address at, const Runs& runs,
                                                       std::uint64_t first, std::uint64_t last,
@@ -180,9 +184,10 @@ void move_uneven_list(Address at, const Runs& runs, std::uint64_t first, std::ui
   }
 }
 
-// The limits of records: lists of few runs, repeated at a stride. The loop moves the first run of
-// as many records as the first cache holds, then the second run, and so on. A loop over blocks of a
-// single size is several times as fast as a loop over different sizes.
+// The most runs of a record, and the bytes of records that are moved at a time. A record is a list
+// of few runs that is repeated at a stride. The loop moves the first run of as many records as the
+// first cache holds, then the second run, and so on. A loop over blocks of a single size is several
+// times as fast as a loop over different sizes.
 constexpr std::uint64_t kRecordRuns = 16;
 constexpr std::uint64_t kRecordBytes = 8U << 10U;
 
@@ -203,7 +208,8 @@ void move_records(Address at, const Runs& runs, std::uint64_t count, std::byte* 
   }
 }
 
-// The sink of walk_range() that packs or unpacks.
+// The object to which walk_range() passes the blocks of a range: packs them from memory into the
+// stream, or unpacks them from the stream.
 template <bool kPack>
 class PackSink {
  public:
@@ -249,17 +255,19 @@ class PackSink {
   [[nodiscard]] static constexpr bool full() { return false; }
 
  private:
-  // True if the loops of non_temporal.hpp pay for such blocks. Reading in lanes needs wide
-  // registers and a long block; stores past the caches need only a block of two cache lines.
+  // True if the loops of non_temporal.hpp, which are for data in no cache, pay for a block of this
+  // length. Packing needs wide registers and a block long enough for four lanes. Unpacking, by
+  // stores past the caches, needs only a block that contains a whole cache line.
   [[nodiscard]] bool is_far(std::uint64_t block) const {
     if (cache_level_ == CacheLevel::caches) return false;
     return kPack ? kHasWide && block >= far::kLeastRead : block >= far::kLeastWritten;
   }
-  // True if the loops of non_temporal.hpp pay for a block of the runs' mean length.
+  // True if the loops of non_temporal.hpp, which are for data in no cache, pay for a block of the
+  // list's mean length.
   [[nodiscard]] bool are_far(const Runs& runs) const {
     return cache_level_ == CacheLevel::memory && is_far(runs.bytes / runs.runs);
   }
-  // Not inlined, so that block() saves few registers for short blocks.
+  // Not inlined into block(), which would otherwise save more registers for each short block.
   [[gnu::noinline]] void move_far(Address at, std::uint64_t bytes) const {
     if constexpr (kPack) {
       far::read_lanes(stream_, pointer_to(at), bytes);

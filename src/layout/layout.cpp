@@ -16,8 +16,9 @@ bool multiply_checked(std::int64_t a, std::int64_t b, std::int64_t& product) {
 
 // ---- bounds ----------------------------------------------------------------------------------
 
-// Extends the bounds to `count` repetitions, `stride` bytes apart. A count of 0 drops the marked
-// bounds, too. False: the new bounds do not fit.
+// Extends the bounds of an element to `count` elements, `stride` bytes apart. A count of 0 leaves
+// no bounds, not even those that the program set explicitly (marked). False: the new bounds do not
+// fit.
 bool spread_bounds(LayoutBounds& bounds, std::int64_t count, std::int64_t stride) {
   if (count == 0 || !bounds.any) {
     bounds = {};
@@ -36,7 +37,8 @@ bool shift_bounds(LayoutBounds& bounds, std::int64_t by) {
   return fits_offset(lower) && fits_offset(upper);
 }
 
-// Extends `all` by `more`. If either of them has a marked bound, only marked bounds count.
+// Extends the bounds `all` by `more`. If a bound of either was set explicitly (marked), only marked
+// ones count.
 void unite_bounds(LayoutBounds& all, const LayoutBounds& more) {
   if (!more.any) return;
   if (!all.any) {
@@ -61,7 +63,8 @@ void unite_bounds(LayoutBounds& all, const LayoutBounds& more) {
 Result<LayoutPtr> finish_layout(PlacedShape root, const LayoutBounds& bounds) {
   Int128 extent = Int128{bounds.upper} - bounds.lower;
   const std::int64_t ragged = static_cast<std::int64_t>(extent % bounds.alignment);
-  // Rounds up to the alignment, unless the upper bound was set explicitly.
+  // The extent of an element is rounded up to its alignment, unless the program set the upper bound
+  // explicitly.
   if (!bounds.upper_marked && ragged != 0) extent += bounds.alignment - ragged;
   if (!fits_offset(extent)) return too_large();
   return LayoutPtr(
@@ -70,12 +73,14 @@ Result<LayoutPtr> finish_layout(PlacedShape root, const LayoutBounds& bounds) {
 
 // ---- lists of blocks -------------------------------------------------------------------------
 
-// Collects blocks of children into one sequence and its bounds.
+// Builds the layout of a list of blocks, each of adjacent elements of a child type: collects the
+// shapes of the blocks and their common bounds.
 class Sequence {
  public:
   explicit Sequence(std::size_t blocks) { pieces_.reserve(blocks); }
 
-  // Appends `length` adjacent children at `displacement` bytes.
+  // Appends a block of `length` adjacent elements of the type `child`, `displacement` bytes from
+  // the buffer.
   Status add(std::int64_t length, std::int64_t displacement, const Layout& child) {
     if (length < 0) return bad_argument();
     if (length == 0) return {};
@@ -99,8 +104,8 @@ class Sequence {
   }
 
  private:
-  // Computes the shape and bounds of a block. Most blocks of a list are as long as the previous
-  // block, and share its shape.
+  // Computes the shape and bounds of a block of `length` elements of `child`, for the following
+  // calls of add(). Most blocks of a list are as long as the previous block, and share its shape.
   Status prepare(std::int64_t length, const Layout& child) {
     Result<ShapePtr> node =
         repeat_shape(static_cast<std::uint64_t>(length), child.extent(), child.root().node);
@@ -121,7 +126,8 @@ class Sequence {
   LayoutBounds block_bounds_;
 };
 
-// Implements hindexed and indexed; displacements count in units of `unit` bytes.
+// Implements hindexed() and indexed(): `lengths` elements of `child` at each displacement, which
+// counts in units of `unit` bytes.
 Result<LayoutPtr> layout_of_list(Numbers lengths, Numbers displacements, std::int64_t unit,
                                  const Layout& child) {
   if (lengths.size() != displacements.size()) return bad_argument();
@@ -137,7 +143,8 @@ Result<LayoutPtr> layout_of_list(Numbers lengths, Numbers displacements, std::in
 
 // ---- arrays ----------------------------------------------------------------------------------
 
-// A part of an array has the bounds of the whole array.
+// Makes the layout of a subarray or darray, whose bounds are those of the whole array (`bytes`
+// bytes).
 Result<LayoutPtr> part_of_array(PlacedShape part, std::int64_t bytes, const Layout& child) {
   const LayoutBounds bounds{.any = true,
                             .lower_marked = true,
@@ -148,7 +155,8 @@ Result<LayoutPtr> part_of_array(PlacedShape part, std::int64_t bytes, const Layo
   return finish_layout(std::move(part), bounds);
 }
 
-// Returns the index of dimension `i`, counted from the dimension whose elements are adjacent.
+// Returns the index, in the caller's order, of the i-th dimension, counted from the dimension whose
+// elements are adjacent in memory.
 std::size_t from_fastest(std::size_t i, std::size_t dims, ArrayOrder order) {
   return order == ArrayOrder::c ? dims - 1 - i : i;
 }
@@ -157,7 +165,7 @@ bool is_valid(const Distributed& dim) {
   if (dim.size < 1 || dim.processes < 1) return false;
   if (dim.how == Distribution::none) return dim.processes == 1;
   if (dim.argument == kDefaultArgument) return true;
-  // Blocks of this length must cover the dimension.
+  // The standard demands that blocks of this length, one for each process, cover the dimension.
   const bool covers =
       dim.how == Distribution::cyclic || Int128{dim.argument} * dim.processes >= dim.size;
   return dim.argument >= 1 && covers;
@@ -170,8 +178,8 @@ std::int64_t block_length(const Distributed& dim) {
   return dim.size / dim.processes + (dim.size % dim.processes != 0 ? 1 : 0);
 }
 
-// Returns the elements of a dimension that belong to process `coordinate`: full blocks at a stride,
-// then the partial block.
+// Returns the elements of a dimension that belong to the process with this coordinate: full blocks
+// at a stride, then perhaps a shorter block at the end of the dimension.
 Result<PlacedShape> distribute_dimension(const Distributed& dim, std::int64_t coordinate,
                                          std::int64_t stride, const PlacedShape& element) {
   const std::int64_t length = block_length(dim);
@@ -191,7 +199,8 @@ Result<PlacedShape> distribute_dimension(const Distributed& dim, std::int64_t co
       repeat_shape(static_cast<std::uint64_t>(rest == length ? 0 : rest), stride, element.node);
   if (!block) return block.status();
   if (!last) return last.status();
-  // The stride of a single block is unused, and may be out of range.
+  // A single block is not repeated, so its stride is unused. The stride may be out of range, and is
+  // set to 0.
   const Result<ShapePtr> blocks =
       repeat_shape(static_cast<std::uint64_t>(full),
                    full > 1 ? static_cast<std::int64_t>(cycle_bytes) : 0, *block);

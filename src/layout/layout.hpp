@@ -5,7 +5,7 @@
 // type has the same layout. A layout is immutable and shared; counts, sizes and offsets have 64
 // bits. A constructor fails with (system, EINVAL) on erroneous arguments such as negative counts. A
 // constructor fails with (system, EOVERFLOW) if an offset needs more than 62 bits or a size more
-// than 63, or if the nesting is too deep for the walk. pack.hpp moves the bytes. Threads: any.
+// than 63, or if the nesting exceeds kMaxDepth (shape.hpp). pack.hpp moves the bytes. Threads: any.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,8 @@
 
 namespace mh::layout {
 
-// The bounds of an element, by the standard's rules.
+// Lower and upper bound of an element in bytes, by the standard's rules; their distance, padded, is
+// the extent.
 struct LayoutBounds {
   bool any = false;           // false: the type has no entries, not even a marker of a bound
   bool lower_marked = false;  // set explicitly (resized, subarray, darray)
@@ -46,7 +47,7 @@ class Layout {
   [[nodiscard]] std::int64_t true_upper() const {
     return root_.node ? root_.offset + root_.node->high : 0;
   }
-  // True if any number of elements is a single block that begins at the buffer.
+  // True if any number of elements is a single block of bytes that begins at the buffer's address.
   [[nodiscard]] bool contiguous() const;
   // The number of contiguous blocks of an element, as the copy loops (kernels.hpp) see them.
   [[nodiscard]] std::uint64_t blocks() const { return root_.node ? root_.node->blocks : 0; }
@@ -81,7 +82,7 @@ enum class ArrayOrder : std::uint8_t { c, fortran };
 Result<LayoutPtr> subarray(Numbers sizes, Numbers subsizes, Numbers starts, ArrayOrder order,
                            const Layout& child);
 
-// A dimension of a distributed array.
+// How a dimension of a distributed array (MPI_Type_create_darray) is distributed over processes.
 enum class Distribution : std::uint8_t { none, block, cyclic };
 inline constexpr std::int64_t kDefaultArgument = -1;
 struct Distributed {
@@ -90,7 +91,8 @@ struct Distributed {
   std::int64_t argument;  // elements per block, or kDefaultArgument
   std::int64_t processes;
 };
-// Returns the part of process `rank`. Processes are numbered in C order, whatever `order` is.
+// Returns the part of a distributed array that process `rank` has. Processes are numbered in C
+// order, whatever `order` the array has.
 Result<LayoutPtr> darray(std::int64_t rank, std::span<const Distributed> dims, ArrayOrder order,
                          const Layout& child);
 

@@ -17,7 +17,8 @@
 
 namespace mh::layout::detail {
 
-// Calls `with` for the number as a compile-time constant if it is in kNumbers; else returns false.
+// Calls `with` for `number` as a compile-time constant, and returns true, if kNumbers contains the
+// number; else returns false.
 template <std::size_t... kNumbers, class With>
 inline bool with_constant(std::size_t number, With&& with) {
   return ((number == kNumbers && (with(std::integral_constant<std::size_t, kNumbers>{}), true)) ||
@@ -33,7 +34,7 @@ inline void move_fixed(std::byte* memory, std::byte* stream) {
   }
 }
 
-// Copies a block of more than 64 bytes.
+// Copies a block of more than 64 bytes. A function of pack.cpp, which is not inlined.
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
 
 template <bool kPack>
@@ -45,7 +46,8 @@ inline void move_bytes(std::byte* memory, std::byte* stream, std::size_t bytes) 
   }
 }
 
-// Moves kPart to 2 * kPart bytes as two parts that may overlap.
+// Moves a block of kPart to 2 * kPart bytes as two parts of kPart bytes, its first and its last,
+// which overlap in a shorter block.
 template <bool kPack, std::size_t kPart>
 inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t bytes) {
   struct Part {
@@ -60,7 +62,7 @@ inline void move_overlapped(std::byte* memory, std::byte* stream, std::size_t by
   __builtin_memcpy((kPack ? stream : memory) + behind, &last, kPart);
 }
 
-// Moves up to 64 bytes without a function call.
+// Moves a block; one of up to 64 bytes without a function call.
 template <bool kPack>
 inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) {
   if (bytes >= 16) {
@@ -81,7 +83,7 @@ inline void move_short(std::byte* memory, std::byte* stream, std::size_t bytes) 
   if (bytes == 1) *(kPack ? stream : memory) = *(kPack ? memory : stream);
 }
 
-// Moves a row of blocks; `move` moves a single block.
+// Moves a row of equal blocks, four at a time; `move` moves a single block.
 template <class Move>
 inline void move_row_by(BlockRow row, Move&& move) {
   constexpr std::uint64_t kUnroll = 4;
@@ -111,14 +113,15 @@ inline void move_overlapped_row(const BlockRow& row, std::size_t bytes) {
   });
 }
 
-// Ways in which wide registers move a block: 32 or 64 bytes at a time from its beginning, or 64 at
-// a time from the first address at which no store crosses a cache line.
+// Ways in which registers of 32 bytes move a block. `by_32` and `by_64` move 32 or 64 bytes at a
+// time from its beginning. `aligned` moves 64 at a time from the first address at which no store
+// crosses a cache line.
 enum class WideParts : std::uint8_t { by_32, by_64, aligned };
 constexpr std::size_t kLeastAligned = 160;
-// Wide registers move blocks up to this length faster than the C library.
+// The longest block in bytes that registers of 32 bytes move faster than memcpy() of the C library.
 constexpr std::size_t kWideMost = 64U << 10U;
 
-// True if the processor has 32-byte registers.
+// True if the processor has registers of 32 bytes (AVX2), "wide" registers.
 extern const bool kHasWide;
 
 [[gnu::target("avx2"), gnu::always_inline]] inline __m256i load_wide(const std::byte* from) {
@@ -128,7 +131,8 @@ extern const bool kHasWide;
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), part);
 }
 
-// Moves a block kEnd bytes (32 or 64) at a time; the last parts may overlap.
+// Moves a block of at least kEnd bytes, kEnd bytes (32 or 64) at a time; the last part may overlap
+// the one before.
 template <std::size_t kEnd>
 [[gnu::target("avx2"), gnu::always_inline]] inline void copy_wide(std::byte* to,
                                                                   const std::byte* from,
@@ -172,8 +176,9 @@ template <WideParts kParts>
   copy_wide<kParts == WideParts::by_32 ? 32 : 64>(to, from, bytes);
 }
 
-// The arguments are single values, not a BlockRow, so that they stay in registers: a row of two
-// blocks is too short to repay their loads from memory.
+// Moves a row of blocks of `bytes` bytes by registers of 32 bytes. The arguments are single values,
+// not a BlockRow, so that they stay in registers: a row of two blocks is too short to repay their
+// loads from memory.
 template <bool kPack, WideParts kParts>
 [[gnu::target("avx2")]] void move_wide(Address at, std::int64_t stride, std::uint64_t length,
                                        std::byte* stream, std::uint64_t stream_stride,
@@ -194,7 +199,8 @@ void move_wide_row(const BlockRow& row, std::size_t bytes) {
   move_wide<kPack, kParts>(row.at, row.stride, row.length, row.stream, row.stream_stride, bytes);
 }
 
-// Calls `with` with the loop for blocks of `bytes` bytes: one choice for all rows.
+// Calls `with` with the fastest loop that moves a row of blocks of `bytes` bytes, so that the loop
+// is chosen once for all rows.
 template <bool kPack, class With>
 void choose_row(std::size_t bytes, With&& with) {
   if (with_constant<1, 2, 3, 4, 8, 16, 24, 32, 40>(

@@ -52,8 +52,9 @@ inline void write_past_caches(std::byte* to, const std::byte* from, std::size_t 
   if (at != bytes) std::memcpy(to + at, from + at, bytes - at);
 }
 
-// The shortest block that contains a whole cache line wherever it begins. Shorter blocks gain only
-// if they consist of whole lines (are_lines()).
+// The length in bytes from which a block contains a whole cache line wherever it begins. Stores
+// past the caches write whole lines, so shorter blocks gain from them only if they consist of whole
+// lines (are_lines()).
 inline constexpr std::uint64_t kLeastWritten = 2 * kLine - 1;
 
 inline bool are_lines(Address at, const BlockRows& rows) {
@@ -62,7 +63,8 @@ inline bool are_lines(Address at, const BlockRows& rows) {
   return all % kLine == 0;
 }
 
-// Returns false, and moves nothing, if stores past the caches gain nothing for `rows`.
+// Unpacks rows of blocks from the stream by stores past the caches. Returns false, and moves
+// nothing, if such stores gain nothing for these rows.
 inline bool write_rows(Address at, const BlockRows& rows, const std::byte* stream) {
   if (rows.block < kLeastWritten && !are_lines(at, rows)) return false;
   for (std::uint64_t i = 0; i < rows.rows; ++i) {
@@ -78,19 +80,21 @@ inline bool write_rows(Address at, const BlockRows& rows, const std::byte* strea
 // ---- Reading --------------------------------------------------------------------------------
 
 inline constexpr std::uint64_t kLanes = 4;
-// Each of the four lanes of a read prefetches this many bytes of the stream ahead.
+// Each of the four lanes of a read prefetches this many bytes of its part of the stream ahead.
 inline constexpr std::uint64_t kAhead = 2048;
-// The shortest row that gains from lanes: half of a lane's lines have been prefetched.
+// The least bytes of a row that gains from four lanes: in a shorter row, less than half of a lane's
+// lines have been prefetched before they are read.
 inline constexpr std::uint64_t kLeastRead = 2 * kLanes * kAhead;
 
-// The distance from a lane to the next.
+// The distance in bytes from a byte of a lane to the same byte of the next lane, in memory and in
+// the packed stream.
 struct LaneDistance {
   std::int64_t memory;
   std::uint64_t stream;
 };
 
-// The distance in bytes from a cache line of a block to the line to prefetch: `within` if that line
-// lies in the same block, else `beyond`, to a line of a later block.
+// The distance in bytes from the cache line being read to the line to prefetch. `within` is for a
+// line of the same block, `beyond` for a line of a later block of the lane.
 struct PrefetchDistance {
   std::uint64_t within;
   std::int64_t beyond;
@@ -107,10 +111,12 @@ inline void ask_for(Address line) {
   __builtin_prefetch(pointer_to(line), kToRead, kSecondCache);
 }
 
-// Half a line: a single register where the processor has wide registers.
+// Half a cache line. The compiler loads it by a single register where the processor has registers
+// of 32 bytes.
 using HalfLine [[gnu::vector_size(32)]] = unsigned char;
 
-// Reads a block of each lane.
+// Packs one block from each of the four lanes into the stream, a cache line of each lane in turn,
+// and prefetches later lines.
 [[gnu::target("avx2")]] inline void read_abreast(Address at, std::byte* stream, std::uint64_t block,
                                                  LaneDistance apart, PrefetchDistance ahead) {
   std::uint64_t done = 0;
@@ -136,7 +142,7 @@ using HalfLine [[gnu::vector_size(32)]] = unsigned char;
   }
 }
 
-// Reads contiguous bytes; the lanes are their quarters.
+// Copies contiguous bytes in four lanes, which are the quarters of the bytes.
 inline void read_lanes(std::byte* to, const std::byte* from, std::size_t bytes) {
   const auto at = reinterpret_cast<Address>(from);
   const std::uint64_t lane = bytes / kLanes / kLine * kLine;
@@ -161,8 +167,9 @@ inline void read_row(BlockRow row, std::uint64_t block) {
   }
 }
 
-// Moves blocks by rows, or by columns if a row has too few blocks for the lanes. Returns false, and
-// moves nothing, if lanes gain nothing for `rows`.
+// Packs rows of blocks in lanes; or columns (blocks of the same place in each row) if a row has too
+// few blocks for four lanes. Returns false, and moves nothing, if lanes gain nothing for these
+// rows.
 inline bool read_rows(Address at, const BlockRows& rows, std::byte* stream) {
   const std::uint64_t row_bytes = rows.length * rows.block;
   if (rows.block >= kLine && row_bytes >= kLeastRead) {

@@ -11,8 +11,8 @@
 namespace mh::layout {
 
 namespace detail {
-// Read by any thread. Before this file is initialised, no wide registers are used and no fence is
-// issued.
+// Constants of the processor, read by any thread. Before the constructors of this file have run,
+// both are false: no registers of 32 bytes are used, and no fence is issued for set conflicts.
 const bool kHasWide = [] {
   __builtin_cpu_init();
   return __builtin_cpu_supports("avx2") != 0;
@@ -42,13 +42,14 @@ StreamRange clip_to_stream(const Elements& elements, StreamRange range) {
   return range;
 }
 
-// The sink of walk_range() that lists blocks.
+// The object to which walk_range() passes the blocks of a range: lists addresses and lengths of the
+// blocks in `room`.
 class BlockLister {
  public:
   explicit BlockLister(std::span<iovec> room) : room_(room) {}
   [[nodiscard]] const ListedBlocks& listed() const { return listed_; }
-  // A further block may extend the last listed block, so the list is full only when a block is
-  // refused.
+  // True once a block was refused. A list whose room is used up is not yet full, because the next
+  // block may extend the last listed one.
   [[nodiscard]] bool full() const { return refused_; }
 
   void block(Address at, std::uint64_t bytes) {
@@ -99,7 +100,8 @@ std::uint64_t move_range(const Elements& elements, StreamRange range, std::byte*
   return range.end - range.begin;
 }
 
-// Returns the address of the packed stream if the elements are one contiguous block; else null.
+// Returns the address of the packed stream if the elements are one contiguous block, whose bytes in
+// memory are the stream; else null.
 const std::byte* stream_in_memory(const Elements& elements) {
   const Layout& layout = *elements.layout;
   const ShapeNode* node = layout.root().node.get();
@@ -110,14 +112,15 @@ const std::byte* stream_in_memory(const Elements& elements) {
   return tiles ? detail::pointer_to(address_at(elements.base, layout.root().offset)) : nullptr;
 }
 
-// From this mean length of blocks on, a copy through scratch costs more than a search for the
-// target of each block.
+// The mean length in bytes of the source's blocks from which copy_range() unpacks each block
+// directly into the target. For longer blocks, a copy through scratch costs more than a search for
+// the target of each block.
 constexpr std::uint64_t kLongBlock = 2048;
 
 bool has_long_blocks(const Layout& layout) { return layout.size() / kLongBlock >= layout.blocks(); }
 
-// Copies the blocks of the source one by one. Each block is a range of the stream in memory, so it
-// is unpacked directly into the target.
+// Copies the blocks of the source one by one, without scratch. Each block is a piece of the packed
+// stream that lies in memory, so it is unpacked directly into the target.
 std::uint64_t copy_blocks(const Elements& to, const Elements& from, StreamRange range) {
   std::array<iovec, 16> room;
   for (std::uint64_t at = range.begin; at < range.end;) {
@@ -129,8 +132,9 @@ std::uint64_t copy_blocks(const Elements& to, const Elements& from, StreamRange 
   return range.end - range.begin;
 }
 
-// Copies through the scratch buffer. For CacheLevel::memory this is the fastest way even if an end
-// is contiguous: reading in lanes and writing whole lines each serve a single side of a copy.
+// Copies piece by piece: packs into the scratch buffer and unpacks from there. For
+// CacheLevel::memory this is the fastest way even if an end is contiguous: reading in lanes and
+// writing whole lines each serve a single side of a copy.
 std::uint64_t copy_by_scratch(const Elements& to, const Elements& from, StreamRange range,
                               std::span<std::byte> scratch) {
   const std::size_t step = std::min(scratch.size(), kScratch);
@@ -150,7 +154,7 @@ std::uint64_t pack_range(const Elements& from, StreamRange range, void* packed) 
 }
 
 std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* packed) {
-  // const_cast: the sink of both directions takes a writable stream; unpacking only reads it.
+  // const_cast: move_range() takes a writable stream for both directions; unpacking only reads it.
   return move_range<false>(to, range, static_cast<std::byte*>(const_cast<void*>(packed)));
 }
 
@@ -160,7 +164,7 @@ void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size
 }
 
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes) {
-  // const_cast: the sink takes a writable stream; unpacking only reads it.
+  // const_cast: PackSink takes a writable stream for both directions; unpacking only reads it.
   auto* stream = static_cast<std::byte*>(const_cast<void*>(packed));
   detail::PackSink<false>(stream, cache_level).block(address_of(to), bytes);
   if (cache_level == CacheLevel::memory) detail::far::fence_stores();

@@ -23,25 +23,26 @@
 
 namespace mh::layout {
 
-// The location of elements' bytes before a copy, and the wanted location after it: the caches, or
-// memory because the bytes are too many.
+// Whether the bytes of elements are in the caches before a copy, and should be there after it; or
+// in memory alone, because they are too many for the caches.
 enum class CacheLevel : std::uint8_t { caches, memory };
 
-// Copies of `bytes` bytes go past the caches if source and target together exceed the last cache
-// (`last_cache` bytes; 0: not known). The bytes that are copied first would be evicted before any
-// use.
+// Returns how `bytes` bytes are copied. Copies go past the caches if source and target together
+// exceed the last cache (`last_cache` bytes; 0: not known). The bytes that are copied first would
+// otherwise be evicted before any use.
 constexpr CacheLevel cache_level_of(std::uint64_t bytes, std::uint64_t last_cache) {
   return last_cache != 0 && bytes > last_cache / 2 ? CacheLevel::memory : CacheLevel::caches;
 }
 
-// `count` elements at `base`, which may be an address of another process for list_blocks() alone.
+// `count` elements of a layout, the first one at address `base`. For list_blocks() alone, `base`
+// may be an address of another process.
 struct Elements {
   const Layout* layout = nullptr;
   std::uint64_t count = 0;
   Address base = 0;
   CacheLevel cache_level = CacheLevel::caches;
 
-  // Bytes of the packed stream; saturates.
+  // The length of the packed stream in bytes; at most the largest std::int64_t.
   [[nodiscard]] std::uint64_t bytes() const {
     std::int64_t bytes = 0;
     if (__builtin_mul_overflow(layout->size(), count, &bytes)) {
@@ -53,31 +54,32 @@ struct Elements {
 
 inline Address address_of(const void* pointer) { return reinterpret_cast<Address>(pointer); }
 
-// Pack or unpack a range of the stream; `packed` holds the first byte of the range. Return the
-// number of bytes moved.
+// Pack elements into a range of their stream, or unpack them from it. `packed` holds the range
+// alone, from its first byte on. Return the number of bytes moved.
 std::uint64_t pack_range(const Elements& from, StreamRange range, void* packed);
 std::uint64_t unpack_range(const Elements& to, StreamRange range, const void* packed);
 
-// Do the same as pack_range() and unpack_range() for contiguous bytes.
+// Do the same as pack_range() and unpack_range() for contiguous bytes, without a layout.
 void copy_from(CacheLevel cache_level, void* packed, const void* from, std::size_t bytes);
 void copy_to(CacheLevel cache_level, void* to, const void* packed, std::size_t bytes);
-// Does the same as copy_to() for bytes that another core has written.
+// Does the same as copy_to() for bytes that another core has written and may have in its caches.
 void fetch_to(CacheLevel cache_level, void* to, const void* from, std::size_t bytes);
 
-// Copies from layout to layout through a scratch buffer that stays in the first cache levels; at
-// most kScratch bytes of `scratch` are used. A contiguous end, or a source of long blocks, needs no
-// scratch, but uses it if both ends have CacheLevel::memory. Other copies move nothing without it.
+// Copies a range from layout to layout through a scratch buffer that stays in the first cache
+// levels; at most kScratch bytes of `scratch` are used. If either end is contiguous, or the source
+// has long blocks, no scratch is needed; it is used nevertheless if both ends have
+// CacheLevel::memory. All other copies move nothing if `scratch` is empty. Returns the bytes moved.
 inline constexpr std::size_t kScratch = 64U << 10U;
 std::uint64_t copy_range(const Elements& to, const Elements& from, StreamRange range,
                          std::span<std::byte> scratch);
 
-// The number of blocks listed, and their bytes.
+// The number of blocks that list_blocks() has listed, and the bytes in all of them.
 struct ListedBlocks {
   std::size_t used;
   std::uint64_t bytes;
 };
-// Lists the blocks of a range in `room`, for process_vm_readv() and the like, until `room` is full.
-// The last block is cut at the end of the range.
+// Lists addresses and lengths of the blocks of a range in `room`, for process_vm_readv() and the
+// like, until `room` is full. The last block is cut at the end of the range.
 ListedBlocks list_blocks(const Elements& of, StreamRange range, std::span<iovec> room);
 
 }  // namespace mh::layout

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rows of short blocks whose cache lines share few sets of the first cache.
 //
-// This file has the loops for such rows, and the test that finds them. `kPack` as in
-// move_blocks.hpp. Threads: any.
+// This file has the loops for such rows, and the test that finds them. `kPack` is the direction:
+// memory to packed stream, or stream to memory. Threads: any.
 #pragma once
 
 #include <emmintrin.h>
@@ -18,17 +18,18 @@
 
 namespace mh::layout::detail {
 
-// Blocks at a stride of many cache lines that is a power of two, or a multiple of a large power of
-// two, share few sets of the first cache, as in arrays of 64^3. Intel's processors fetch lines for
-// coming stores, and evict them unused if they are more than a set holds: a store takes 8 to 13 ns
-// instead of 0.4. On Intel's processors the loops therefore complete 16 stores at a time, by a
-// fence. AMD's processors have no such problem, and fences would only cost time.
+// How much the blocks of a row conflict. Blocks at a stride of many cache lines that is a power of
+// two, or a multiple of a large power of two, share few sets of the first cache, as in arrays of
+// 64^3. Intel's processors fetch lines for coming stores, and evict them unused if they are more
+// than a set holds: a store takes 8 to 13 ns instead of 0.4. On Intel's processors the loops
+// therefore complete 16 stores at a time, by a fence. AMD's processors have no such problem, and
+// fences would only cost time.
 enum class SetConflicts : std::uint8_t { none, some, severe };
 constexpr std::uint64_t kBlocksStoredAtOnce = 16;
 extern const bool kSetConflictsAreSlow;
 
-// True for rows so short that the blocks of a row do not conflict with each other. A block may
-// still conflict with the blocks of other rows.
+// True for rows of so few blocks that the blocks of a row do not conflict with each other. A block
+// may still conflict with the blocks of other rows.
 inline bool are_short(const BlockRows& rows) { return rows.length < kBlocksStoredAtOnce; }
 
 inline SetConflicts set_conflicts_of(const BlockRows& rows) {
@@ -67,30 +68,32 @@ void move_rows_slowly(Address at, const BlockRows& rows, std::byte* stream, SetC
   }
 }
 
-// Lines that share a set evict each other from the L1 cache, also lines that were prefetched. The
-// loop therefore prefetches a whole short row into the L2 cache first, and then moves a few lines
-// at a time into the L1 cache. The loop prefetches kConflictAsked blocks ahead, and loads
-// kConflictLoaded blocks at a time. For 62 blocks of 8 bytes in a cache, packing takes 115 to 150
-// ns instead of 165 to 185, and unpacking 225 to 260 instead of 280 to 310. From memory, packing
-// takes 290 instead of 430.
+// The distances of move_conflicting_row(). Lines that share a set evict each other from the L1
+// cache, also lines that were prefetched. The loop therefore prefetches the blocks of a row into
+// the L2 cache, kConflictAsked blocks ahead, and loads only kConflictLoaded blocks at a time into
+// the L1 cache. For 62 blocks of 8 bytes in a cache, packing takes 115 to 150 ns instead of 165 to
+// 185, and unpacking 225 to 260 instead of 280 to 310. From memory, packing takes 290 instead of
+// 430.
 template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>
 constexpr std::uint64_t kConflictLoaded = kPack ? 7 : 4;
-// The shortest row, in blocks, that needs this loop. Shorter rows fit into their sets, or nearly
-// so.
+// The shortest row, in blocks, that needs move_conflicting_row(). Shorter rows fit into their sets,
+// or nearly so.
 constexpr std::uint64_t kLeastConflicting = 32;
 
 inline void ask_second_cache(Address at) { _mm_prefetch(pointer_to(at), _MM_HINT_T1); }
 
-// Returns 0, but the processor cannot know that before it has loaded `value`.
+// Returns 0, but the processor cannot know that before it has loaded `value`. An address to which
+// the result is added therefore waits for that load.
 inline Address zero_after(std::uint64_t value) {
   asm volatile("and $0, %0" : "+r"(value) : : "cc");
   return value;
 }
 
 // Moves a row of at least kLeastConflicting blocks that conflict. The address of a block depends on
-// the value loaded kConflictLoaded blocks before; blocks to be overwritten are loaded, too.
+// the value loaded kConflictLoaded blocks before, so that no more loads are under way. Blocks to be
+// overwritten are loaded for this purpose, too.
 template <bool kPack, class StoredWord>
 void move_conflicting_row(Address at, std::int64_t stride, std::uint64_t length,
                           std::byte* stream) {
@@ -124,7 +127,8 @@ void move_conflicting_rows(Address at, const BlockRows& rows, std::byte* stream)
   }
 }
 
-// Moves the rows if there is a loop for such conflicts; else returns false.
+// Moves the rows, whose blocks share the sets of the cache, if move_conflicting_row() serves blocks
+// of this size and rows of this length; else returns false.
 template <bool kPack>
 bool move_as_conflicting(Address at, const BlockRows& rows, std::byte* stream) {
   if (are_short(rows) || rows.length < kLeastConflicting) return false;
@@ -138,18 +142,20 @@ bool move_as_conflicting(Address at, const BlockRows& rows, std::byte* stream) {
   return true;
 }
 
-// An access across two lines is repeated until the first cache holds both. If all blocks use the
-// same two sets, lines evict each other meanwhile. Such blocks are therefore packed word by word:
-// 62 blocks of 40 bytes take 125 to 230 ns instead of 260 to 310, and from memory 0.65 of the time,
-// because their lines are prefetched. On Intel's processors the loop unpacks word by word, too, and
-// lets a few blocks through at a time; on others unpacking by words takes up to 1.8 times as long.
+// The loops for blocks that each lie across two cache lines. An access across two lines is repeated
+// until the first cache holds both. If all blocks use the same two sets, lines evict each other
+// meanwhile. Such blocks are therefore packed word by word: 62 blocks of 40 bytes take 125 to 230
+// ns instead of 260 to 310, and from memory 0.65 of the time, because their lines are prefetched.
+// On Intel's processors the loop unpacks word by word, too, and completes a few blocks at a time by
+// a fence. On other processors unpacking by words takes up to 1.8 times as long, and is not done.
 constexpr std::uint64_t kWord = 8;
 constexpr std::uint64_t kMostWords = 8;
 constexpr std::uint64_t kWordsAsked = 24;  // the distance of a prefetch, in blocks
 constexpr std::uint64_t kBlocksLoadedAtOnce = 24;
 
-// True if every block lies across two cache lines, and can be moved by words. For rows with severe
-// set conflicts, whose strides are whole lines: every block lies as the first block does.
+// True if every block lies across two cache lines, and can be moved by words of 8 bytes. For rows
+// with severe set conflicts, whose strides are whole lines: every block lies as the first block
+// does.
 inline bool lie_across_lines(Address at, const BlockRows& rows) {
   const auto strides = static_cast<Address>(rows.row_stride) | static_cast<Address>(rows.stride);
   return at % kCacheLine + rows.block > kCacheLine && rows.block <= kMostWords * kWord &&
@@ -159,7 +165,7 @@ inline bool lie_across_lines(Address at, const BlockRows& rows) {
 template <bool kPack, std::size_t kWords>
 inline void move_words(Address at, std::byte* stream) {
   using StoredWord [[gnu::may_alias]] = std::uint64_t;
-  // volatile: otherwise the compiler joins the words again.
+  // volatile: otherwise the compiler joins the words into longer accesses, which cross the line.
   auto* const words = reinterpret_cast<volatile StoredWord*>(pointer_to(at));
   for (std::size_t i = 0; i < kWords; ++i) {
     StoredWord word;

@@ -11,10 +11,11 @@
 namespace mh::layout {
 namespace {
 
-// In a sequence, a shape of at most this many blocks is replaced by its blocks, which join the list
-// of blocks around it.
+// When shapes are joined, a shape of at most this many contiguous blocks is replaced by its blocks,
+// which join the list of blocks around it.
 constexpr std::uint64_t kFewBlocks = 16;
-// A sequence replaces such shapes only if they have at most this many blocks together.
+// When shapes are joined, shapes of few blocks are replaced by their blocks only if these are at
+// most this many together. The limit bounds the memory of the list.
 constexpr std::uint64_t kLongList = 1U << 22U;
 
 std::uint64_t product_of_blocks(std::uint64_t count, std::uint64_t blocks) {
@@ -25,7 +26,8 @@ std::uint64_t product_of_blocks(std::uint64_t count, std::uint64_t blocks) {
 
 bool is_block(const ShapeNode& node) { return node.kind == ShapeKind::grid && node.grid.dims == 0; }
 
-// Updates size and bounds of `node` for its repetition.
+// Updates size and bounds of a node that is repeated `count` times, `stride` bytes apart. False:
+// the new size or bounds do not fit.
 bool spread_bounds(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   const Int128 size = Int128{count} * node.size;
   if (size > kLargest) return false;
@@ -33,8 +35,9 @@ bool spread_bounds(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   return layout::spread_bounds(node.low, node.high, count, stride);
 }
 
-// True if the grid is a block alone and the stride equals its length: the repetition is a longer
-// block. The block of a grid with strides cannot be extended by a further, outer stride.
+// True if the grid is a single block and the stride of its repetition equals its length, so that
+// the repetition is a longer block. The block of a grid with strides cannot be extended by a
+// further, outer stride.
 bool lengthens_block(const Grid& grid, std::int64_t stride) {
   return grid.dims == 0 && stride > 0 && static_cast<std::uint64_t>(stride) == grid.block;
 }
@@ -54,8 +57,8 @@ Result<ShapePtr> make_repeat(std::uint64_t count, std::int64_t stride, const Sha
   return ShapePtr(std::move(made));
 }
 
-// Adds the repetition to the node itself. Returns false if the repetition needs a node of its own
-// above this node.
+// Makes the node repeated `count` times, `stride` bytes apart, without a further node. Returns
+// false if the repetition needs a node of its own above this node.
 bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   switch (node.kind) {
     case ShapeKind::grid:
@@ -72,7 +75,7 @@ bool add_stride(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   return false;
 }
 
-// Copies the node; the runs of the copy point to its own arrays.
+// Copies a node of a shape. The member `runs` of the copy points to the copy's own arrays.
 std::shared_ptr<ShapeNode> copy_of(const ShapeNode& node) {
   auto made = std::make_shared<ShapeNode>(node);
   made->runs.offset = made->offset.data();
@@ -108,7 +111,7 @@ void add_runs(const Runs& runs, std::int64_t at, std::vector<SequencePart>& to) 
   }
 }
 
-// Appends the blocks of a shape that has few.
+// Appends the blocks of a shape of few blocks, whose first byte is at offset `at`, to a sequence.
 void add_blocks(const ShapeNode& node, std::int64_t at, std::vector<SequencePart>& to) {
   switch (node.kind) {
     case ShapeKind::grid:
@@ -130,7 +133,8 @@ void add_blocks(const ShapeNode& node, std::int64_t at, std::vector<SequencePart
 
 std::uint64_t blocks_of(const SequencePart& piece) { return piece.node ? piece.node->blocks : 1; }
 
-// Replaces mixes by their parts, and shapes of few blocks by these blocks.
+// Replaces each mix (sequence of shapes) by its parts, and each shape of few blocks by these
+// blocks.
 std::vector<SequencePart> flatten_parts(std::vector<SequencePart>&& pieces) {
   std::uint64_t small = 0;
   bool flat = true;
@@ -156,7 +160,7 @@ std::vector<SequencePart> flatten_parts(std::vector<SequencePart>&& pieces) {
   return made;
 }
 
-// Merges blocks without a gap, and drops empty pieces.
+// Merges contiguous blocks that follow each other without a gap, and drops pieces without bytes.
 void merge_adjacent(std::vector<SequencePart>& pieces) {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -181,7 +185,7 @@ bool are_equal_parts(const SequencePart& a, const SequencePart& b) {
   return !a.node || a.node == b.node || are_equal(*a.node, *b.node);
 }
 
-// True if the offsets within each group of `group` offsets are `gap` apart.
+// True if the offsets within each group of `group` successive offsets are `gap` bytes apart.
 bool is_grouped(std::span<const std::int64_t> at, std::size_t group, std::int64_t gap) {
   for (std::size_t i = 1; i < at.size(); ++i) {
     if (i % group != 0 && Int128{at[i]} - at[i - 1] != gap) return false;
@@ -189,15 +193,15 @@ bool is_grouped(std::span<const std::int64_t> at, std::size_t group, std::int64_
   return true;
 }
 
-// Returns the length of the first group of offsets with equal gaps.
+// Returns how many offsets at the beginning are `gap` bytes apart; the first two are.
 std::size_t first_group(std::span<const std::int64_t> at, std::int64_t gap) {
   std::size_t i = 2;
   while (i < at.size() && Int128{at[i]} - at[i - 1] == gap) ++i;
   return i;
 }
 
-// Folds equal shapes at strides, or at strides of strides, into a repeated shape. Returns nothing
-// if shapes or offsets are irregular.
+// Makes one repeated shape of equal shapes at a stride, or at strides of strides. Returns nothing
+// if the shapes differ or their offsets are irregular.
 std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> pieces) {
   for (const SequencePart& piece : pieces) {
     if (!are_equal_parts(piece, pieces[0])) return {};
@@ -221,8 +225,8 @@ std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> piece
   return Result<ShapePtr>(node);
 }
 
-// Adds a piece to the size and bounds of a sequence; `origin` is the offset of the sequence's first
-// byte. False: an offset or the size does not fit.
+// Adds a piece to the size, bounds and offsets of the node of a sequence; `origin` is the offset of
+// the sequence's first byte. False: an offset or the size does not fit.
 bool include_part(ShapeNode& node, const SequencePart& piece, std::int64_t origin) {
   const Int128 offset = Int128{piece.offset} - origin;
   const Int128 low = offset + (piece.node ? piece.node->low : 0);
@@ -278,8 +282,8 @@ Result<ShapePtr> of_blocks(std::span<const SequencePart> blocks) {
   return make_runs(blocks);
 }
 
-// Turns lists of blocks into leaves. The result is a sequence of shapes without two adjacent
-// blocks.
+// Turns each list of successive blocks into a leaf: a grid if it is regular, else runs. The result
+// is a sequence of shapes in which no two adjacent ones are single blocks.
 Result<std::vector<SequencePart>> with_lists(std::vector<SequencePart>&& pieces) {
   std::vector<SequencePart> made;
   for (std::size_t i = 0; i < pieces.size();) {
@@ -368,7 +372,8 @@ Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const Sh
   if (count == 0 || !node) return ShapePtr();
   if (count == 1) return node;
   std::shared_ptr<ShapeNode> made = copy_of(*node);
-  // The bounds are checked first: the products of counts and blocks are no larger than the size.
+  // The bounds are checked before add_stride() multiplies counts and blocks: these products are no
+  // larger than the size, which fits then.
   if (!spread_bounds(*made, count, stride)) return too_large();
   if (!add_stride(*made, count, stride)) return make_repeat(count, stride, node);
   if (!is_block(*made)) made->blocks = product_of_blocks(count, node->blocks);

@@ -13,7 +13,7 @@
 // strides.
 //
 // A shape is immutable, and shared by pointer between the shapes that contain it. Limits: kMaxDepth
-// levels above the leaves; every offset and size fits 63 bits. Larger shapes are refused.
+// levels above the leaves; every offset fits 62 bits and every size 63. Larger shapes are refused.
 #pragma once
 
 #include <array>
@@ -27,14 +27,15 @@
 
 namespace mh::layout {
 
-// Arithmetic of offsets in 128 bits, which cannot overflow; fits_offset() then checks for 64.
+// Offsets are computed in 128 bits, which cannot overflow; fits_offset() then checks the result.
 __extension__ using Int128 = __int128;
 inline constexpr Int128 kLargest = std::numeric_limits<std::int64_t>::max();
-// A bit less than 64-bit offsets allow, so that the difference of two offsets fits, too.
+// The largest offset: half of what 64 bits allow, so that the difference of two offsets fits, too.
 inline constexpr Int128 kFurthest = kLargest / 2;
 constexpr bool fits_offset(Int128 value) { return value >= -kFurthest && value <= kFurthest; }
 
-// Extends the bounds [low, high) to all repetitions. False: the new bounds do not fit.
+// Extends the bounds [low, high) of a shape to `count` repetitions, `stride` bytes apart. False:
+// the new bounds do not fit.
 bool spread_bounds(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride);
 
 inline constexpr unsigned kMaxDims = 5;
@@ -47,7 +48,8 @@ struct Dim {
   bool operator==(const Dim&) const = default;
 };
 
-// True if a stride continues where the inner dimension ends: both form one longer dimension.
+// True if a stride around a dimension continues where the dimension ends: both form one longer
+// dimension.
 constexpr bool follows_on(const Dim& inner, std::int64_t stride) {
   return Int128{inner.stride} * inner.count == stride;
 }
@@ -60,17 +62,20 @@ struct Grid {
   bool operator==(const Grid&) const = default;
 };
 
-// Adds an outermost stride to the grid. False: all dimensions are in use.
+// Repeats the grid `count` times, `stride` bytes apart, by an outermost dimension. False: all
+// kMaxDims dimensions are in use.
 bool add_stride(Grid& grid, std::uint64_t count, std::int64_t stride);
 
-// A list of blocks, repeated `count` times at `stride`. The node owns the arrays.
+// A leaf of a shape: a list of contiguous blocks (runs), repeated `count` times at `stride`. The
+// node that contains this structure owns the arrays.
 struct Runs {
   static constexpr std::uint64_t kShort = 255;
 
   const std::int64_t* offset = nullptr;
-  // Stream offset after each run; null: all runs have `block` bytes.
+  // The offset in the packed stream at which each run ends; null: all runs have `block` bytes.
   const std::uint64_t* end = nullptr;
-  // Lengths of uneven runs, if none is longer than kShort: less memory to read than `end`.
+  // Lengths in bytes of runs of different lengths, if none is longer than kShort; else null. The
+  // copy loops read less memory than in `end`.
   const std::uint8_t* length = nullptr;
   std::uint64_t runs = 0;
   std::uint64_t block = 0;
@@ -81,7 +86,7 @@ struct Runs {
   std::uint64_t count = 1;
   std::int64_t stride = 0;
 
-  // The offset in the list's stream at which a run begins.
+  // The offset at which a run begins in the packed stream of the list.
   [[nodiscard]] std::uint64_t begin_of(std::uint64_t run) const {
     if (end == nullptr) return run * block;
     return run == 0 ? 0 : end[run - 1];
@@ -109,8 +114,9 @@ struct ShapeNode {
   Grid grid;  // kind grid
   Runs runs;  // kind runs
 
-  // repeat: child[0], `outer` times. mix: child[i] at offset[i]; its stream ends at end[i]. runs:
-  // the arrays that `runs` points to.
+  // In a repeat, `child[0]` comes `outer` times. In a mix, child[i] is at offset[i], and its bytes
+  // end at end[i] of the stream. In a leaf of kind runs, `offset`, `end` and `length` are the
+  // arrays to which `runs` points.
   Dim outer{};
   std::vector<ShapePtr> child;
   std::vector<std::int64_t> offset;
@@ -118,14 +124,15 @@ struct ShapeNode {
   std::vector<std::uint8_t> length;
 };
 
-// A shape at an offset: its first byte is at `offset`. Without a node the shape has no bytes.
+// A shape whose first byte is `offset` bytes from the beginning of an element. Without a node the
+// shape has no bytes.
 struct PlacedShape {
   std::int64_t offset = 0;
   ShapePtr node;
 };
 
-// A part of a sequence: a shape, or without a node `bytes` contiguous bytes, which saves a node for
-// each block of a long list.
+// A part of a sequence of shapes that is to be joined: a shape, or without a node a block of
+// `bytes` contiguous bytes, which saves a node for each block of a long list.
 struct SequencePart {
   std::int64_t offset = 0;
   std::uint64_t bytes = 0;
@@ -133,8 +140,8 @@ struct SequencePart {
 };
 
 Result<ShapePtr> block_of(std::uint64_t bytes);
-// Repeats the shape `count` times, `stride` bytes apart. A null node gives null, and so does count
-// 0.
+// Returns the shape repeated `count` times, `stride` bytes apart; null if the shape is null or
+// `count` is 0.
 Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const ShapePtr& node);
 // Joins the shapes into one shape, in the order of the packed stream.
 Result<PlacedShape> join_shapes(std::vector<SequencePart> pieces);
@@ -142,7 +149,8 @@ Result<PlacedShape> join_shapes(std::vector<SequencePart> pieces);
 // True if the trees are equal, which implies equal bytes in equal order.
 bool are_equal(const ShapeNode& a, const ShapeNode& b);
 
-// The status for invalid arguments, and for sizes beyond 63 bits or kMaxDepth.
+// The results of functions that fail: for invalid arguments, and for offsets, sizes or nesting
+// beyond the limits of a shape.
 Status bad_argument();
 Status too_large();
 

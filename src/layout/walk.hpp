@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Walks a range of the packed stream, and passes its blocks to a sink leaf by leaf.
+// Walks a range of the packed stream of a layout, and passes its blocks leaf by leaf to an object
+// of the caller, the sink.
 //
 // The start costs a division for each stride and a binary search for each list; after that the walk
 // only steps. The walk allocates nothing and is not recursive. The *sink* is the caller's object
@@ -22,7 +23,8 @@
 
 namespace mh::layout {
 
-// An address as a number: a base may be MPI_BOTTOM, or belong to another process.
+// An address as a number and no pointer: the base of elements may be MPI_BOTTOM, or belong to
+// another process.
 using Address = std::uint64_t;
 
 inline Address address_at(Address at, std::int64_t by) { return at + static_cast<Address>(by); }
@@ -36,7 +38,8 @@ struct StreamRange {
   std::uint64_t end;
 };
 
-// `rows` rows of `length` blocks.
+// `rows` rows, `row_stride` bytes apart, of `length` blocks each, `stride` bytes apart. A block has
+// `block` contiguous bytes.
 struct BlockRows {
   std::uint64_t rows;
   std::int64_t row_stride;
@@ -49,9 +52,10 @@ namespace detail {
 
 inline std::byte* pointer_to(Address at) { return reinterpret_cast<std::byte*>(at); }
 
-// A row of equal blocks, in the form that the copy loops take: the distance from block to block in
-// memory and in the packed stream. In the stream the distance is the size of a block if the blocks
-// are adjacent there, and the size of a record if each block is a field of a record.
+// A row of equal blocks, in the form that the copy loops take: `stride` is the distance from block
+// to block in memory, `stream_stride` that in the packed stream. In the stream the distance is the
+// size of a block if the blocks are adjacent there, and the size of a record if each block is a
+// field of a record.
 struct BlockRow {
   Address at;
   std::int64_t stride;
@@ -78,7 +82,8 @@ class GridPlace {
   }
   [[nodiscard]] Address address() const { return address_; }
 
-  // Returns the rectangle of at most `blocks` blocks that begins at this position.
+  // Returns the largest rectangle (whole rows, or a part of a row) of at most `blocks` blocks that
+  // begins at this position.
   [[nodiscard]] BlockRows rectangle(std::uint64_t blocks) const {
     const Dim& row = grid_.dim[0];
     if (grid_.dims == 1 || index_[0] != 0 || blocks < row.count) {
@@ -90,7 +95,7 @@ class GridPlace {
             grid_.block};
   }
 
-  // Advances over the rectangle: whole rows, or a part of a row.
+  // Advances behind the rectangle: by its rows, or by the blocks of a single row.
   void pass(const BlockRows& rectangle) {
     if (rectangle.rows == 1) {
       step(0, rectangle.length);
@@ -141,14 +146,15 @@ void walk_grid(const Grid& grid, Address at, StreamRange range, Sink& sink) {
   if (tail != 0 && !sink.full()) sink.block(place.address(), tail);
 }
 
-// Returns the run that contains byte `at` of a list's stream.
+// Returns the number of the run that contains byte `at` of the packed stream of a list of runs.
 inline std::uint64_t run_at(const Runs& runs, std::uint64_t at) {
   if (runs.end == nullptr) return at / runs.block;
   return static_cast<std::uint64_t>(std::upper_bound(runs.end, runs.end + runs.runs, at) -
                                     runs.end);
 }
 
-// Walks a part of a list.
+// Passes the blocks of a range of a list's packed stream to the sink: a cut first run, whole runs,
+// a cut last run.
 template <class Sink>
 void walk_list(const Runs& runs, Address at, StreamRange range, Sink& sink) {
   std::uint64_t run = run_at(runs, range.begin);
@@ -196,10 +202,11 @@ void walk_leaf(const ShapeNode& leaf, Address at, StreamRange range, Sink& sink)
   }
 }
 
-// A position in a tree, which advances from leaf to leaf. An array holds the levels above the leaf.
+// A position in the tree of shapes of `count` elements, which advances from leaf to leaf. An array
+// holds the levels of the tree above the leaf.
 class TreePlace {
  public:
-  // The position of byte `within` of the stream of `count` elements.
+  // The position of byte `within` of the packed stream of `count` elements, `extent` bytes apart.
   TreePlace(const ShapeNode& element, std::uint64_t count, std::int64_t extent, Address at,
             std::uint64_t within) {
     levels_[0] = {nullptr, &element, at, extent, within / element.size, count};
@@ -275,7 +282,7 @@ void walk_tree(const ShapeNode& element, std::uint64_t count, std::int64_t exten
   }
 }
 
-// Passes a whole row or rectangle to the sink, without a search.
+// Passes a whole row or rectangle to the sink, without a search for the beginning of a range.
 template <class Sink>
 void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   const Dim& row = grid.dim[0];
@@ -283,8 +290,9 @@ void walk_rectangle(const Grid& grid, Address at, Sink& sink) {
   sink.rows(at, {column.count, column.stride, row.count, row.stride, grid.block});
 }
 
-// Not inlined: the large stack frame of this function would slow down the paths for contiguous data
-// and for a single grid.
+// Passes the blocks of any range of any layout to the sink. Not inlined: the large stack frame of
+// this function would slow down the paths of walk_range() for contiguous data and for a single
+// grid.
 template <class Sink>
 [[gnu::noinline]] void walk_any(const Layout& layout, std::uint64_t count, Address at,
                                 StreamRange range, Sink& sink) {
@@ -303,8 +311,8 @@ template <class Sink>
 
 }  // namespace detail
 
-// Passes the blocks of `range` to the sink. The range must lie within the stream of `count`
-// elements.
+// Passes the blocks of `range` to the sink. The range must lie within the packed stream of the
+// `count` elements at address `base`.
 template <class Sink>
 void walk_range(const Layout& layout, std::uint64_t count, Address base, StreamRange range,
                 Sink& sink) {
