@@ -105,7 +105,8 @@ bool Heap::ensure_file() {
 
 // The pages of an extent for a block of `bytes` bytes. A block begins at a distance from the
 // beginning of its extent, the stagger. Room for the largest stagger counts in every extent, so
-// that a freed extent fits the next block of the same size.
+// that a freed extent fits the next block of the same size. Blocks with a larger alignment have no
+// stagger.
 Page Heap::pages_for(std::size_t bytes, std::size_t alignment) const {
   const std::size_t room = alignment <= kStagger ? kStagger * (kPlaces - 1) : 0;
   return static_cast<Page>((bytes + room + page_bytes_ - 1) >> page_bits_);
@@ -404,7 +405,7 @@ void Heap::collapse_one() {
   promotion_.settle(address, !done);
 }
 
-// --- queries and advice ---------------------------------------------------------------------
+// --- queries and advice -----------------------------------------------------------------------
 
 Stats Heap::stats() {
   const Hold hold(lock_);
