@@ -81,7 +81,7 @@ class Heap {
   // Makes a part of the heap or of static memory private to this process until its block is freed.
   void isolate(const void* address, std::size_t bytes);
   // Whether a part of the range belongs to the heap, or to a static array that was moved into the
-  // heap's file, while the file is mapped (shared, or copy-on-write after a failed fork()).
+  // heap's file. False unless this process maps the file, shared or (retired) copy-on-write.
   [[nodiscard]] bool touches(const void* address, std::size_t bytes) const;
   // Makes the pages of the range read as zero, as MADV_DONTNEED does for private memory.
   void empty(const void* address, std::size_t bytes);
