@@ -83,8 +83,8 @@ static void limit(const struct call* c) {
   mapped_exchange((struct mapped*)&c->limit, c->out, 0, c->bytes);
 }
 
-// `blocks` is the number of blocks of `bytes` that a rank writes before the call. kRootOnly: one,
-// at rank 0 only; kOneForEach: one for each rank.
+// The values of `blocks`, the number of blocks of `bytes` that a rank writes before each call.
+// kRootOnly: one block, at rank 0 only. kOneForEach: one for each rank of the communicator.
 enum { kRootOnly = -1, kOneForEach = 0 };
 static const struct {
   const char* name;
@@ -109,7 +109,7 @@ static const struct {
 };
 enum { kCount = sizeof kCollectives / sizeof kCollectives[0], kWarmUps = 20, kMaxCalls = 20000 };
 
-// Returns the data that this rank sends.
+// Returns the buffer from which the collective number `which` sends this rank's data.
 static double* sent_data(int which, const struct call* c) {
   return kCollectives[which].run == limit ? c->limit.own : c->in;
 }
@@ -122,8 +122,8 @@ static void write_data(double* data, size_t bytes, double value) {
   enum { kLine = 64 };
   for (size_t at = 0; at < bytes; at += kLine) ((volatile double*)data)[at / 8] = value;
 }
-// Returns the time in ns in which this rank writes its data `calls` times, with or without a call
-// after each write.
+// Writes the data that this rank sends `calls` times, and calls the collective after each write if
+// `with_calls` is 1. Returns the time of all on this rank in ns.
 static double time_calls(int which, const struct call* c, int calls, int with_calls) {
   double* data = sent_data(which, c);
   const size_t bytes = sent_bytes(which, c);

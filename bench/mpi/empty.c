@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See empty.h. The time of a chunk is the slope between few and many chunks of the same loop. The
-// time of a start is the time of the loop less the time of its chunks, and less the time of its
-// iterations without OpenMP.
+// Measures loops that no helper joins. See empty.h. The time of a chunk is the slope between few
+// and many chunks of the same loop. The time of a start is the time of the loop less the time of
+// its chunks, and less the time of its iterations without OpenMP.
 #include "empty.h"
 
 #include <stdio.h>
@@ -21,9 +21,9 @@ enum {
   kManyChunks = 20,
 };
 
-// An iteration of a dependency chain, so that iterations do not overlap. The chain is of integers:
-// the registers of integers survive the call of the run time for the next chunk, so an iteration
-// takes the same time with and without OpenMP.
+// An iteration: a chain of dependent steps, so that iterations do not overlap. The chain is of
+// integers, because integers stay in registers when the loop asks the OpenMP run time for its next
+// chunk. Therefore an iteration takes the same time with and without OpenMP.
 static inline unsigned long iterate(unsigned long x) {
   for (int i = 0; i < kSteps; i++) {
     x = x * 6364136223846793005UL + 1;
@@ -37,7 +37,8 @@ static __attribute__((noinline)) void long_without(int count) {
   for (int i = 0; i < count; i++) x = iterate(x);
 }
 
-// A loop without a reduction, since merging the partial results would add to the time of a start.
+// The loop that is long enough for helpers. It has no reduction, since merging the partial results
+// would add to the time of a start.
 static __attribute__((noinline)) void long_loop(int count, int chunk) {
   unsigned long x = 0;
 #ifdef MARKED
@@ -69,7 +70,8 @@ static void measure_short(double* start, double* chunk) {
   *start = few - kShort * *chunk;
 }
 
-// Returns the time of a long loop in ns. If `chunk` is 0, the loop runs without OpenMP.
+// Returns the time in ns of one run of the loop that is long enough for helpers. If `chunk` is 0,
+// the loop runs without OpenMP.
 static double once_ns(int chunk) {
   const double begin = now_ns();
   if (chunk == 0) {
@@ -85,8 +87,8 @@ static int ascending(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Returns the mean of the middle half of the values. Values that an interrupt lengthened do not
-// count, and the steps of the clock, which may be 10 ns, average out.
+// Returns the mean of the middle half of the measured times. Times that an interrupt lengthened do
+// not count, and the steps of the clock, which may be 10 ns, average out.
 static double middle_of(double* values, int count) {
   qsort(values, (size_t)count, sizeof *values, ascending);
   double sum = 0;
@@ -94,8 +96,8 @@ static double middle_of(double* values, int count) {
   return sum / (count - count / 4 * 2);
 }
 
-// Measures the three long loops (without OpenMP, few chunks, many chunks) in turn, so that all run
-// at the same clock speed.
+// Measures the long loop in three ways (without OpenMP, with few chunks, with many) in turn, so
+// that all run at the same clock speed.
 static void measure_long(double* start, double* chunk) {
   double none[kRounds], few[kRounds], many[kRounds];
   for (int i = 0; i < kRounds; i++) {
@@ -132,8 +134,8 @@ static void measure_on_first(int repeat, int ranks) {
   }
 }
 
-// Sleeps, and calls MPI_Test every millisecond, until rank 0 is done. A rank that waited in MPI
-// would lend its core.
+// The body of all ranks but rank 0. Each sleeps, and calls MPI_Test every millisecond, until rank 0
+// has measured. If it waited in MPI, it would lend its core and thus disturb the measurement.
 static void stay_away(void) {
   enum { kNapUs = 1000 };
   MPI_Request over;

@@ -88,8 +88,8 @@ static void pingpong(const struct options* o, int first, size_t load, int ranks)
   free(each);
 }
 
-// The body of ranks 2 and 3, which exchange long messages until rank 0 stops them. The first byte
-// of a message is 1 if the message is the last.
+// The body of ranks 2 and 3, which load the node by exchanging long messages until rank 0 stops
+// them. The first byte of a message is 1 if the message is the last.
 static void move_megabytes(int rank, size_t load) {
   char* buffer = buffer_new(load, 0);
   const int peer = rank == 2 ? 3 : 2;

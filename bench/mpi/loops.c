@@ -3,12 +3,12 @@
 //
 // The triangular loop of MPI Workshare: row i costs i steps and all ranks have the same number of
 // rows, so the last rank has the most work. The ideal is the mean of the ranks' own times in the
-// loop, and is valid in the plain arm only. With --balanced every rank has the same rows, and
-// sharing cannot gain. The program checks the sums. --empty measures loops that no helper joins
-// (empty.h). Compiled with -DMARKED the loops have `#pragma ws for` in place of OpenMP's directive.
-// loops.F90 is the program in Fortran.
-//   --micros LIST  time of the longest rank's loop (500,2000,20000); with --total, of the loops of
-//                  all ranks together
+// loop; it is valid only without Manyhands, since helpers change these times. With --balanced every
+// rank has the same rows, and sharing cannot gain. The program checks the sums. --empty measures
+// loops that no helper joins (empty.h). Compiled with -DMARKED the loops have `#pragma ws for` in
+// place of OpenMP's directive. loops.F90 is the program in Fortran.
+//   --micros LIST  time of the longest rank's loop in us (500,2000,20000); with --total, of the
+//                  loops of all ranks together
 //   --chunks LIST (8)   --steal N  chunk of helpers; marked loops only   --repeat N (40)
 //   --balanced     --empty     --total     --divided  a static schedule
 #include <math.h>
@@ -39,7 +39,8 @@ struct rows {
 
 static int g_rank, g_ranks;
 
-// A dependency chain that compilers cannot shorten: its value depends on every step.
+// Computes a row: a chain of dependent steps that compilers cannot shorten. Returns a value that
+// depends on every step.
 static double row(long steps) {
   double x = 1;
   for (long i = 0; i < steps; i++) x = x * 0.999999 + 1e-3;
@@ -90,8 +91,8 @@ static double ns_per_step(void) {
   return best / kSteps;
 }
 
-// Returns the rows of this rank. With these rows, the longest rank's loop, or the loops of all
-// ranks together with --total, take `ns`.
+// Returns the rows of this rank's loop. Their number is such that the longest rank's loop (with
+// --total, the loops of all ranks together) takes `ns`, if a step takes `step` ns.
 static struct rows rows_for(double ns, double step, const struct options* o) {
   const double p = g_ranks;
   const double share = o->total || o->balanced ? 2 : 2 * p * p / (2 * p - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See mapped.h.
+// Copies between two ranks in mapped memory, without MPI. See mapped.h.
 #include "mapped.h"
 
 #include <stdatomic.h>
@@ -10,8 +10,8 @@
 
 enum { kPage = 4096 };
 
-// The flags of a rank, which count rounds. The rank writes its flags (release); the peer awaits
-// them (acquire).
+// The flags of a rank in shared memory. Each counts rounds. The rank itself stores a flag
+// (release), and the peer waits until the flag has the number of its round (acquire).
 struct mapped_flags {
   _Alignas(128) atomic_long ready;   // this rank's buffer is written
   _Alignas(128) atomic_long copied;  // this rank has read the peer's buffer

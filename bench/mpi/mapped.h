@@ -16,7 +16,8 @@ struct mapped {
   long round;                     // number of exchanges that have begun
 };
 
-// Collective over `pair`, two ranks of a node. Each rank gets a buffer of `bytes`.
+// Collective over `pair`, a communicator of two ranks of a node. Maps a buffer of `bytes` for each
+// rank, which its peer can read.
 struct mapped mapped_new(MPI_Comm pair, size_t bytes);
 void mapped_free(struct mapped* m);
 // Copies `bytes` from `offset` of the peer's buffer to `to`, while the peer does the same. Returns

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See measure.h.
+// The common part of the benchmark programs. See measure.h.
 #define _GNU_SOURCE
 #include "measure.h"
 
@@ -25,8 +25,8 @@ void fail(const char* what) {
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   fprintf(stderr, "bench: rank %d: %s\n", rank, what);
   fflush(NULL);
-  // Some launchers lose output that is written just before an abort, and none says when it has
-  // delivered the output.
+  // Some launchers lose output that a rank writes just before an abort, and none reports when it
+  // has delivered the output. Therefore the rank sleeps before it aborts.
   usleep(300000);
   MPI_Abort(MPI_COMM_WORLD, 1);
 }
@@ -151,7 +151,7 @@ void samples_store(struct samples* s, int i, double* each, int calls) {
   s->median[i] = (each[(calls - 1) / 2] + each[calls / 2]) / 2;
 }
 
-// Writes the affinity of this process to `out` as a list like "0-3,8".
+// Writes the CPUs on which this process may run (its affinity) to `out`, as a list like "0-3,8".
 static void cpu_list(char* out, size_t room) {
   cpu_set_t set;
   out[0] = '\0';
@@ -238,8 +238,8 @@ void memcpy_rate(MPI_Comm team, size_t bytes, int batches, double* rate) {
   char* to = buffer_new(bytes, 2);
   int calls = 1;
   int agreed;
-  // Each rank calibrates. The ranks then agree on the largest number of calls, so that all copy for
-  // about the same time.
+  // Each rank computes how many copies fill a batch. The ranks then agree on the largest number, so
+  // that all copy for about the same time.
   double start = now_ns();
   memcpy(to, from, bytes);
   memcpy(to, from, bytes);

@@ -8,14 +8,14 @@
 //                  (MPI_Pack, contiguous message, MPI_Unpack)
 //   --planes LIST  bytes of X-Z planes    --z LIST   their depths in doubles
 //   --boxes LIST   elements a side of boxes, all of whose sides are sent instead of planes
-//   --apart        the pair are the first ranks of the two halves of the ranks, which are on two
-//                  nodes. The other ranks sleep.
+//   --apart        the two ranks are the first of each half of all ranks; the launcher has put the
+//                  halves on two nodes. The other ranks sleep.
 //   --helpers      the other ranks wait in MPI_Barrier
 //   --batches N, --batch-ms T   samples and length of each             (15, 8)
-// Each result also has the time for one message by the hand-written loop, on one core and on both
-// cores (which work on a message each), and the same for memcpy of the packed bytes. The program
-// checks every byte that arrives and every gap, before and after measuring. Several launches can
-// take turns, batch by batch (turns.h).
+// For comparison, each result has the time that the hand-written loop takes for one message: on one
+// core, and on both cores, each of which works on a message. It has the same times for memcpy of
+// the packed bytes. The program checks every byte that arrives and every gap, before and after
+// measuring. Several launches can take turns, batch by batch (turns.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +38,7 @@ struct options {
   MPI_Comm pair;  // the communicator of the two ranks; MPI_COMM_NULL at other ranks
 };
 
-// A rank of the pair.
+// The state of one of the two ranks that exchange messages.
 struct side {
   const Case* c;
   enum way way;
@@ -103,7 +103,8 @@ static void fill(char* bytes, size_t count, int seed) {
   }
 }
 
-// Exchanges known bytes and checks every byte and every gap. Ends the MPI job if one is wrong.
+// Exchanges messages with known bytes. Checks every received byte, and that no gap between them was
+// written. Ends the MPI job if one is wrong.
 static void verify(const struct side* s, int seed) {
   char* expected = buffer_new(s->room, kGap);
   memset(s->in, kGap, s->room);
@@ -115,7 +116,8 @@ static void verify(const struct side* s, int seed) {
   buffer_free(expected);
 }
 
-// Returns the number of calls that fill a batch. The first side computes the number for both.
+// Returns the number of round trips that fill a batch of `batch_ms`. The rank that sends first
+// computes the number and sends it to its peer.
 static int calibrate(const struct side* s, double batch_ms) {
   int calls = 0;
   const double start = now_ns();
@@ -131,9 +133,9 @@ static int calibrate(const struct side* s, double batch_ms) {
   return calls;
 }
 
-// Collective over `team`. Every rank runs the hand-written loop on its own buffers at the same
-// time. Rank 0 gets the nanoseconds for one message with all cores together, a value for each
-// batch.
+// Measures the hand-written loop without messages. Collective over `team`: every rank runs the loop
+// on its own buffers at the same time. Rank 0 gets, for each batch, the ns for one message at the
+// rate of all cores together.
 static void loop_times(const struct side* s, MPI_Comm team, double* ns) {
   int rank, ranks, agreed;
   MPI_Comm_rank(team, &rank);
@@ -265,8 +267,8 @@ static struct options parse(int argc, char** argv) {
   return o;
 }
 
-// Sleeps until the pair is done, and tests `request` every 5 ms. A sleeping rank takes no core from
-// the pair.
+// Sleeps until the two measuring ranks are done, that is, until `request` is complete. Tests
+// `request` every 5 ms; in between this rank takes no core from them.
 static void sleep_through(MPI_Request* request) {
   const struct timespec nap = {.tv_nsec = 5000000};
   for (int over = 0; !over; MPI_Test(request, &over, MPI_STATUS_IGNORE)) nanosleep(&nap, NULL);

@@ -26,7 +26,7 @@ enum {
   kRoom = 256
 };
 
-// The objects and arguments with which a thread makes objects.
+// The arguments with which one thread makes and frees objects.
 struct maker {
   pthread_t thread;
   MPI_Comm comm;
@@ -198,9 +198,10 @@ static void window_allocated(struct maker* m) {
   MPI_Win_free(&made);
 }
 
-// The kinds of objects. MPICH 4 opens files under a lock of the process, so several threads that
-// open files wait for each other forever. Intercommunicators come last, since the first
-// intercommunicator may change the paths of other calls.
+// The kinds of objects, in the order of measuring. Files are opened by one thread of a rank only:
+// MPICH 4 opens files under a lock of the process, so several threads would wait for each other
+// forever. Intercommunicators come last, since the first one ends rendezvous and may thus change
+// other times.
 #define KIND(of) \
   { #of, of, 0 }
 static const struct kind kKinds[] = {KIND(barrier),
@@ -241,7 +242,8 @@ static void* work(void* argument) {
   return NULL;
 }
 
-// Returns the time in ns in which all threads of this rank make `calls` calls each.
+// Returns the time in ns in which each of the `threads` threads of this rank makes and frees
+// `calls` objects.
 static double run(const struct kind* kind, int threads, int calls) {
   for (int i = 0; i < threads; i++) {
     makers[i].kind = kind;
@@ -257,9 +259,10 @@ static double run(const struct kind* kind, int threads, int calls) {
   return now_ns() - start;
 }
 
-// Returns the number of calls for which a batch takes `batch_ms`. The number grows step by step,
-// since most of the time of a few calls is the start of the threads. Each step takes the fastest of
-// several runs, since a wait for a time slice takes as long as a thousand calls.
+// Returns the number of objects for which a batch takes `batch_ms`. The number grows step by step,
+// since most of the time of a small batch is the start of the threads. Each step takes the fastest
+// of several runs, since a thread that loses its core for a time slice waits as long as a thousand
+// calls.
 static int calls_for(const struct kind* kind, int threads, double batch_ms) {
   int calls = kFirstCalls;
   for (int enough = 0; !enough;) {
@@ -318,8 +321,8 @@ static void end(int threads) {
   }
 }
 
-// Returns whether --multiple is given. MPI_Init_thread() needs the answer before parse_options()
-// can run.
+// Returns whether the argument --multiple is given. MPI_Init_thread() needs the answer, and
+// parse_options() can run only after it.
 static int wants_multiple(int argc, char** argv) {
   for (int i = 1; i < argc; i++) {
     if (strcmp(argv[i], "--multiple") == 0) return 1;

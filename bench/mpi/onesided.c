@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RMA operations of rank 0 on the window of rank 1. The other ranks wait in a fence during
-// large operations, in a barrier during short ones. With --apart the target is the first rank of
-// the second half of the ranks, which are on the second node.
+// RMA operations of rank 0 on the window of rank 1. The other ranks wait in a fence during large
+// operations, in a barrier during short ones. With --apart the target is the first rank of the
+// second half of the ranks, which the launcher has put on a second node.
 //
-// A large accumulate adds doubles with MPI_SUM, in an allocated and in a created window. Its time
-// includes the fence that ends it. A batch of short operations in a passive-target epoch has one
-// flush; fetch_and_op is flushed each time, because its caller needs the result. In `all to one`,
-// every rank accumulates into rank 0. The program checks the sums.
+// A large accumulate adds doubles with MPI_SUM, in a window made by MPI_Win_allocate and in one
+// made by MPI_Win_create. Its time includes the fence that ends it. A batch of short operations in
+// a passive-target epoch has one flush; fetch_and_op is flushed each time, because its caller needs
+// the result. In `all to one`, every rank accumulates into rank 0. The program checks the sums.
 //   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of the operations
 //   --batches N (15)   --batch-ms T (6)   --apart
 #include <stdio.h>
@@ -74,7 +74,8 @@ struct options {
   int apart;
 };
 
-// Makes `calls` calls. Returns their time in ns, which is valid at rank 0.
+// Collective. Carries out an operation `calls` times. Returns the time of all in ns, which is valid
+// at rank 0.
 static double run(const struct kind* kind, const struct call* c, int calls) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_ns();
@@ -91,8 +92,8 @@ static double run(const struct kind* kind, const struct call* c, int calls) {
   return spent;
 }
 
-// Measures a kind of operation and prints the result. Returns the number of all calls, warm-ups
-// included.
+// Collective. Measures a kind of operation, and prints the result at rank 0. Returns how often the
+// operation was carried out, warm-ups included, from which the caller checks the sums.
 static long measure(const struct kind* kind, const struct call* c, const struct options* o) {
   struct samples s = samples_new(o->batches, 0);
   long total = 2 * kWarmUps;

@@ -47,7 +47,8 @@ struct options {
   int no_limit;
 };
 
-// A rank of the pair: its peer, and the buffers that the rank uses in turn.
+// The state of one of the two ranks that exchange messages: its peer, and a pool of send buffers
+// and one of receive buffers, which the rank uses in turn.
 struct side {
   MPI_Comm comm;
   enum mode mode;
@@ -66,7 +67,8 @@ struct side {
   struct mapped mapped;  // kMapped: the send pools of both ranks
 };
 
-// Calls of less than kTimedBytes are timed by the batch, because the cost of the clock would show.
+// Round trips with messages of less than kTimedBytes bytes are timed by the batch, since the cost
+// of reading the clock for each would show in their times.
 enum { kTimedBytes = 4096, kWarmUps = 4, kMaxCalls = 4000, kMaxDepth = 256, kTag = 7 };
 
 static char* next_send(struct side* s) { return s->send_pool + (size_t)s->slot * s->stride; }
@@ -106,8 +108,8 @@ static void receive_message(struct side* s, void* buffer) {
 
 static int both_ways(enum mode mode) { return mode == kExchange || mode == kMapped; }
 
-// Exchanges `depth` messages in each direction. The current slot is the same at the start and at
-// the end.
+// Exchanges `depth` messages in each direction at the same time. Each has its own buffer, from the
+// current index `slot` of the pools on; `slot` itself is unchanged at the end.
 static void exchange(struct side* s) {
   if (s->mode == kMapped) {
     mapped_exchange(&s->mapped, next_receive(s), (size_t)s->slot * s->stride, s->bytes);
@@ -139,13 +141,15 @@ static double write_next(struct side* s) {
   return now_ns() - start;
 }
 
-// The time of a call outside communication, in ns.
+// The time in ns that a rank spends outside of communication during a call, in reading a received
+// buffer and in writing the next one.
 struct spent {
   double reading;
   double writing;
 };
 
-// Makes a call of the benchmark: an exchange, or a message in each direction.
+// Makes a call, the unit that is timed: an exchange, or one message in each direction. Returns this
+// rank's time outside of communication.
 static struct spent one_call(struct side* s) {
   struct spent spent = {0, 0};
   s->slot = (s->slot + 1) % s->slots;
@@ -168,7 +172,8 @@ static unsigned char pattern(size_t i, int seed) {
   return (unsigned char)((i * 131 + (i >> 12) * 17 + (size_t)seed) & 0xff);
 }
 
-// Makes a call with known bytes and checks every byte. Ends the MPI job if a byte is wrong.
+// Makes a call with known bytes, and checks every byte that this rank receives. Ends the MPI job if
+// a byte is wrong.
 static void verify(struct side* s, int seed) {
   const int fill = s->fill;
   s->fill = 0;
@@ -188,7 +193,8 @@ static void verify(struct side* s, int seed) {
   }
 }
 
-// Returns the number of calls that fill a batch. The first side computes the number for both.
+// Returns the number of calls that fill a batch of `batch_ms`. The rank that sends first computes
+// the number and sends it to its peer.
 static int calibrate(struct side* s, double batch_ms) {
   int calls = 0;
   const double start = now_ns();
@@ -204,7 +210,7 @@ static int calibrate(struct side* s, double batch_ms) {
   return calls;
 }
 
-// The results of calls that are timed one by one.
+// The results of the calls of a batch that are timed one by one.
 struct timed {
   double time[kMaxCalls];     // ns of the communication alone
   double touched[kMaxCalls];  // ns of reading the buffer
@@ -225,10 +231,10 @@ static void to_first(struct side* s, double* from, double* to, int calls) {
 
 static double later(double a, double b) { return a > b ? a : b; }
 
-// Subtracts the peer's time outside communication, which is part of this rank's time. One way: the
-// peer spends that time within the round trip. Both ways: an exchange begins once both ranks have
-// begun, and ends once both have ended, because cores write at different speeds. Both ranks must
-// have the same clock.
+// Subtracts the peer's time outside of communication from this rank's times. In a PingPong, the
+// peer spends that time within the round trip. An exchange in both directions begins once both
+// ranks have begun, and ends once both have ended, because cores write buffers at different speeds.
+// For exchanges both ranks must read the same clock.
 static void take_off_the_peers(struct side* s, struct timed* t, int calls) {
   if (!s->touch && !s->fill) return;
   if (!both_ways(s->mode)) {
@@ -339,7 +345,8 @@ static void print_limit(MPI_Comm team, size_t bytes) {
   printf("}\n");
 }
 
-// Prints the rates of memcpy at the size of the message: one core alone, the pair, all ranks.
+// Collective over MPI_COMM_WORLD. Prints the rates of memcpy at the size of the message, which
+// limit the rates of messages: of one core alone, of the two ranks together, of all ranks together.
 static void limits(MPI_Comm pair, size_t bytes, int rank, int ranks) {
   if (rank == 0) print_limit(MPI_COMM_SELF, bytes);
   MPI_Barrier(MPI_COMM_WORLD);

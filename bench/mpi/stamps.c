@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See stamps.h. The gathered stamps `all` are ordered by rank, with `count` repetitions of each
-// rank.
+// Gathers the times of all ranks and prints them. See stamps.h. The gathered array `all` has the
+// repetitions of rank 0, then those of rank 1, and so on; each rank has `count` of them.
 #include "stamps.h"
 
 #include <stdio.h>
@@ -10,8 +10,8 @@
 
 enum { kStampDoubles = sizeof(struct stamps) / sizeof(double) };
 
-// Returns the time, from the first rank's start to the last rank's end, of the repetition of rank 0
-// that `all` points to.
+// Returns the time in ns, from the first rank's start to the last rank's end, of one repetition.
+// `all` points to this repetition of rank 0.
 static double wall_of(const struct stamps* all, int ranks, int count) {
   double start = all->start, end = all->end;
   for (int rank = 1; rank < ranks; rank++) {

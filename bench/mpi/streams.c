@@ -84,8 +84,8 @@ static void print_rates(const char* way, const struct copier* c, int working, co
   fflush(stdout);
 }
 
-// Measures a kind of copy. The first `working` ranks copy at the same time; the other ranks wait in
-// MPI.
+// Collective over MPI_COMM_WORLD. Measures one way to copy. The first `working` ranks copy at the
+// same time; the other ranks wait in MPI.
 static void measure(const char* way, void (*copy)(struct copier*), struct copier* c, int working,
                     const struct options* o, int rank) {
   double* rates = malloc((size_t)o->batches * sizeof(double));
@@ -120,8 +120,8 @@ static void each_count(const char* way, void (*copy)(struct copier*), struct cop
   measure(way, copy, c, ranks, o, rank);
 }
 
-// Measures the way `shared`. Each rank reads the next rank's part of a shared-memory window and
-// writes its own part.
+// Measures the way `shared`. Each rank copies from the next rank's part of a shared-memory window
+// into its own part.
 static void shared_way(size_t bytes, const struct options* o, int rank, int ranks) {
   struct copier c = {.bytes = bytes};
   MPI_Win window;

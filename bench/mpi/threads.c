@@ -38,8 +38,9 @@ static int is_last(const struct player* p, int round) {
   return round + 1 >= p->rounds || (round % kBetweenLooks == 0 && now_ns() > p->until);
 }
 
-// The body of a thread with a window. Rank 0 decides which round is the last, and marks the round
-// in the first byte of each message.
+// The body of a thread if --window is given: rounds of a window of messages from rank 0 and an
+// answer. Rank 0 decides which round is the last, and tells rank 1 by the first byte of each
+// message.
 static void* stream(void* argument) {
   struct player* p = argument;
   const int other = 1 - p->rank;
@@ -68,8 +69,8 @@ static void* stream(void* argument) {
   return NULL;
 }
 
-// The body of a thread that plays ping-pong. Rank 0 decides which round is the last, and marks the
-// round in the first byte of the message.
+// The body of a thread that plays ping-pong with its counterpart. Rank 0 decides which round is the
+// last, and tells rank 1 by the first byte of the message.
 static void* play(void* argument) {
   struct player* p = argument;
   const int other = 1 - p->rank;
@@ -90,8 +91,8 @@ static void* play(void* argument) {
 
 static int window = 0;  // --window
 
-// Returns the time in ns from the start of the threads to the end of the last. Stores the number of
-// their messages in `messages`.
+// Starts the threads of this rank. Returns the time in ns until the last of them has ended, and
+// stores the number of their messages in `messages`.
 static double run(int rank, int threads, int bytes, int rounds, double most_ms, double* messages) {
   static struct player players[kMostThreads];
   MPI_Barrier(MPI_COMM_WORLD);
@@ -113,7 +114,8 @@ static double run(int rank, int threads, int bytes, int rounds, double most_ms, 
   return spent;
 }
 
-// Calls run() for one thread, after posting `posted` receives that no message matches.
+// Calls run() for one thread after posting `posted` receives that no message matches, and which the
+// MPI library must search for each message. Cancels these receives at the end.
 static double run_behind(int rank, int posted, int bytes, int rounds, double most_ms,
                          double* messages) {
   static MPI_Request requests[kMostThreads];
@@ -128,8 +130,8 @@ static double run_behind(int rank, int posted, int bytes, int rounds, double mos
   return spent;
 }
 
-// Returns the number of rounds for which a batch takes `batch_ms`. The number grows step by step,
-// since most of the time of a few rounds is the start of the threads.
+// Collective. Returns the number of rounds for which a batch takes `batch_ms`. The number grows
+// step by step, since the start of the threads takes most of the time of a batch with few rounds.
 static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   int rounds = kFirstRounds;
   for (int enough = 0; !enough;) {
@@ -144,7 +146,7 @@ static int rounds_for(int rank, int threads, int bytes, double batch_ms) {
   return rounds;
 }
 
-// The batches with one number of threads.
+// The batches that are measured with one number of threads, and their samples.
 struct course {
   int threads, rounds;
   struct samples together, behind;  // samples of run() and of run_behind()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// See turns.h.
+// Takes turns between launches by bytes in FIFOs. See turns.h.
 #define _GNU_SOURCE
 #include "turns.h"
 

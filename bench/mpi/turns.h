@@ -13,7 +13,7 @@
 #ifndef MH_BENCH_TURNS_H
 #define MH_BENCH_TURNS_H
 
-// To be called after MPI_Init. Returns in the first turn of this launch, after all launches have
+// To be called after MPI_Init. Returns when this launch has its first turn, after all launches have
 // started MPI.
 void turns_begin(int rank);
 // Passes the turn to the next launch, and waits for the next turn.

@@ -53,7 +53,8 @@ static void compute(double us) {
   }
 }
 
-// A round of this rank. A rank of the pair (`mover`) stores the times of its messages.
+// Runs a round on this rank: it moves the messages if `mover` is 1 and stores their times in
+// `time`, else it computes for --late and enters the collective.
 static void one_round(const struct options* o, int rank, int mover, char* out, char* in,
                       double* time) {
   MPI_Barrier(MPI_COMM_WORLD);
@@ -116,7 +117,8 @@ int main(int argc, char** argv) {
   if (time == NULL) fail("out of memory");
   for (int r = 0; r < o.rounds; r++) one_round(&o, rank, rank <= receiver, out, in, time[r]);
   if (rank == receiver && memcmp(out, in, o.bytes) != 0) fail("wrong byte received");
-  // Rank 0 prints the times of the receiver.
+  // The receiver measures the times, and rank 0 prints them. Unless rank 0 sends to itself, the
+  // receiver is rank 1, and sends them to rank 0.
   const int size = (int)((size_t)o.rounds * sizeof *time);
   if (receiver == 1 && rank == 1) MPI_Send(time, size, MPI_BYTE, 0, kTag, MPI_COMM_WORLD);
   if (receiver == 1 && rank == 0) {
