@@ -49,20 +49,21 @@ struct alignas(64) Line {
   std::atomic<std::uint32_t> readers;  // reads by other ranks since the last write
 };
 
-// The time that a rank has spent, in nanoseconds of the model. `mh bench` reads these numbers from
-// the shared file.
+// The time that a rank has spent in copies (leaves) and in waits for shared cache lines, in
+// nanoseconds of the modelled machine. `mh bench` reads these numbers from the shared file.
 struct Spent {
   std::atomic<std::uint64_t> in_leaves;
   std::atomic<std::uint64_t> in_lines;
 };
 
-// The contents of the shared file. Every access is relaxed: the ranks compare times, and a time
-// publishes no other data.
+// The contents of the file that all ranks of the emulated node map. Every access is relaxed: the
+// numbers only give the length of waits, and no rank reads other data because of them.
 struct Shared {
   Spent spent[kRanks];
   Line lines[kLines];
   Line regions[kLines];
-  // By piece of a buffer: its last writer, and the writer's `copied_by` and `copied` at the write.
+  // By hash of a 32 KB piece of a buffer: the rank that last wrote the piece, and two counts of
+  // pieces at the time of the write: that rank's `copied_by`, and `copied`.
   std::atomic<std::uint64_t> pieces[kPieces];
   std::atomic<std::uint32_t> active[kRanks];  // by NUMA node: ends of running copies, two for each
   alignas(64) std::atomic<std::uint64_t> copied;
@@ -118,8 +119,9 @@ std::size_t mixed(std::uint64_t key, std::size_t entries) {
   return (key * 0x9e3779b97f4a7c15ULL >> 20U) % entries;
 }
 
-// Reserves a line for `length` ns from `at` on, or from the end of the last reservation if that is
-// later. Returns the end of the reservation.
+// Reserves a modelled cache line for `length` ns from time `at` on, or from the end of the last
+// rank's reservation if that is later. `free_at` is the end of the last reservation. Returns the
+// end of the new one, at which the caller's access is complete.
 std::int64_t reserve(std::atomic<std::int64_t>& free_at, std::int64_t at, std::int64_t length) {
   std::int64_t free = free_at.load(std::memory_order_relaxed);
   std::int64_t end = 0;
@@ -134,9 +136,10 @@ void count(std::atomic<std::uint64_t>& spent, std::int64_t from, std::int64_t to
   spent.fetch_add(static_cast<std::uint64_t>(ns), std::memory_order_relaxed);
 }
 
-// ---- Copies -----------------------------------------------------------------------------------
+// ---- Emulated time of copies ------------------------------------------------------------------
 
-// The number of cores that copy to or from the memory of the NUMA node of `rank`.
+// Returns the number of cores that now copy to or from the memory of the NUMA node on which `rank`
+// runs; a copy between two nodes counts as half a core at each.
 double active_at(std::uint32_t rank) {
   const auto halves = emulator->shared->active[numa_of(rank)].load(std::memory_order_relaxed);
   return std::max(1.0, halves / 2.0);
@@ -157,7 +160,8 @@ std::atomic<std::uint64_t>& entry_of(const Place& place) {
 
 constexpr std::uint64_t kCount = (1ULL << 26U) - 1;
 
-// The last write to a piece of a buffer.
+// The last write to a 32 KB piece of a buffer. From it follows in which core's cache the piece
+// still is.
 struct Written {
   std::uint32_t by;        // rank + 1; 0: nobody
   double since_by_writer;  // bytes that the writer has copied since the write
@@ -185,7 +189,8 @@ void note_write(const Place& to) {
                      std::memory_order_relaxed);
 }
 
-// The rate in bytes per ns of this core between its caches and the memory of `rank`.
+// Returns the rate in bytes per ns at which this rank's core copies between its caches and the
+// memory of `rank`. All cores that copy at that memory share the throughput that `curve` gives.
 double rate_at(const emulate::Curve& curve, std::uint32_t rank) {
   return curve.each(active_at(rank)) * (is_near(rank) ? 1 : model().remote_copy);
 }
@@ -197,9 +202,9 @@ struct Piece {
   double bytes;
 };
 
-// Returns the time of a copy, half of which is for reading and half for writing. Lines of the
-// destination that are in another core's cache move to this core before they are written. Lines of
-// the source do not move, since every core only reads them.
+// Returns the time in ns of a copy by this rank's core, half of which is for reading and half for
+// writing. Lines of the destination that are in another core's cache must move to this core before
+// they are written. Lines of the source stay there, since every core only reads them.
 double copy_ns(const Piece& piece, const Written& last) {
   const std::uint32_t to = owner_of(piece.to);
   const std::uint32_t from = owner_of(piece.from);
@@ -216,8 +221,9 @@ double copy_ns(const Piece& piece, const Written& last) {
   return piece.bytes / 2 / to_rate + piece.bytes / 2 / from_rate;
 }
 
-// Returns the time of a piece that one core alone processes at `rate`, lengthened by the factor by
-// which the other active cores lengthen a copy.
+// Returns the time in ns of a piece of work other than a copy (a sum, or blocks with gaps). A core
+// that is alone processes `rate` bytes per ns. Other active cores lengthen the time by the same
+// factor as that of a copy.
 double slowed(double rate, const Piece& piece, const Written& last) {
   const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
   const double alone = piece.bytes / curve.each(1);
@@ -242,8 +248,9 @@ double piece_ns(const Piece& piece, const Written& last) {
   return 0;
 }
 
-// Returns the time at which the kernel has locked and counted the pages of `of`, if they belong to
-// another process. Cores whose pages are in the same region take turns.
+// Returns the time at which a copy by the kernel that reaches the pages of `of` at time `at` has
+// locked and counted them. Only pages of another process cost time. Cores that copy from or to the
+// same 2 MB of pages wait for each other, because one lock of the kernel guards them.
 std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   const std::uint32_t rank = owner_of(of);
   if (rank == emulator->me) return at;
@@ -251,8 +258,8 @@ std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   Line& line = emulator->shared->regions[mixed(key, kLines)];
   const std::uint32_t before = line.writer.exchange(emulator->me + 1, std::memory_order_relaxed);
   if (before == emulator->me + 1 || before == 0) return at;
-  // The line of a lock moves once for a core that finds the lock free, and page_lines times for a
-  // core that waits.
+  // The cache line of the kernel's lock moves once to a core that finds the lock free. It moves
+  // model().page_lines times for each page to a core that waits for the lock.
   const bool waits = line.free_at.load(std::memory_order_relaxed) > at;
   const double ns = bytes / kPage * (waits ? model().page_lines : 1) * model().line_ns;
   return reserve(line.free_at, at, dilated(ns * (is_near(before - 1) ? 1 : model().remote_line)));
@@ -269,14 +276,15 @@ std::int64_t after_piece(const Piece& piece, std::int64_t at) {
   return due;
 }
 
-// ---- Lines ------------------------------------------------------------------------------------
+// ---- Emulated time of shared cache lines ------------------------------------------------------
 
 double line_ns(std::uint32_t writer) {
   const bool near = writer == 0 || is_near(writer - 1);
   return model().line_ns * (near ? 1 : model().remote_line);
 }
 
-// Charges this thread for the time until the line is free and has moved to this core.
+// Lets this thread wait, in emulated time, until other ranks' transfers of the line are over and
+// the line has moved from `writer` (rank + 1; 0: nobody) to this core.
 void take_line(Line& line, std::uint32_t writer) {
   const std::int64_t from = begin();
   const std::int64_t due = reserve(line.free_at, from, dilated(line_ns(writer)));
@@ -302,7 +310,7 @@ void write_line(Line& line) {
   take_line(line, writer);
 }
 
-// ---- Start ------------------------------------------------------------------------------------
+// ---- Start of the emulation -------------------------------------------------------------------
 
 Shared* map_shared(const char* path) {
   const int fd = ::open(path, O_RDWR | O_CLOEXEC);

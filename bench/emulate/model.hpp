@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The model of a machine: rates of copies by the number of active cores, and the costs of lines,
-// pages and hand-overs.
+// The model of an emulated machine: the rates of copies by the number of cores that copy, and some
+// costs (moving a cache line, a page in a copy by the kernel, lending a core).
 //
 // A *plan* is a JSON file that `mh bench --emulate` writes for a launch. The plan has a model from
 // the folder models, the dilation (real time over modelled time), and the core of each rank.
@@ -15,8 +15,9 @@
 
 namespace mh::emulate {
 
-// The throughput of all active cores together, by their number: at least one point (cores,
-// throughput), ascending. The curve is linear between two points and constant beyond the last.
+// The throughput in bytes per ns of all cores that copy at a time, together, by their number. It
+// has at least one point (cores, throughput); the points ascend by cores. The curve is linear
+// between two points and constant beyond the last.
 class Curve {
  public:
   Curve() = default;
@@ -29,7 +30,8 @@ class Curve {
 };
 
 struct Model {
-  // The rate of copies within the memory of one NUMA node that are parts of messages of `bytes`.
+  // The rates of copies within the memory of one NUMA node, when the copies are parts of messages
+  // of `bytes` bytes. Shorter messages stay in the caches and are faster.
   struct OfSize {
     double bytes;
     Curve curve;
@@ -49,8 +51,8 @@ struct Model {
   double hand_over_ns = 0;
   std::string topology;
 
-  // Returns the curve for memory that is copied again after `between_bytes` other bytes have been
-  // copied. These are twice the bytes of the message in a PingPong.
+  // Returns the curve for memory that is copied again after `between_bytes` bytes of other memory
+  // have been copied. In a PingPong these are twice the bytes of the message.
   [[nodiscard]] const Curve& curve_for(double between_bytes) const;
 };
 
@@ -63,7 +65,7 @@ struct Plan {
   std::vector<std::uint16_t> numa;  // by rank
 };
 
-// Reads a plan. Throws std::exception if the file is not a plan.
+// Reads the plan of a launch from the file `path`. Throws std::exception if the file is not a plan.
 Plan read_plan(const char* path);
 
 }  // namespace mh::emulate

@@ -35,7 +35,8 @@ double now_ns() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// The last block; its volatile stores keep the compiler from removing allocations.
+// The block that touch() wrote last. Its volatile stores keep the compiler from removing
+// allocations.
 char* volatile seen;
 
 void touch(char* block, std::size_t bytes) {

@@ -28,7 +28,7 @@ static double now(void) {
   return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-// ---- measuring ---------------------------------------------------------------------------------
+// ---- measuring a type --------------------------------------------------------------------------
 
 enum { HAND, ENGINE, LIBRARY, COPY, ARMS };
 static const char* const arm_names[ARMS] = {"hand", "engine", "mpi", "memcpy"};

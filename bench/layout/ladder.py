@@ -62,8 +62,8 @@ def last_cache() -> str:
     return str(max((int(size.strip().removesuffix("K")) << 10 for size in sizes), default=0))
 
 
-# A key is a type and a direction ("pack" or "unpack"). A launch has, for each key, the line that
-# ladder.c printed.
+# A key is the name of a type and a direction ("pack" or "unpack"). A launch is a run of ladder.c;
+# it maps each key to the line of JSON that ladder.c printed.
 Key = tuple[str, str]
 Launch = dict[Key, dict]
 
@@ -111,7 +111,8 @@ def show(results: dict[str, list[Launch]], estimator: int) -> None:
             shares = [one[arm][estimator] / one["engine"][estimator] for one in lines]
             return Ratios(shares, bar, may_tie=len(first_launches) > 1)
 
-        # The loop and the engine are the same code under every MPI.
+        # The hand-written loop and the engine are the same code under every MPI, so their times are
+        # the medians over the launches under all of them.
         all_launches = [launch for launches in results.values() for launch in launches]
         engine = statistics.median(launch[key]["engine"][estimator] for launch in all_launches)
         hand = ratios("hand", all_launches, HAND_BAR)
@@ -152,7 +153,8 @@ def main() -> None:
     if options.launches < 1:
         parser.error("--launches must be at least 1")
     builds = find_builds(ROOT)
-    # The standard ABI is MPICH 5 under another name.
+    # The build "abi" (MPI's standard ABI) is MPICH 5 under another name, so it would be measured
+    # twice.
     names = options.mpi.split(",") if options.mpi else [name for name in builds if name != "abi"]
     unknown = [name for name in names if name not in builds]
     if unknown:

@@ -6,9 +6,10 @@
 
 enum { LIST = 20000, LONG_LIST = 500, BOX = 64 };
 
-// ---- loops by hand -----------------------------------------------------------------------------
+// ---- hand-written packing loops ----------------------------------------------------------------
 
-// BOX_LOOP is a macro, so that the compiler sees the type of an element.
+// Defines the hand-written loops for boxes of one element type. BOX_LOOP is a macro, so that the
+// compiler knows the type and can vectorise the copies.
 #define BOX_LOOP(Type)                                                                      \
   static void move_box_##Type(const void* plan, char* memory, char* packed, int packing) {  \
     const Case* c = plan;                                                                   \
@@ -122,7 +123,7 @@ static void move_records(const void* plan, char* memory, char* packed, int packi
   }
 }
 
-// ---- the types ---------------------------------------------------------------------------------
+// ---- the datatypes -----------------------------------------------------------------------------
 
 static void show(Case* c, Visit visit, void* context) {
   int size;
@@ -145,7 +146,8 @@ void plane_case(size_t bytes, long z, Visit visit, void* context) {
   show(&c, visit, context);
 }
 
-// The parameters that all faces, edges and corners of a box have in common.
+// The parameters that all faces, edges and corners of one box have in common. The faces, edges and
+// corners are the parts that a halo exchange sends.
 typedef struct {
   int side, width;
   long variables;  // number of arrays, one for each variable
@@ -162,8 +164,8 @@ static Case case_of(const Box* b) {
   return c;
 }
 
-// Visits a face, an edge or the corner of a box. `at` is 1 for the dimensions in which the part has
-// only the width of the halo.
+// Calls `visit` with the datatype of a face, an edge or the corner of a box. `at` is 1 for each
+// dimension in which that part has only the width of the halo.
 static void part_case(const Box* b, const char* what, const int at[3], Visit visit, void* context) {
   const int box[3] = {b->side, b->side, b->side};
   int part[3], start[3];
@@ -259,8 +261,8 @@ static void records(Visit visit, void* context) {
   show(&c, visit, context);
 }
 
-// Nested types: one of the five variables of the cells in a face; a matrix by columns (an FFT's
-// transposition).
+// Calls `visit` with two nested types. The first is one of the five variables of each cell in a
+// face; the second is a matrix by columns, as in the transposition of an FFT.
 static void nested(Visit visit, void* context) {
   Case c = {.count = 1, .move = move_box_double, .variables = 1};
   MPI_Datatype cell, row;

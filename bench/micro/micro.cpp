@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost of the hot operations of the lower rooms of the source, without a message: jobs, failed
-// looks for work, exposed work, lent cores, and OpenMP regions, shared or not. For comparison, a
-// check for work costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
+// The cost of operations that happen at every message or loop, measured without messages: jobs,
+// failed looks for work, loops offered to helpers, lent cores, and OpenMP regions. For comparison,
+// a check for work costs 0.15 us and a contended steal 6.5 us in CAB-MPI (V-E).
 //
 // Most runs have one thread. In the threaded runs several threads claim chunks of one job, which is
 // the worst case: in a program a copy follows every claim. Pin the process (taskset) and read the
@@ -51,7 +51,8 @@ void JobLife(benchmark::State& state) {
 }
 BENCHMARK(JobLife)->Arg(1)->Arg(2)->Arg(32)->Arg(128);
 
-// The node of two ranks, each with its Lendings, in the memory of this process.
+// A node segment of two ranks, in the private memory of this process. Each rank's area has the
+// Lendings, the words by which helper threads are lent and returned.
 class Pair {
  public:
   Pair() : memory_(node::Node::bytes_needed(2, sizeof(lend::Lendings))) {
@@ -72,7 +73,7 @@ class Pair {
   struct alignas(4096) Page {
     std::byte bytes[4096];
   };
-  // A segment starts on a page.
+  // Memory that is aligned to a page, as a node segment must be.
   struct Pages {
     explicit Pages(std::size_t bytes) : pages(bytes / sizeof(Page) + 1) {}
     std::byte* data() { return pages[0].bytes; }
@@ -88,7 +89,7 @@ class NoWork final : public lend::LendableWork {
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override { return true; }
 };
 
-// The owner exposes a loop that no helper joins, and withdraws it.
+// The owner offers a loop to helpers (expose), gets none, and withdraws the offer.
 void ExposeAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -101,8 +102,9 @@ void ExposeAlone(benchmark::State& state) {
 }
 BENCHMARK(ExposeAlone);
 
-// An execution of a shared OpenMP region of two chunks that no helper joins. The region is open to
-// helpers from its first chunk on, since the site's record says that the iterations are long.
+// The owner executes a shared OpenMP region of two chunks that no helper joins. The region is open
+// to helpers from its first chunk on, because the site (the region's place in the code) remembers
+// iterations that take 8 us.
 void RegionAlone(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -130,8 +132,8 @@ void RegionAlone(benchmark::State& state) {
 }
 BENCHMARK(RegionAlone);
 
-// A core is lent for a unit without work and given back: two hand-overs between threads on one
-// core.
+// A waiting rank lends its core to a helper, whose unit of work is empty, and gets the core back:
+// two hand-overs between threads on one core.
 void LendAndReturn(benchmark::State& state) {
   const Pair pair;
   lend::Pool pool(pair.node(0), pair.owners(), 1);
@@ -147,7 +149,8 @@ void LendAndReturn(benchmark::State& state) {
 }
 BENCHMARK(LendAndReturn)->UseRealTime();
 
-// The overhead of an OpenMP region that is not shared: the lookup of its site and the timing.
+// The overhead of an OpenMP region that is not shared. The library looks up the site (the region's
+// place in the code) and times the region.
 void RegionNotShared(benchmark::State& state) {
   static openmp::Sites sites;
   for ([[maybe_unused]] auto turn : state) {
@@ -158,7 +161,7 @@ void RegionNotShared(benchmark::State& state) {
 }
 BENCHMARK(RegionNotShared);
 
-// A thief looks at a job without chunks.
+// A thief reads the count of a job that has no chunks left.
 void EmptyLook(benchmark::State& state) {
   const steal::Job job;
   for ([[maybe_unused]] auto turn : state) benchmark::DoNotOptimize(job.has_work());
@@ -172,8 +175,8 @@ void EmptyClaim(benchmark::State& state) {
 }
 BENCHMARK(EmptyClaim);
 
-// A claim and a finish while other threads claim chunks of the same job, which has more chunks than
-// a run can claim.
+// Each thread claims a chunk and finishes it, while the other threads do the same with the same
+// job. The job has more chunks than a run can claim.
 void ContendedClaim(benchmark::State& state) {
   static std::unique_ptr<steal::Job> job;
   if (state.thread_index() == 0) {
@@ -191,8 +194,9 @@ void ContendedClaim(benchmark::State& state) {
 }
 BENCHMARK(ContendedClaim)->ThreadRange(1, 4)->UseRealTime();
 
-// The owner opens a job in a job slot, announces it on the work board, does and closes it, as in a
-// receive.
+// The owner does what a receive does. It opens a job in one of its rank's job slots and announces
+// it on the work board (a bit for each rank that has jobs). Then it claims the only chunk and
+// closes the job.
 void SlotLife(benchmark::State& state) {
   const auto slots = std::make_unique<steal::JobSlots>();
   const auto board = std::make_unique<node::WorkBoard>();
@@ -207,7 +211,7 @@ void SlotLife(benchmark::State& state) {
 }
 BENCHMARK(SlotLife);
 
-// An idle rank looks at a work board without work.
+// An idle rank looks for work on a work board (a bit for each rank that has jobs) without work.
 void BoardLook(benchmark::State& state) {
   node::WorkBoard board{};
   for ([[maybe_unused]] auto turn : state) {
@@ -221,7 +225,7 @@ void ClockRead(benchmark::State& state) {
 }
 BENCHMARK(ClockRead);
 
-// A chunk is copied within the process: the least cost of a chunk.
+// A chunk is copied within the process. This is the least that a chunk can cost.
 void OwnChunk(benchmark::State& state) {
   const auto bytes = static_cast<std::size_t>(state.range(0));
   const auto from = std::make_unique<std::byte[]>(bytes);

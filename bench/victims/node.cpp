@@ -9,7 +9,8 @@
 namespace mh::victims {
 namespace {
 
-// The rules for the length of a unit, in nanoseconds.
+// The rules for the length of a unit, the work that a helper does before it gives a lent core back.
+// All values are in nanoseconds.
 constexpr lend::UnitLength::UnitRules kUnits{
     .least = static_cast<std::uint64_t>(tuning::kLeastUnitNs),
     .first = static_cast<std::uint64_t>(tuning::kFirstUnitNs),
@@ -63,8 +64,8 @@ void SimulatedNode::step(std::uint32_t rank, double now) {
   }
 }
 
-// Returns the nanoseconds of `count` iterations from `first` on, and stores their mean in
-// `owner.rate`.
+// Takes `count` iterations from `first` on out of the owner's loop. Returns their cost in
+// nanoseconds, and stores the mean cost of one in `owner.rate`.
 double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   const auto begin = owner.costs.begin() + static_cast<std::ptrdiff_t>(first);
   const double cost = std::accumulate(begin, begin + static_cast<std::ptrdiff_t>(count), 0.0);
@@ -72,8 +73,8 @@ double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   return cost;
 }
 
-// Takes a chunk of the rank's own loop. If no iteration is left, the rank is done once its last
-// helper has left.
+// The next step of a rank whose loop is not done: it takes a chunk of the loop. If no iteration is
+// left, the rank is done as soon as the last helper has left its loop.
 void SimulatedNode::work(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   const std::size_t left = me.end - me.front;
@@ -100,7 +101,8 @@ bool SimulatedNode::may_help(std::uint32_t rank, double now) const {
   return ranks_[rank].offer_ends >= now + tuning::kLeastLoanNs;
 }
 
-// Returns the rank with the best offer that is not among `full`, or kNobody.
+// Returns the rank outside of `full` whose offer of work the lender's policy values most, or
+// kNobody if none offers enough work.
 std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
                                         const std::vector<std::uint32_t>& full) {
   Rank& me = ranks_[lender];
@@ -119,8 +121,8 @@ std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
   return best;
 }
 
-// Returns the rank with the best offer that has a free helper, or kNobody. Sets `all_at_work` of
-// ranks with better offers, whose helpers are all at work.
+// Returns the rank to which the lender lends its core: the rank with the best offer that has an
+// idle helper, or kNobody. Sets `all_at_work` of ranks with better offers but no idle helper.
 std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
   std::vector<std::uint32_t> full;
   for (;;) {
@@ -147,8 +149,8 @@ void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
   at(begin, rank);
 }
 
-// Takes a chunk from the end of the victim's loop. Gives the core back if no iteration is left or
-// the unit has ended.
+// The next step of a rank that has lent its core: the victim's helper takes a chunk from the end of
+// the victim's loop. It gives the core back if no iteration is left or its unit has ended.
 void SimulatedNode::help(std::uint32_t rank, double now) {
   Rank& me = ranks_[rank];
   Rank& owner = ranks_[me.victim];
@@ -170,7 +172,8 @@ void SimulatedNode::help(std::uint32_t rank, double now) {
   at(end, rank);
 }
 
-// Gives the owner further helpers, up to n - 1 in total on a node of n cores.
+// Gives the owner more helper threads, of which lenders have found none idle. An owner has at most
+// n - 1 helpers on a node of n cores.
 void SimulatedNode::grow(Rank& owner) const {
   const auto cores = static_cast<std::uint32_t>(ranks_.size());
   owner.all_at_work = false;
@@ -183,7 +186,7 @@ void SimulatedNode::give_back(std::uint32_t rank, double now) {
   const bool last = --owner.helpers == 0;
   me.unit.nothing_came(static_cast<std::uint64_t>(now - me.lent_at));
   if (owner.all_at_work) grow(owner);
-  // The owner has no iterations left and waits for its last helper.
+  // If the owner has no iterations left and only waited for this helper, its next step is due now.
   if (last && owner.offer_ends == 0 && owner.front == owner.end) at(now, me.victim);
   me.victim = kNobody;
   at(now + kHandOverNs / 2, rank);

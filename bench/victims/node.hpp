@@ -2,13 +2,13 @@
 // A simulated node: each rank has a loop, and a rank whose loop is done lends its core to other
 // ranks.
 //
-// Chunks and offers follow the rules of src/lend and src/openmp. A lender that finds all helpers of
-// a rank at work goes on to the next rank. The owner of these helpers gets further helpers at the
-// end of a unit. The code of src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim
-// and the length of a unit. Time is simulated: a step takes the cost of its iterations, a hand-over
-// takes its measured time, and work far from its memory is slower by a factor. Caches, memory
-// bandwidth and claims cost nothing, so results say how policies differ, not how long a program
-// takes.
+// Chunks and offers follow the rules of src/lend and src/openmp. An offer is the time at which the
+// loop would be done without helpers. A lender that finds all helpers of a rank at work goes on to
+// the next rank. The owner of these helpers gets further helpers at the end of a unit. The code of
+// src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim and the length of a unit.
+// Time is simulated: a step takes the cost of its iterations, a hand-over takes its measured time,
+// and work far from its memory is slower by a factor. Caches, memory bandwidth and claims cost
+// nothing, so results say how policies differ, not how long a program takes.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@
 
 namespace mh::victims {
 
-// Nanoseconds of each iteration, by rank.
+// The costs in nanoseconds of each iteration of each rank's loop, by rank.
 using Costs = std::vector<std::vector<double>>;
 
 class SimulatedNode {
@@ -48,7 +48,7 @@ class SimulatedNode {
     bool done = false;
     lend::CoreVictimPicker choice;
     lend::UnitLength unit;
-    // State of this rank as a lender.
+    // The lender's part of the state, once the rank's own loop is done.
     std::uint32_t victim = kNobody;
     std::uint32_t last_victim = kNobody;
     double lent_at = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mh-victims: compares the policies of MH_VICTIM on simulated nodes.
+// mh-victims: compares the policies of MH_VICTIM, by which a waiting rank chooses the rank that
+// gets its core, on simulated nodes.
 //
 //   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   (none)
 //
@@ -38,8 +39,9 @@ constexpr Named kShapes[] = {{Shape::triangle, "triangle"},
                              {Shape::node_late, "a NUMA node late"},
                              {Shape::any, "random"}};
 
-// Returns the weight of an iteration, before costs_of() scales all weights to the mean kMeanNs.
-// `iteration` is its position in the loop, from 0 to 1; `of_rank` is a random number of the rank.
+// Returns the relative cost of an iteration; costs_of() scales the costs of all to the mean
+// kMeanNs. `iteration` is its position in the loop, from 0 to 1; `of_rank` is a random number of
+// the rank.
 double weight(Shape shape, std::uint32_t rank, std::uint32_t ranks, double iteration,
               double of_rank) {
   switch (shape) {
