@@ -42,7 +42,7 @@ from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
 OURS_BY = ("node", "shm", "tcp")
-# For each MPI, the environment variables that restrict it to TCP.
+# For each MPI library, the environment variables that restrict it to TCP.
 OVER_TCP = {
     "openmpi4": {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "tcp,self"},
     "mpich4": {"UCX_TLS": "tcp,self"},
@@ -54,7 +54,8 @@ FEWEST_TRIPS = 100  # least round trips of a task: with 10, starting 1000 tasks 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:
     """The rate that the program prints; None if the program did not finish."""
-    # The launcher gets its own process group, so that its processes end with the launcher.
+    # The launcher (mpiexec or lcrun) gets its own process group. After a timeout, killpg() then
+    # ends the launcher and the processes that it started.
     with subprocess.Popen(
         command,
         env={**os.environ, **environment},
@@ -84,7 +85,7 @@ def provider_rate(provider: str, rounds: int) -> float | None:
             return None
         finally:
             server.kill()
-    # The last line has: bytes, sent, acknowledged, total, time, MB/s, us for one way, ...
+    # fi_pingpong's last line has: bytes, sent, acknowledged, total, time, MB/s, us for one way, ...
     words = run.stdout.strip().splitlines()[-1].split() if run.stdout.strip() else []
     return 1e6 / (2 * float(words[6])) if len(words) > 6 else None
 

@@ -36,7 +36,8 @@ BACKENDS = ("lci", "probe", "rma")
 PLAIN_TCP = "tcp"  # back end for exactly two hosts
 PROGRAMS = ("bfs", "cc", "sssp", "pagerank", "graph500")
 LIMIT_S = 300
-# The one-sided component that Open MPI 4 chooses by default cannot create windows over TCP.
+# Settings by MPI library. The one-sided component that Open MPI 4 chooses by default cannot create
+# windows over TCP, which the back end `rma` needs.
 SETTINGS = {"openmpi4": {"OMPI_MCA_osc": "pt2pt"}}
 
 
@@ -131,7 +132,7 @@ def main() -> None:
     parser.add_argument(
         "--trials", type=int, default=9, help="number of runs of each way in a launch"
     )
-    # MPICH 4's MPI_Finalize may never end over UCX's TCP.
+    # The default is Open MPI, because MPICH 4's MPI_Finalize may never end over TCP of UCX.
     parser.add_argument("--mpi", choices=builds, default="openmpi4")
     parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
     options = parser.parse_args()

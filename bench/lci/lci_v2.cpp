@@ -15,7 +15,8 @@
 
 namespace {
 
-// Repeats `call` while its status is a retry. Then waits for `done` if the status is posted.
+// Calls `call`, which posts a send or a receive, until LCI takes it; makes progress in between. If
+// the operation is then under way (posted), makes progress until `done` is signaled.
 template <class Call>
 void complete(lci::comp_t done, Call call) {
   lci::status_t status = call();

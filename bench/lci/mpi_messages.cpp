@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The benchmark of queue_messages.cpp over MPI. With `probe`, the receiver probes for a message,
-// allocates a buffer of the message's size and receives. With `known`, the receiver posts receives
-// of the known size. The difference of the two times is the cost of probing. unknown_sizes.py
-// compiles and runs the program.
+// The benchmark of queue_messages.cpp over MPI: rank 0 sends WINDOW messages of BYTES, and rank 1
+// answers. With `probe`, the receiver probes for a message, allocates a buffer of the message's
+// size and receives. With `known`, the receiver posts receives of the known size. The difference of
+// the two times is the cost of probing. unknown_sizes.py compiles and runs the program.
 //
 //   mpiexec -n 2 mpi-messages probe|known ROUNDS BYTES [WINDOW]
 #include <mpi.h>

@@ -2,7 +2,7 @@
 // The benchmark of ping_pong.cpp over MPI: two ranks under MPI_THREAD_MULTIPLE, with THREADS
 // threads each. Every thread plays with the thread of the same number at the other rank: blocking
 // ping-pong, or WINDOW nonblocking messages of rank 0 and an answer. Before a round, each thread
-// computes for CYCLES. compare.py compiles and runs the program.
+// computes for CYCLES clock cycles. compare.py compiles and runs the program.
 //
 //   mpiexec -n 2 mpi-threads THREADS ROUNDS [BYTES [WINDOW [CYCLES]]]
 #include <mpi.h>

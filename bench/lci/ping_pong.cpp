@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Blocking ping-pong between two processes, each with TASKS light tasks on WORKERS workers. Every
-// task plays with the task of the same number in the other process. Prints the round trips a second
-// and the time of a round trip.
+// Blocking ping-pong over LCI between two processes, each with TASKS light tasks on WORKERS
+// workers. Every task plays with the task of the same number in the other process. Prints the round
+// trips a second and the time of a round trip.
 //
 //   mh-lci-ping-pong PROVIDER TASKS ROUNDS [WORKERS [BYTES [DEVICES [WINDOW [CYCLES]]]]]
 //
 // PROVIDER: tcp or shm of libfabric, or node for shared memory. The tasks are divided among the
-// devices; a further task for each device makes the device's progress. With a WINDOW above 1 a
-// round has WINDOW nonblocking messages of rank 0 and one answer, and the program prints the
-// messages a second. Each task computes for CYCLES before a round. The program starts both
-// processes. At the end rank 0 prints the counters of its first device, with the retries by reason.
+// devices (LCI's resources for communication); a further task for each device makes the device's
+// progress. With a WINDOW above 1 a round has WINDOW nonblocking messages of rank 0 and one answer,
+// and the program prints the messages a second. Each task computes for CYCLES clock cycles before a
+// round. The program starts both processes. At the end rank 0 prints the counters of its first
+// device, with the retries by reason.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -65,7 +66,8 @@ bool has_received(lci::Communicator& all, std::uint32_t tag, Buffer& ball) {
   return all.receive(1 - all.rank(), tag, ball).ok();
 }
 
-// Starts a message for each synchronizer, then waits for all of them.
+// Moves the messages of a round: rank 0 starts a send for each synchronizer of `window`, rank 1 a
+// receive. Then waits for all of them. Returns false if one failed.
 bool window_moved(lci::Communicator& all, std::uint32_t tag, Buffer& balls,
                   std::vector<lci::Synchronizer>& window) {
   const std::size_t bytes = balls.size() / window.size();
@@ -99,9 +101,9 @@ void play(lci::Communicator& all, const Game& game, std::uint32_t tag) {
   }
 }
 
-// Several workers steal tasks, since otherwise a signal to a task of a resting worker would have to
-// wake the worker's thread. A worker that steals may hold tasks of other workers, so it has memory
-// for twice as many tasks.
+// Returns the configuration of the light tasks. With several workers, idle workers steal tasks.
+// Otherwise a message for a task of a sleeping worker would have to wake that worker's thread. A
+// worker that steals may hold tasks of other workers, so it has memory for twice as many tasks.
 ult::Config workers_of(const Game& game) {
   const std::uint32_t share = game.tasks / game.workers + game.devices + 16;
   return {.workers = game.workers,
@@ -110,7 +112,8 @@ ult::Config workers_of(const Game& game) {
           .guard_pages = game.tasks<10'000, .steal = game.workers> 1};
 }
 
-// Plays with all tasks of this process, divided among the workers. Must be called in a task.
+// Plays with all tasks of this process, divided among the workers. Returns when all tasks have
+// ended. Must be called in a light task, since it waits for others.
 void play_with_all(std::vector<lci::Communicator>& devices, const Game& game) {
   std::vector<ult::Task> shares;
   for (unsigned worker = 0; worker < game.workers; ++worker) {
@@ -133,8 +136,9 @@ int run(std::vector<lci::Communicator>& devices, const Game& game) {
   }
   std::atomic<bool> stop{false};
   std::vector<ult::Task> servers;
-  // A task that serves a device is always ready, so its worker never rests. Such tasks are spread
-  // over the workers only if each worker of both processes has a core.
+  // A task that makes a device's progress is always ready, so its worker never sleeps. If each
+  // worker of both processes has a core, such tasks are spread over the workers; otherwise all are
+  // on worker 0.
   const bool has_cores = std::thread::hardware_concurrency() >= 2 * game.workers;
   for (unsigned i = 0; i < game.devices; ++i) {
     lci::Device& device = devices[i].device();

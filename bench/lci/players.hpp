@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The common part of ping_pong.cpp and of its variants over MPI and LCI v2: computation between
-// messages, the rate that compare.py reads, and threads in place of light tasks.
+// The common part of ping_pong.cpp and of the same benchmark over MPI and LCI v2: computation
+// between messages, the rate that compare.py reads, and threads, which replace light tasks in these
+// two.
 #pragma once
 
 #include <chrono>
@@ -10,7 +11,8 @@
 #include <thread>
 #include <vector>
 
-// Computes for about `cycles` cycles. A multiplication followed by an addition takes four cycles.
+// Computes for about `cycles` clock cycles: a step, a multiplication followed by an addition, takes
+// four.
 inline void compute(std::uint64_t cycles) {
   volatile std::uint64_t result = 1;
   std::uint64_t number = result;
@@ -18,8 +20,8 @@ inline void compute(std::uint64_t cycles) {
   result = number;
 }
 
-// Prints the rate. A round has `window` messages of rank 0 and an answer; with a window of one, a
-// round is a round trip.
+// Prints messages a second if `window` is above 1, else round trips a second. A round has `window`
+// messages of rank 0 and an answer; with a window of 1, a round is a round trip.
 inline void print_rate(double rounds_a_second, std::size_t window) {
   if (window > 1) {
     std::printf("%10.0f messages/s", rounds_a_second * static_cast<double>(window));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Messages whose sizes the receiver does not know, by the queue of LCI (figure 3.2 of the
-// dissertation on LCI). mpi_messages.cpp is the same over MPI, and unknown_sizes.py compares the
+// dissertation on LCI). mpi_messages.cpp does the same over MPI, and unknown_sizes.py compares the
 // two.
 //
 //   mh-lci-queue-messages PROVIDER ROUNDS BYTES [WINDOW]
@@ -38,8 +38,8 @@ class Peer {
 
   void send(int count) {
     int posted = 0;
-    // acquire: pairs with the release in progress(), which adds 1 to `sent_` for each message whose
-    // buffer may be reused.
+    // acquire: pairs with the release in the device's progress(), which adds 1 to `sent_` for each
+    // sent message whose buffer may be reused.
     const std::uint32_t before = sent_.load(std::memory_order_acquire);
     for (int i = 0; i < count;) {
       const lci::Answer answer = queue_.send_enqueue(1 - device_.rank(), 0, data_, &sent_);

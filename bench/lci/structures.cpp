@@ -13,7 +13,7 @@
 //   hand-over  the first thread pushes and the second pops, as the thread that makes progress and
 //           the consumer of its completions do; two threads only.
 //
-// The program has no bars: it judges no time. `mh-lci-structures [ROUNDS]`
+// The program only prints times, and compares none with a bound. `mh-lci-structures [ROUNDS]`
 #include <sched.h>
 
 #include <algorithm>
@@ -60,7 +60,7 @@ struct Times {
   double second = 0;  // delete, give, pop
 };
 
-// Runs the share of a thread in a round. Returns nanoseconds for an operation.
+// A measurement: runs one thread's part of a round. Returns the mean time of an operation in ns.
 using Work = std::function<Times(unsigned thread)>;
 struct Case {
   std::string name;
@@ -74,7 +74,8 @@ double ns_since(Clock::time_point start, std::size_t operations) {
   return spent.count() / static_cast<double>(operations);
 }
 
-// Keys like those of messages: a rank in the upper half, tags at equal distances in the lower half.
+// Returns the i-th key of a thread. Keys are like those of messages: a rank in the upper half, tags
+// at equal distances in the lower half.
 std::uint64_t key_of(unsigned thread, std::size_t i) {
   return std::uint64_t{thread + 1} << 32U | (i * 7 + thread);
 }
@@ -242,8 +243,8 @@ class TbbQueue {
 };
 #endif
 
-// Pushes, and tries again while the queue is full, as it is after the consumer has lost its core in
-// the middle of a pop.
+// Pushes to a queue, and tries again while the queue is full. It is full when the kernel has taken
+// the core from the consuming thread in the middle of a pop.
 template <class Queue>
 void* push_to(Queue& queue) {
   static int something;
@@ -271,7 +272,8 @@ Work hand_over(const std::shared_ptr<Queue>& queue) {
   };
 }
 
-// Adds the cases of a queue. The queue is empty at the start, and a thread pushes before it pops.
+// Adds two measurements of a queue: pushes and pops by each thread, and a hand-over from one thread
+// to the other. The queue is empty at the start, and each thread pushes before it pops.
 template <class Queue>
 void add_queue(std::vector<Case>& cases, const std::string& name) {
   const auto queue = std::make_shared<Queue>();
@@ -290,8 +292,8 @@ void add_queues(std::vector<Case>& cases) {
 #endif
 }
 
-// Runs two threads that start together, each on its own core. Returns the times of the slower
-// thread.
+// Runs `work` in two threads that start together, each on its own core. Returns the times of the
+// slower thread.
 Times run_two(const Work& work) {
   std::atomic<int> ready{0};
   Times times[2];

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds of two hosts over one plain TCP connection. MPI exchanges the addresses and does
-// everything beside the rounds. The thread that sends also receives and scatters, from a buffer
-// that stays in the first-level cache. A back end that sends and scatters at the same time can be
-// faster.
+// The back end `tcp` of the graph programs: rounds of exchanges between two hosts over one plain
+// TCP connection. MPI exchanges the addresses and does everything beside the rounds. The thread
+// that sends also receives and scatters, from a buffer that stays in the first-level cache. A back
+// end that sends and scatters at the same time can be faster.
 #pragma once
 
 #include <arpa/inet.h>
@@ -85,7 +85,8 @@ class TcpExchange final : public MpiExchange {
     return made;
   }
 
-  // Sends the length and the data, and in between receives the length and the data of the peer.
+  // Sends the length and the bytes of `out` to the other host. Between pieces of the sends,
+  // receives the length and the bytes of the other host, and passes them to `scatter`.
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
     const Buffer& data = out[static_cast<std::size_t>(1 - rank())];
     Outgoing outgoing{.length = data.size(), .data = data.data()};

@@ -166,10 +166,10 @@ Request parse(int argc, char** argv) {
   return request;
 }
 
-// --- one scheme -------------------------------------------------------------------------------
+// --- mh-simulate run: iterations under one scheme ---------------------------------------------
 
-// Returns the durations of an iteration: those of `drawn`, each lengthened or shortened by a random
-// fraction of up to `noise`.
+// Returns the durations of tasks in an iteration: those of `drawn`, each lengthened or shortened by
+// a random fraction of up to `noise`.
 std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std::uint64_t seed) {
   std::vector<float> durations = drawn;
   std::uint64_t state = seed * 0x9E3779B97F4A7C15U + 1;
@@ -226,8 +226,8 @@ Balancer balancer_named(const std::string& scheme) {
   usage("unknown --scheme; give none, steal, retain, plb-central, plb-tree or auto");
 }
 
-// The durations of the iterations: read from a file of 32-bit floats, one iteration after the
-// other, or computed for the problem.
+// The durations of the tasks in each iteration. They are read from a file of 32-bit floats, one
+// iteration after the other, or computed for the problem that the options describe.
 class Durations {
  public:
   explicit Durations(const Request& request) : request_(request) {
@@ -243,8 +243,8 @@ class Durations {
       usage("the number of durations in the file is not a multiple of --tasks");
   }
   [[nodiscard]] std::uint32_t tasks() const { return static_cast<std::uint32_t>(count_); }
-  // Returns the durations of the next iteration. After the end of the file, repeats the file's last
-  // iteration, with new noise.
+  // Returns the durations of the tasks in the next iteration, with new noise. After the end of the
+  // file, the file's last iteration repeats.
   std::vector<float> next() {
     const std::size_t at = std::min<std::size_t>(iteration_++, drawn_.size() / count_ - 1);
     const std::vector<float> part(drawn_.begin() + static_cast<long>(at * count_),
@@ -290,12 +290,13 @@ void run(const Request& request) {
   }
 }
 
-// --- the table of balancers -------------------------------------------------------------------
+// --- mh-simulate balancers: the table of balancers --------------------------------------------
 
 constexpr std::uint32_t kGrid[][2] = {{1, 1}, {2, 2}, {2, 4}, {2, 8}, {4, 2},
                                       {4, 4}, {4, 8}, {8, 2}, {8, 4}, {8, 8}};
 
-// Returns the largest load of a rank over the mean load.
+// Returns the imbalance of a division of tasks over ranks: the largest load of a rank (the sum of
+// the durations of its tasks) over the mean load.
 double imbalance(const Seeds& seeds, const std::vector<float>& durations) {
   double sum = 0;
   double longest = 0;

@@ -7,8 +7,8 @@
 //
 // SPACING is the distance of neighbours in angstroms; 2.22 is that of the metal. An atom has the
 // shells 1s, 2s and 2p. Prints log10 of the bounds, a line for each distance in atoms and each
-// shell of the first atom. The last line has the nanoseconds of a quartet with 0 to 4 shells of p,
-// the medians of 21 rounds. Threads: one.
+// shell of the first atom. The last line has the nanoseconds for the integrals of a quartet (four
+// shells), of which 0 to 4 are p shells: the medians of 21 rounds. Threads: one.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -48,7 +48,8 @@ void print_bounds(const hf::Shells& shells) {
   }
 }
 
-// Nanoseconds of a quartet whose first `many` shells are 2p. The others are 2s.
+// Returns the nanoseconds in which libint2 computes the integrals of a quartet, four shells. The
+// first `many` of them are 2p, the others are 2s.
 double quartet_ns(libint2::Engine& engine, const hf::Shells& shells, std::size_t many) {
   const auto shell = [&](std::size_t atom, bool p) { return shells[kShells * atom + (p ? 2 : 1)]; };
   const auto a = shell(0, many > 0);

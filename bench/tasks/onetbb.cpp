@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The counterpart of `overhead task` with oneTBB: one thread spawns and runs empty tasks. Prints
-// the median of several rounds.
+// The counterpart of `overhead task` (overhead.cpp) with oneTBB: one thread spawns and runs empty
+// tasks. Prints the median over several rounds of the nanoseconds for a task.
 #include <oneapi/tbb/global_control.h>
 #include <oneapi/tbb/task_group.h>
 

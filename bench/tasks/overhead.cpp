@@ -58,7 +58,8 @@ int task_cost() {
   return std::printf("task %.1f ns\n", median(rounds));
 }
 
-// A deque on a node of two ranks. The thread that makes the object is the worker.
+// The memory of a node of two ranks, with the deque of tasks from which a thief steals. The thread
+// that makes the object is the deque's worker, which adds tasks.
 class Node {
  public:
   static constexpr std::size_t kStride = 64;
@@ -127,7 +128,8 @@ int end_cost(int rank) {
     if (rank == 0 && !made->add(function, {0})) return 1;
     if (!made->process()) return 1;
     std::array<double, 2> times{last, MPI_Wtime()};
-    // A rank that has left must not spin in MPI on a core that the other ranks need.
+    // The other ranks may still be in process(). A rank that has left must not spin in MPI on a
+    // core that they need.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     MPI_Allreduce(MPI_IN_PLACE, times.data(), 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     rounds.push_back(times[1] - times[0]);
@@ -138,7 +140,8 @@ int end_cost(int rank) {
 using tasks::Network;
 using tasks::Tag;
 
-// A Network does not wait, so receive() and send() poll it.
+// Receives a message of the protocol. Returns false on an error. A Network (the connection of a
+// task collection) never waits, so receive() and send() poll it.
 bool receive(Network& network) {
   std::array<std::byte, 12> bytes{};
   for (;;) {

@@ -21,8 +21,8 @@
 namespace mh::tune {
 namespace {
 
-// Returns true for the lowest hardware thread of a core. The team leaves the core's other hardware
-// threads idle.
+// Returns true if `cpu` is the lowest hardware thread of its core. The team pins members only to
+// those, and leaves the core's other hardware threads idle.
 bool first_of_its_core(int cpu) {
   std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");
@@ -38,8 +38,9 @@ void pin_to(int cpu) {
     std::perror("mh-tune: cannot pin a process to its core");
 }
 
-// The body of a forked member; does not return. Under Yama a member names its parent as tracer.
-// This also permits the other members, since they are descendants of the parent.
+// The body of a forked member; does not return. Under Yama scope 1 only a tracer may read the
+// memory of a member. The member names its parent as tracer, which also permits the other members,
+// since they are descendants of the parent.
 [[noreturn]] void be_member(Member member, int cpu, const std::function<int(Member&)>& work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::prctl(PR_SET_PTRACER, ::getppid());
@@ -49,8 +50,9 @@ void pin_to(int cpu) {
   ::_exit(code);
 }
 
-// Reaps the members. If a member fails, sets `abandoned`, so that the other members leave their
-// barriers. Returns the largest exit code.
+// The parent waits until all members have ended. If one fails, it sets `abandoned`, so that the
+// others leave their barriers with false. Returns the largest exit code, 128 + the signal's number
+// for a killed member.
 int wait_for(Shared& shared, std::size_t members) {
   constexpr int kSignalled = 128;
   int worst = 0;
@@ -58,7 +60,7 @@ int wait_for(Shared& shared, std::size_t members) {
     int status = 0;
     if (::wait(&status) < 0) break;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
-    // relaxed: the flag publishes no data; waiting members poll it.
+    // relaxed: the flag publishes no data; members that wait in a barrier or for a message poll it.
     if (code != 0) shared.abandoned.store(true, std::memory_order_relaxed);
     worst = std::max(worst, code);
   }
@@ -69,16 +71,17 @@ int wait_for(Shared& shared, std::size_t members) {
 
 bool Member::barrier() {
   constexpr int kSpins = 4000;
-  // relaxed: the phase cannot change before this member has arrived.
+  // relaxed: the phase counts barriers, and cannot change before this member has arrived, too.
   const std::uint32_t phase = shared_->phase.load(std::memory_order_relaxed);
-  // acq_rel: the last member to arrive sees all writes that the other members made before their
-  // arrival. Its release store of the next phase passes these writes on to all members.
+  // acq_rel: counts this member's arrival. The last member to arrive sees all writes that the other
+  // members made before their arrival. Its release store of the next phase passes these writes on
+  // to all members.
   if (shared_->arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == members_) {
     shared_->arrived.store(0, std::memory_order_relaxed);  // published by the store below
     shared_->phase.store(phase + 1, std::memory_order_release);
     return true;
   }
-  // acquire: pairs with the release store of the next phase.
+  // acquire: pairs with the release store of the next phase by the last member to arrive.
   for (int spins = 0; shared_->phase.load(std::memory_order_acquire) == phase; ++spins) {
     spin_pause();
     if (spins < kSpins) continue;

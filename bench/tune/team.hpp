@@ -28,15 +28,15 @@ struct Place {
   std::uint16_t numa;
 };
 
-// The shared state of the members. A member writes the fields that are not atomic before a barrier
-// or an announcement, and the other members read them after the barrier or announcement.
+// The memory that all members share. A member writes fields that are not atomic before a barrier or
+// an announcement of a message, and the other members read them after it.
 struct Shared {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> phase{0};
   std::atomic<bool> abandoned{false};
-  // Numbers of messages in the transfer table. The sender stores `announced`: the message may be
-  // received. The receiver stores `completed`: the message is received, and `ready`: the receiver
-  // has read the previous message, so the sender may write this one.
+  // The progress of messages between two members, by number of the message, from 1. The sender
+  // stores `announced`: the message may be received. The receiver stores `completed`: it has
+  // received the message. It stores `ready` before: the sender may write the message.
   alignas(kCacheLine) std::atomic<std::uint64_t> announced{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> ready{0};
@@ -58,7 +58,8 @@ class Member {
   [[nodiscard]] bool first() const { return index_ == 0; }
   [[nodiscard]] Shared& shared() const { return *shared_; }
 
-  // Waits for all members. Returns false if a member has died; the caller must then end at once.
+  // Waits until all members of the team have called barrier(). Returns false if a member has died;
+  // the caller must then end at once.
   [[nodiscard]] bool barrier();
 
  private:
@@ -67,12 +68,12 @@ class Member {
   std::uint32_t members_;
 };
 
-// Returns the CPUs to measure on: one of each physical core within the affinity of this process,
-// ordered by NUMA node.
+// Returns the CPUs to which a team is pinned: one hardware thread of each physical core that this
+// process may use, ordered by NUMA node.
 std::vector<Place> places();
 
-// Forks a member for each place, runs `work` in each member, and waits for all. Returns 0 if `work`
-// returned 0 in all members.
+// Forks a member for each place, runs `work` in each, and waits until all have ended. Returns 0 if
+// `work` returned 0 in all members, else the largest exit code.
 int run_team(std::span<const Place> places, const std::function<int(Member&)>& work);
 
 }  // namespace mh::tune

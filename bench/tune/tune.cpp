@@ -39,7 +39,8 @@ constexpr std::size_t kScratchBytes = 64 * kKiB;     // scratch of Way::third_pa
 constexpr std::size_t kCellBytes = 32 * kKiB;
 constexpr std::size_t kCells = 4;
 
-// The length and resolution of measurements. kQuick is for tests of this program only.
+// The length and number of the samples, and the largest message. kThorough is for measuring a host,
+// kQuick for tests of this program only.
 struct Effort {
   int batches;
   double batch_ns;
@@ -57,7 +58,7 @@ struct Buffers {
 class Samples {
  public:
   void add(double value) { values_.push_back(value); }
-  // Prints a line with the fields of `head` and the samples.
+  // Prints a JSON object on a line: the fields of `head`, then all samples.
   void print(const std::string& head) const {
     std::printf("{%s, \"samples\": [", head.c_str());
     for (std::size_t i = 0; i < values_.size(); ++i) {
@@ -86,8 +87,8 @@ std::byte* allocate(std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
-// Allocates memory that forked members share. Each page is on the NUMA node of its first writer.
-// Returns null if memory is short.
+// Allocates memory that the members, which are forked later, share. Each page is on the NUMA node
+// of its first writer. Returns null if memory is short.
 void* allocate_shared(std::size_t bytes) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : memory;
@@ -112,8 +113,8 @@ const char* name_of(Way way) {
   return way == Way::one_end ? "one end" : "third party";
 }
 
-// Copies the whole message once, chunk by chunk; called by the first member. The last member owns
-// the buffers in another process.
+// Copies kCopyBytes bytes once, chunk by chunk; called by the first member. In the ways `one_end`
+// and `third_party`, one or both of the buffers belong to the last member, another process.
 Status copy_message(const Member& member, Buffers& buffers, Way way, std::size_t chunk) {
   const Shared& shared = member.shared();
   const std::uint32_t other = member.members() - 1;
@@ -153,8 +154,8 @@ std::vector<std::size_t> copy_chunks() {
   return chunks;
 }
 
-// Measures every way. Returns false if the team is too small for a way, or the kernel refuses a
-// copy.
+// Measures and prints the rate of every way to copy. Returns false if the team has no second member
+// for a way, or the kernel refuses a copy.
 bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort) {
   for (const Way way : {Way::own, Way::one_end, Way::third_party}) {
     if (way != Way::own && member.members() < 2) return false;
@@ -170,8 +171,8 @@ bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort
   return true;
 }
 
-// Measures the ways to copy. The first member measures, and the others wait in the barrier. Sets
-// `choice` to 1 if all ways work. Returns false if a member has died.
+// Measures the table `copy`. The first member measures, and the others wait in the barrier. Sets
+// the shared `choice` to 1 if all ways work, else to 0. Returns false if a member has died.
 bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
   if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
   return member.barrier();
@@ -192,8 +193,9 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
   return static_cast<double>(copied) / spent;
 }
 
-// The members of a NUMA node, [begin, end), and their guest: a member of another NUMA node. `guest`
-// equals `begin` if there is only one NUMA node.
+// The members of the team on one NUMA node, [begin, end), and their guest: a member on another NUMA
+// node, which copies within the memory of this one. `guest` equals `begin` if there is only one
+// NUMA node.
 struct NumaTeam {
   std::uint32_t begin;
   std::uint32_t end;
@@ -211,17 +213,17 @@ std::vector<NumaTeam> numa_teams(std::span<const Place> places) {
   return teams;
 }
 
-// Memory that all members map, for the copies of the guest. Each page is on the NUMA node of its
-// first writer.
+// Memory that all members map, for the copies of the guest: a member on another NUMA node than the
+// measured one. Each page is on the NUMA node of its first writer.
 struct GuestMemory {
   std::byte* bytes;  // kSaturationBytes to read, and as many to write
 
   [[nodiscard]] Buffers buffers() const { return {bytes, bytes + kSaturationBytes, {}}; }
 };
 
-// Measures the sum of the rates at which the first `copiers` members of the team copy, and the
-// team's guest, if `guests` is 1. All other members wait in the barrier. Returns false if a member
-// has died.
+// The first `copiers` members of a NUMA node copy at the same time. If `guests` is 1, the guest, a
+// member on another NUMA node, copies as well. All other members wait in the barrier. The first
+// member prints the sum of the rates. Returns false if a member has died.
 bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memory,
                       const NumaTeam& team, std::uint32_t copiers, std::uint32_t guests,
                       const Effort& effort) {
@@ -247,12 +249,13 @@ bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memor
   return true;
 }
 
-// Places the guest's memory on the NUMA node of the team. Returns false if a member has died.
+// Moves the memory in which the guest copies to the NUMA node of the team. The team's first member
+// does so by writing it; all members call. Returns false if a member has died.
 bool place_guest_memory(Member& member, const NumaTeam& team, const GuestMemory& memory) {
   if (!member.barrier()) return false;
   if (member.index() == team.begin) {
-    // Frees the pages, which are on the NUMA node of the previous team. After a failure, the pages
-    // stay on that node.
+    // MADV_REMOVE frees the pages, which are on the NUMA node of the team that was measured before.
+    // If it fails, the pages stay on that node.
     static_cast<void>(::madvise(memory.bytes, 2 * kSaturationBytes, MADV_REMOVE));
     std::memset(memory.bytes, 1, 2 * kSaturationBytes);
   }
@@ -280,8 +283,8 @@ struct Transfer {
   std::size_t chunk;
 };
 
-// A ring of cells in shared memory. The sender fills cells and counts in `filled`, the receiver
-// drains cells and counts in `drained`.
+// A ring of cells, in memory that the members share. The sender fills cells and counts them in
+// `filled`; the receiver drains cells and counts them in `drained`.
 struct Cells {
   alignas(kCacheLine) std::atomic<std::uint64_t> filled{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> drained{0};
@@ -300,17 +303,17 @@ void work_on(steal::Job& job) {
   }
 }
 
-// The steps of sender and receiver for a message, in three ways. `count` is the number of the
-// message, from 1. A function returns false if the other member has died or a copy failed; the
-// caller then ends.
+// The steps of sender and receiver for a message, in the three ways readv, cells and shared (a
+// job). Each member has its own object. `count` is the number of the message, from 1. A function
+// returns false if the other member has died or a copy failed; the caller then ends.
 class Pair {
  public:
   Pair(Member& member, Buffers& buffers, Cells& cells)
       : shared_(member.shared()), buffers_(buffers), cells_(cells) {}
 
-  // Three steps around every message, which the times exclude. The receiver says that it has read
-  // the previous message (prepare), the sender writes the message (write_message), and the receiver
-  // reads the message after the transfer (use).
+  // Steps before and after every message, which the times exclude. The receiver says that it has
+  // read the previous message (prepare). Then the sender writes the message (write_message). After
+  // the transfer, the receiver reads the message (use).
   bool prepare(std::uint64_t count) {
     shared_.ready.store(count, std::memory_order_release);  // pairs with await()
     return true;
@@ -320,7 +323,8 @@ class Pair {
     std::memset(buffers_.source, static_cast<int>(count % 251), transfer.bytes);
     return true;
   }
-  // Reads the message. Returns false if the first and the last byte differ: the data is then wrong.
+  // The receiver reads the message, as a program does. Returns false if the first and the last byte
+  // differ. The message is then wrong, since the sender fills it with one value.
   bool use(const Transfer& transfer) {
     const auto* words = reinterpret_cast<const std::uint64_t*>(buffers_.target);
     std::uint64_t sum = 0;
@@ -386,21 +390,24 @@ class Pair {
     constexpr std::uint64_t kLookAround = 1U << 16U;
     for (std::uint64_t turns = 1; !done(); ++turns) {
       spin_pause();
-      // relaxed: the flag publishes no data.
+      // relaxed: the parent sets the flag when a member has died, and publishes no data by it.
       if (turns % kLookAround == 0 && shared_.abandoned.load(std::memory_order_relaxed)) {
         return false;
       }
     }
     return true;
   }
-  // acquire: pairs with the release store of `counter` by the other member, whose earlier writes
-  // are then visible.
+  // Waits until the other member has counted to `value`. Returns false if a member has died.
+  // acquire: pairs with the other member's release store of `counter`, whose earlier writes are
+  // then visible.
   bool await(const std::atomic<std::uint64_t>& counter, std::uint64_t value) {
     return until([&] { return counter.load(std::memory_order_acquire) >= value; });
   }
-  // release: publishes the message's bytes and `choice`; pairs with await().
+  // The sender says that message `count` may be received. release: publishes the message's bytes
+  // and `choice`; pairs with the receiver's await().
   void announce(std::uint64_t count) { shared_.announced.store(count, std::memory_order_release); }
-  // release: the received bytes come before the count; pairs with await() and send_shared().
+  // The receiver says that it has received message `count`. release: the received bytes come before
+  // the count; pairs with the sender's await() and send_shared().
   void complete(std::uint64_t count) { shared_.completed.store(count, std::memory_order_release); }
 
   Shared& shared_;
@@ -421,8 +428,8 @@ constexpr Method kReadv{"readv", &Pair::send_by_readv, &Pair::receive_by_readv};
 constexpr Method kByCells{"cells", &Pair::send_by_cells, &Pair::receive_by_cells};
 constexpr Method kShared{"shared", &Pair::send_shared, &Pair::receive_shared};
 
-// Runs and times messages from the second member, the sender, to the first. The sender reads the
-// clock.
+// Times messages from the second member of the team, the sender, to the first. Both members call
+// measure(); the sender reads the clock.
 class Courier {
  public:
   Courier(Member& member, Buffers& buffers, Cells& cells, const Effort& effort)
@@ -448,7 +455,8 @@ class Courier {
  private:
   [[nodiscard]] bool sends() const { return member_.index() == 1; }
 
-  // Sends or receives a message. At the sender, adds the ticks until completion to `spent`.
+  // Moves a message: the second member sends, and the first receives and reads. At the sender, adds
+  // the clock ticks until completion to `spent`.
   bool one_message(const Method& method, const Transfer& transfer, std::uint64_t& spent) {
     ++count_;
     if (!sends())
@@ -461,8 +469,8 @@ class Courier {
     return sent;
   }
 
-  // Warms up. Returns the number of messages in a batch, which the sender computes, or 0 after a
-  // failure.
+  // Exchanges a few messages to warm up. Returns the number of messages in a batch, which the
+  // sender computes for both members, or 0 after a failure.
   std::uint32_t agree(const Method& method, const Transfer& transfer) {
     constexpr int kWarmUps = 3;
     std::uint64_t spent = 0;
@@ -474,8 +482,8 @@ class Courier {
     if (sends()) {
       member_.shared().choice = std::max(2U, static_cast<std::uint32_t>(effort_.batch_ns / each));
     }
-    // The sender writes `choice` before the announcement of the next message; the receiver reads it
-    // after that message.
+    // The sender passes the number of messages to the receiver in `choice`. It writes `choice`
+    // before it announces the next message, and the receiver reads `choice` after that message.
     return one_message(method, transfer, spent) ? member_.shared().choice : 0;
   }
 
@@ -511,7 +519,7 @@ bool transfer_table(Member& member, Buffers& buffers, Cells& cells, const Effort
   return true;
 }
 
-// --- all tables ----------------------------------------------------------------------------------
+// --- all three tables ----------------------------------------------------------------------------
 
 std::size_t lines_to_come(std::span<const Place> places, const Effort& effort) {
   const std::size_t with_guests = numa_teams(places).size() > 1 ? 2 : 1;
@@ -531,7 +539,8 @@ void print_plan(std::span<const Place> places, const Effort& effort) {
   std::fflush(stdout);
 }
 
-// Runs the measurements of a member. Returns false if the member must end with an error.
+// Runs the measurements of all tables in one member. Returns false if the member must end with an
+// error.
 bool measure_all(Member& member, std::span<const Place> places, Cells& cells,
                  const GuestMemory& memory, const Effort& effort) {
   Buffers buffers{allocate(kSaturationBytes), allocate(kSaturationBytes),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for Argobots. Each worker is an execution stream with its own pool. With two workers,
-// both use the random work-stealing scheduler.
+// The adapter of the benchmark cases (cases.hpp) for Argobots. Each worker is an execution stream
+// with its own pool. With two workers, both use the random work-stealing scheduler.
 #include <abt.h>
 
 #include <vector>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for Boost.Fiber. A worker is a thread. One worker uses the round-robin scheduler, two
-// workers use work stealing. Boost.Fiber cannot start a fiber on a given thread. Therefore
-// fork_on() starts another thread, and signal-cross measures one fiber on each of two threads.
+// The adapter of the benchmark cases (cases.hpp) for Boost.Fiber. A worker is a thread. One worker
+// uses the round-robin scheduler, two workers use work stealing. Boost.Fiber cannot start a fiber
+// on a given thread. Therefore fork_on() starts another thread, and the case signal-cross measures
+// one fiber on each of two threads.
 #include <boost/fiber/all.hpp>
 #include <condition_variable>
 #include <deque>

@@ -56,7 +56,7 @@ double measure(int workers, F once) {
   return all[all.size() / 2];
 }
 
-// --- one operation ----------------------------------------------------------------------------
+// --- cases of one operation -------------------------------------------------------------------
 
 template <class R>
 double create_join() {
@@ -89,8 +89,8 @@ double yield() {
   });
 }
 
-// Two tasks with the same code signal each other in turn. once() returns the nanoseconds from a
-// signal until the other task runs.
+// A case in which two tasks with the same code signal each other in turn. once() returns the
+// nanoseconds from a signal until the other task runs.
 template <class R>
 struct PingPong {
   static constexpr int kRounds = R::kHeavy ? 5'000 : 100'000;
@@ -166,7 +166,8 @@ double lock_two_workers() {
   return measure<R>(2, [] { return Locked<R>::once(2); });
 }
 
-// Returns the time of one barrier, divided by its 16 tasks.
+// The case of a barrier of 16 tasks on one worker. Returns the nanoseconds of a barrier divided by
+// 16.
 template <class R>
 double barrier() {
   static constexpr int kTasks = 16;
@@ -184,7 +185,7 @@ double barrier() {
   });
 }
 
-// --- whole computations: nanoseconds of one computation, on two workers except for tree-1 -----
+// --- cases of whole computations: ns of one, on two workers except for tree-1 -----------------
 
 template <class R>
 struct Fib {
@@ -310,7 +311,7 @@ double tree(int workers) {
   });
 }
 
-// --- the case from the command line -----------------------------------------------------------
+// --- runs the case that the command line names ------------------------------------------------
 
 template <class R>
 double run_case(const std::string& name) {

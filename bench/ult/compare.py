@@ -96,8 +96,9 @@ def show(results: dict[tuple[str, str], list[float]], names: list[str], cases: l
         print("".join(f"{word:>15}" for word in row))
     for name in names:
         two = medians.get((name, "tree-2"))
-        # A scheduler with one worker does not pay for the atomics of stealing, so manyhands-shared
-        # is the fair base for two workers.
+        # A scheduler of Manyhands with one worker does not pay for the atomics of stealing. The
+        # variant manyhands-shared does pay, so its time on one worker is the fair one to compare
+        # with two workers.
         shared = "manyhands-shared" if name == "manyhands" else name
         for half in dict.fromkeys((name, shared)):
             one = medians.get((half, "tree-1"))

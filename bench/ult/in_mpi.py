@@ -30,7 +30,8 @@ from manyhands_bench.mpis import MpiBuild, Placement, find_builds  # noqa: E402
 LIBRARY = ROOT / "build" / "lib"
 SOURCE = Path(__file__).parent / "mpi_ping_pong.cpp"
 LIMIT_S = 60
-# Each way has a name, a number of workers (0: threads), and whether Manyhands is preloaded.
+# Each way to run the program has a name, a number of workers of light tasks (0: threads instead of
+# tasks), and whether Manyhands is preloaded.
 WAYS = (
     ("tasks, 1 worker", 1, True),
     ("tasks, 2 workers", 2, True),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for MassiveThreads. MassiveThreads cannot start a task on a given worker, and a woken
-// task runs on the worker of the task that woke it. The case signal-cross is therefore absent.
+// The adapter of the benchmark cases (cases.hpp) for MassiveThreads. MassiveThreads cannot start a
+// task on a given worker, and a woken task runs on the worker of the task that woke it. The case
+// signal-cross is therefore absent.
 #include <myth/myth.h>
 
 #include <cstdlib>

@@ -5,8 +5,8 @@
 //
 //   mpiexec -n 2 mpi-ping-pong N W ROUNDS [BYTES [WORK_NS]]
 //
-// WORK_NS: computation before each send. Rank 0 prints the messages a second. If no task has parked
-// in a wait, the program fails.
+// WORK_NS: nanoseconds of computation before each send. Rank 0 prints the messages a second. If no
+// task has ever given its worker to another task while it waited in MPI, the program fails.
 #include <mpi.h>
 
 #include <chrono>
@@ -51,7 +51,8 @@ void play_with_threads(const Game& game) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Returns the number of waits in which a task gave its worker to another task.
+// Plays with light tasks. Returns the number of waits in MPI in which a task gave its worker to
+// another task.
 std::uint64_t play_with_tasks(const Game& game) {
   const auto workers = static_cast<unsigned>(game.workers);
   auto scheduler = ult::Scheduler::start({.workers = workers});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for oneTBB, with task_group. Tasks of oneTBB can neither yield nor wait for each
-// other.
+// The adapter of the benchmark cases (cases.hpp) for oneTBB, with task_group. Tasks of oneTBB can
+// neither yield nor wait for each other.
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 #include <tbb/task_group.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for Manyhands, in three variants:
+// The adapter of the benchmark cases (cases.hpp) for light tasks of Manyhands, in three variants:
 //   * the default;
 //   * MH_BENCH_OWN_STACKS: a joined task always runs on its own stack;
 //   * MH_BENCH_SHARED: an additional worker stays in a blocking call, so even a single busy worker
@@ -29,7 +29,8 @@ constexpr int kHeld = 1;
 constexpr int kHeld = 0;
 #endif
 
-// Keeps the additional worker in a blocking read() for the lifetime of the object.
+// Keeps the additional worker of the variant MH_BENCH_SHARED in a blocking read() for the lifetime
+// of the object. In the other variants it does nothing.
 class Hold {
  public:
   Hold(ult::Scheduler& scheduler, int workers) {
@@ -63,9 +64,9 @@ struct Manyhands {
     ult::Config config;
     config.workers = static_cast<unsigned>(workers + kHeld);
     config.inline_joins = kInlineJoins;
-    // A task that gets no task slot of the scheduler runs inside its parent. Without inline joins
-    // the tree fills all task slots, and such tasks nest as deep as the tree: 200 levels overflow a
-    // stack of 64 KB.
+    // A task for which the scheduler has no free slot runs inside its parent. Without inline joins
+    // the case `tree` fills all slots, and such tasks nest as deep as the tree: 200 levels overflow
+    // a stack of 64 KB.
     if (!kInlineJoins) config.stack_bytes = std::size_t{1} << 20U;
     auto scheduler = ult::Scheduler::start(config);
     const Hold hold(*scheduler, workers);
@@ -73,8 +74,8 @@ struct Manyhands {
     (void)task->join();
   }
 
-  // Any worker may run the children in `group`. The children of fork_on(), which stay on their
-  // worker, are in `placed`.
+  // The children that a task has started. Any worker may run those in `group`; those in `placed`
+  // were started by fork_on() and stay on their worker.
   struct Children {
     ult::Group group;
     std::vector<ult::Task> placed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for Qthreads. Full/empty bits implement joins and signals. Each worker has its own
-// shepherd (a queue of tasks in Qthreads).
+// The adapter of the benchmark cases (cases.hpp) for Qthreads. Full/empty bits implement joins and
+// signals. Each worker has its own shepherd (a queue of tasks in Qthreads).
 #include <qthread/barrier.h>
 #include <qthread/qthread.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The adapter for operating-system threads. A thread of fork_on() is bound to the core with its
-// worker's number.
+// The adapter of the benchmark cases (cases.hpp) for operating-system threads, one for each task. A
+// thread of fork_on() is bound to the core with its worker's number.
 #include <sched.h>
 
 #include <barrier>
