@@ -83,8 +83,9 @@ _CHECK_AND_STEAL = Arm(
 )
 
 
-# The settings that keep messages between two nodes (nodes.py) on TCP. By default UCX finds shared
-# memory that it cannot use, and takes the loopback route of a node for a route to the other node.
+# The settings that keep messages between two simulated nodes (nodes.py) on TCP. By default UCX
+# finds shared memory that it cannot use, and takes the loopback route of a node for a route to the
+# other node.
 _TCP = {
     "UCX_TLS": "tcp,self",
     "UCX_NET_DEVICES": LINK,

@@ -18,8 +18,8 @@ from typing import Any
 PAGE = 4096
 NEAR, ACROSS = "near", "across"  # the pair is on one NUMA node, on two NUMA nodes
 MAPPED, KERNEL, BLOCKS = "mapped", "kernel", "blocks"  # how bytes move
-# A waiting rank naps for this real time, times the number of ranks, between two polls: the polls of
-# 128 ranks take a fifth of a core.
+# A waiting rank sleeps between two polls, for this many ns of real time for each rank of the job.
+# At this length the polls of 128 ranks take a fifth of a core.
 NAP_NS_A_RANK = 20_000
 LOOK_NS = 250  # least time of the model between two polls
 

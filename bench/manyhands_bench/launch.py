@@ -35,8 +35,8 @@ from manyhands_bench.stats import Line
 from manyhands_bench.turns import Place, ring
 
 TIMEOUT_S = 180
-# The program outside of the MPI job takes the last core of this process's affinity mask for 20 ms
-# of every 50 ms.
+# A program beside the MPI job, for cases that measure a disturbed job. It occupies the last core of
+# this process's affinity mask for 20 ms of every 50 ms.
 _THIRD_PROGRAM = """
 import os, time
 os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
@@ -95,8 +95,8 @@ def run(
             except NodesError as error:
                 raise LaunchError(str(error)) from None
             command = [*_launcher(build, case, variant, machine, pair), *program]
-            # Each interleaved launch has its own folder for temporary files, because concurrent
-            # launchers of Open MPI 4 fail in a common folder.
+            # Each launch that takes turns with others has its own folder for temporary files,
+            # because launchers of Open MPI 4 that run at the same time fail in a common folder.
             own = {"TMPDIR": scratch} if place else {}
             output = _output(command, clean_environment() | build.environment() | own, place)
         lines = _lines(output)

@@ -110,13 +110,13 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
 
 
-# For each program: its name, elements in x and in y, layers of a rank, and further arguments. With
-# the three imbalances, the last of two ranks has as much work as the first, half as much again, and
-# three times as much.
+# For each program: its name, elements along x and as many along y, layers of elements for each
+# rank, and further arguments. With the three imbalances, the last of two ranks has as much work as
+# the first, half as much again, and three times as much.
 _FIXED = ("--tolerance", "0", "--iterations")
 _PROGRAMS = (
-    # The matrix of a rank has 13 MB. With a matrix of 65 MB, the memory bandwidth limits both
-    # cores, and sharing gains nothing.
+    # With this size the matrix of a rank has 13 MB. With a matrix of 65 MB, the memory bandwidth
+    # would limit both cores, and sharing loops would gain nothing.
     ("conjugate_gradients", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "200")),
     ("finite_elements_static", 40, 24, ("--imbalance", "0,20,50", *_FIXED, "50")),
     ("hydrodynamics", 30, 30, ("--imbalance", "0,50,200", "--steps", "40")),
@@ -132,8 +132,8 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
         return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
 
     title = f"{program}: static loops, with increasing work on the last rank"
-    # On two cores, the last thread of a loop leaves the other core idle for half a thread's part on
-    # average. With more threads the parts are smaller.
+    # With a static schedule, a loop is divided into one part for each thread. On two cores, one
+    # core idles at the end of a loop for half of a part on average. Parts of 64 threads are small.
     more = {**STATIC.environment, "OMP_NUM_THREADS": "64"}
     arms = (PLAIN, replace(STATIC, environment=more))
     return Case(name, title, program, all_cores(2), arguments, arms=arms, variants=_ways(GCC))

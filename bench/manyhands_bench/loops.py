@@ -127,7 +127,7 @@ def growth(times: list[tuple[float, ...]]) -> float:
     return max(medians) / min(medians)
 
 
-# ---- Bars ----------------------------------------------------------------------------------------
+# ---- Bounds that the measured numbers must meet --------------------------------------------------
 
 
 class Finding(NamedTuple):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from manyhands_bench.nodes import LINK, Nodes
 
-# Settings that keep each MPI library from asking the kernel to copy between processes (CMA).
+# Settings with which no MPI library asks the kernel to copy between processes (CMA).
 WITHOUT_CMA = {
     "MPIR_CVAR_CH4_CMA_ENABLE": "0",
     "OMPI_MCA_btl_vader_single_copy_mechanism": "none",
@@ -83,7 +83,8 @@ class MpiBuild:
         return {}
 
 
-# The build of cases with simulated ranks, whose program needs no MPI and no launcher.
+# The build for cases whose ranks are simulated in one process. Their program needs no MPI and no
+# launcher.
 SIMULATED = MpiBuild("simulated", Path(), Path(), "none")
 
 

@@ -83,9 +83,10 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
 }
 _C_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra")
 _FORTRAN_FLAGS = ("-O3", "-Wall")
-# GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0.
+# GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0, and would warn.
 _GCC_FLAGS = ("-Wno-stringop-overflow",)
-# The folder of the OpenMP run time of Debian's clang. The loader finds it by an rpath only.
+# The folder of the OpenMP run time of Debian's clang. The loader finds this folder only through an
+# rpath in the program.
 _LLVM = Path("/usr/lib/llvm-14/lib")
 
 
@@ -128,7 +129,8 @@ def compile_program(build: MpiBuild, checkout: Path, program: str, way: Way = Wa
         inputs = [str(sources / name) for name in known.files]
         command = [*_driver(build, way), *_c_flags(way.compiler), *inputs]
     command += _openmp_flags(known, way)
-    # Another process may measure at the same time, and must not see an incomplete binary.
+    # The compiler writes a temporary file, which is renamed at the end. Otherwise another process
+    # that measures at the same time could run an incomplete program.
     fresh = binary.with_name(f"{binary.name}.{os.getpid()}")
     _run([*command, "-lm", "-o", str(fresh)], way, folder)
     fresh.replace(binary)

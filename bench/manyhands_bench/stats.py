@@ -23,7 +23,7 @@ class Subject(NamedTuple):
 
     kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
     # threads | message | loop | object
-    # and of noncontiguous data: pack | pack-unpack | bundle
+    # and, for messages of noncontiguous data: pack | pack-unpack | bundle
     name: str  # of the collective, operation, loop or type; "first" or "settled" message; else ""
     bytes: int
 
@@ -283,7 +283,8 @@ def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: 
 
 
 DEEPER = (8, 64, 256, 4096)
-# Under an MPI without a value of its own, the helped arm must not be slower.
+# The bounds for messages with gaps. Where an MPI library has no value of its own, the arm with
+# Manyhands must not be slower than the plain arm.
 PLANE_BARS = (
     _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),
     _planes("32 MB, pack, Z from 8", "pack", 32 << 20, DEEPER, mpich4=2.2, openmpi4=1.6),

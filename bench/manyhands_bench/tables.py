@@ -23,7 +23,8 @@ from manyhands_bench.stats import (
     Verdict,
 )
 
-# Comparisons of a table, each with the name of its variant ("" if the case has a single variant).
+# The rows of a table: comparisons, each with the name of its variant ("" if the case has only one
+# variant).
 Rows = list[tuple[str, Comparison]]
 
 

@@ -71,8 +71,9 @@ def ring(count: int, ranks: int) -> Iterator[Ring]:
             for rank in range(ranks):
                 path = folder / f"{place}.{rank}"
                 os.mkfifo(path)
-                # Both ends of the pipe stay open while the ring exists, so no rank blocks in
-                # open(), and the last launch can pass its turn on without an error.
+                # This process opens each pipe for reading and writing, and closes it after the last
+                # launch. So no rank blocks in open(), and the last launch can pass its turn on
+                # although nobody reads it.
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 kept.callback(os.close, fd)
                 if place == 0:
