@@ -34,8 +34,8 @@ class Blocks {
     } else {
       memory_.resize(static_cast<std::size_t>(own));
       own_ = memory_.data();
-      // MPI_Win_allocate() is avoided: with it and MPICH 4.0.2 alone, the tensor contraction gives
-      // wrong results (3 windows, 5 tiles).
+      // Not MPI_Win_allocate(): with it and MPICH 4.0.2 alone, without Manyhands, the tensor
+      // contraction gives wrong results (3 windows, 5 tiles).
       MPI_Win_create(own_, own * kUnit, kUnit, MPI_INFO_NULL, comm, &window_);
     }
     std::fill_n(own_, own, 0.0);
@@ -75,7 +75,8 @@ class Blocks {
                    MPI_SUM, window_);
     MPI_Win_flush(owner(block), window_);
   }
-  // Makes every change of a block before sync(), by any rank, visible to all ranks after sync().
+  // Collective. Makes every change of a block that a rank has made before sync() visible to all
+  // ranks after it.
   void sync() {
     MPI_Win_flush_all(window_);
     MPI_Win_sync(window_);
@@ -94,7 +95,8 @@ class Blocks {
     MPI_Comm_free(&node);
     return ranks == ranks_;
   }
-  // Makes shared memory, so that ranks of one node load each other's blocks.
+  // Puts this rank's blocks, `own` numbers in all, into memory that all ranks of the node map.
+  // get() then loads a block of another rank directly.
   void share(MPI_Aint own) {
     MPI_Win_allocate_shared(own * kUnit, kUnit, MPI_INFO_NULL, comm_, &own_, &window_);
     for (int rank = 0; rank < ranks_; ++rank) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// C = A B of block-sparse matrices. A shared counter deals pairs (row of A, tile in that row) to
-// the ranks. A rank fetches the tile and the corresponding row of B, and adds the products to C.
+// C = A B of block-sparse matrices. A shared counter hands out pairs (row of A, tile in that row)
+// to the ranks. The rank that gets a pair fetches the tile and the tiles of B that it is multiplied
+// with, and adds the products to C. All three matrices are in MPI windows.
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ typedef struct {
   double density;
 } Options;
 
-// Seconds of this rank in each kind of call.
+// The seconds that this rank has spent in each kind of operation.
 typedef struct {
   double counter, get, multiply, accumulate;
 } Times;
@@ -30,7 +31,7 @@ typedef struct {
   Times times;
 } Product;
 
-// ---- Work ---------------------------------------------------------------------------------------
+// ---- The multiplication -------------------------------------------------------------------------
 
 static void multiply(int n, const double* a, const double* b, double* c) {
 #ifdef HAVE_CBLAS
@@ -76,7 +77,8 @@ static void add(const Matrix* to, int row, int column, const double* tile) {
   MPI_Win_flush(owner, to->win);
 }
 
-// Adds all products of tile (i, k) of A to C.
+// Does the unit of work that the shared counter has handed out. Adds the products of tile (i, k) of
+// A with all tiles in row k of B to row i of C.
 static void do_unit(Product* p, int i, int k) {
   double since = MPI_Wtime();
   fetch(&p->a, i, k, p->tile_a);
@@ -110,9 +112,10 @@ static void work(Product* p) {
   MPI_Barrier(MPI_COMM_WORLD);
 }
 
-// ---- The check ----------------------------------------------------------------------------------
+// ---- The check of the result --------------------------------------------------------------------
 
-// Computes a row of C serially, from the known elements of A and B.
+// Computes row `i` of tile row `row` of C without communication, from the elements of A and B,
+// which every rank can compute.
 static void serial_row(const Product* p, int row, int i, double* sums) {
   const int n = p->a.tile;
   const int tiles = p->a.tiles;
@@ -130,7 +133,7 @@ static void serial_row(const Product* p, int row, int i, double* sums) {
   }
 }
 
-// Returns the number of wrong elements of this rank.
+// Returns the number of this rank's elements of C that differ from the serial result.
 static long wrong(const Product* p) {
   const int side = p->c.tiles * p->c.tile;
   double* sums = malloc((size_t)side * sizeof(double));
@@ -149,7 +152,7 @@ static long wrong(const Product* p) {
   return found;
 }
 
-// ---- Beginning and end --------------------------------------------------------------------------
+// ---- Creation, report and end -------------------------------------------------------------------
 
 static void stop_with_usage(void) {
   int rank;

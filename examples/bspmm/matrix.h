@@ -30,7 +30,8 @@ bool is_there(const Matrix* matrix, int row, int column);
 double value_at(const Matrix* matrix, int row, int column, int i, int j);
 
 int owner_of(const Matrix* matrix, int row);
-// Returns the displacement of a tile's first element in the window of its owner, in elements.
+// Returns the place of a tile's first element in the window of the rank that owns the tile. The
+// unit is elements, as of MPI displacements in this window.
 MPI_Aint displacement_of(const Matrix* matrix, int row, int column);
 
 #endif

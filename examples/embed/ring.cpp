@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Each process sends its rank to the next rank. Environment variables give the rank, the number of
-// ranks, and the path where the ranks meet:
+// Each process sends its rank by LCI to the next rank, without MPI and a launcher. Environment
+// variables give the rank, the number of ranks, and the path where the ranks meet:
 //   MH_LCI_RANK=0 MH_LCI_SIZE=2 MH_LCI_ROOT=$PWD/root ./ring & MH_LCI_RANK=1 ... ./ring
 #include <cstdio>
 #include <manyhands/lci.hpp>

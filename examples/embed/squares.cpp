@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adds squares by a task collection without MPI. The network has a single rank, so no message
-// travels. Programs over MPI include manyhands/tasks.hpp, which has a Network over MPI.
+// Adds squares by a task collection without MPI. The collection's network has a single rank, so no
+// message travels. Programs over MPI include manyhands/tasks.hpp, which has a Network over MPI.
 #include <cstdio>
 #include <manyhands/tasks/collection.hpp>
 #include <memory>

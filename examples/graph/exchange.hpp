@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A round of gather, communicate, scatter. The caller of round() has gathered a buffer for every
-// other rank. Each received buffer is passed to `scatter` in the order of arrival, whole or in
-// pieces that are cut at multiples of kGrain bytes. Back ends: lci_exchange.hpp, mpi_exchange.hpp.
+// A round of communication of a graph program: gather, exchange, scatter. Before round(), the
+// caller has gathered a buffer for every other rank. Each received buffer is passed to `scatter` in
+// the order of arrival, whole or in pieces that are cut at multiples of kGrain bytes. Back ends:
+// lci_exchange.hpp, mpi_exchange.hpp.
 #pragma once
 
 #include <chrono>
@@ -27,20 +28,20 @@ class Exchange {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  // Collective; called before the first round. `most_to` has, for each rank, the most bytes that
-  // this rank sends to that rank in a round.
+  // Collective; called before the first round. `most_to` has, for each destination rank, the most
+  // bytes that this rank ever sends to it in a round.
   virtual void prepare(const std::vector<std::size_t>& most_to) = 0;
   [[nodiscard]] virtual std::int64_t sum(std::int64_t mine) = 0;
   [[nodiscard]] virtual std::int64_t most(std::int64_t mine) = 0;
-  // Collective. Returns the argument `mine` of each rank, in the order of ranks. Not for use within
-  // a measured round.
+  // Collective. Returns the argument `mine` of every rank, in the order of ranks. It may be slow,
+  // and must not be called while a round is measured.
   [[nodiscard]] virtual std::vector<std::string> all(const std::string& mine) = 0;
-  // Returns the most bytes that the back end has used for messages at a time. The caller's buffers
-  // do not count.
+  // Returns the peak of the bytes that the back end has used for messages. The caller's buffers do
+  // not count.
   [[nodiscard]] virtual std::size_t memory() const = 0;
 
-  // Makes all ranks begin each later round together. The time of a round then excludes waiting for
-  // ranks that still compute, and excludes the synchronization itself.
+  // Makes the ranks synchronize before each later round. The time of a round then excludes waiting
+  // for ranks that still compute; it never includes the synchronization itself.
   void begin_together() { together_ = true; }
 
   void round(const std::vector<Buffer>& out, const Scatter& scatter) {
@@ -51,7 +52,8 @@ class Exchange {
     seconds_.push_back(spent.count());
     for (const Buffer& data : out) bytes_ += data.size();
   }
-  // Returns the seconds of each round that has ended, scattering and waiting included.
+  // Returns the seconds of each round that has ended. They include scattering and waiting for
+  // peers.
   [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
   [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent by this rank in all rounds
 

@@ -27,7 +27,7 @@ struct Graph {
   [[nodiscard]] std::uint64_t degree(Vertex v) const { return first[v + 1] - first[v]; }
 };
 
-// Makes a symmetric graph without loops and repeated edges.
+// Makes a symmetric graph from `edges`, and drops self-loops and repeated edges.
 inline Graph from_edges(Vertex vertices, std::vector<Edge> edges) {
   const std::size_t count = edges.size();
   for (std::size_t i = 0; i < count; ++i) edges.emplace_back(edges[i].second, edges[i].first);
@@ -60,9 +60,9 @@ class Random {
   std::uint64_t state_;
 };
 
-// The probabilities of a recursive matrix (RMAT): each bit of an edge's two vertex numbers selects
-// a quarter of the matrix. The fourth probability is 1 - a - b - c. The Kronecker graphs of
-// Graph500 have 0.57, 0.19, 0.19.
+// The probabilities of a recursive matrix (RMAT), a random graph. Each bit of an edge's two vertex
+// numbers selects a quarter of the adjacency matrix. The fourth probability is 1 - a - b - c. The
+// Kronecker graphs of Graph500 have 0.57, 0.19, 0.19.
 struct Quarters {
   double a, b, c;
 };
@@ -72,7 +72,8 @@ inline constexpr Quarters kKronecker{0.57, 0.19, 0.19};
 inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_t seed) {
   const Vertex vertices = Vertex{1} << scale;
   Random random(seed);
-  // Renumbers the vertices at random, which spreads vertices of high degree over all ranks.
+  // Renumbers the vertices at random. Each rank has a block of consecutive vertices, and vertices
+  // of high degree are then spread over all ranks.
   std::vector<Vertex> name(vertices);
   for (Vertex v = 0; v < vertices; ++v) name[v] = v;
   for (Vertex v = vertices; v > 1; --v) std::swap(name[v - 1], name[random.next() % v]);
@@ -92,10 +93,10 @@ inline Graph recursive(unsigned scale, unsigned degree, Quarters q, std::uint64_
   return from_edges(vertices, std::move(edges));
 }
 
-// --- files -------------------------------------------------------------------------------------
+// --- reading graphs from files -----------------------------------------------------------------
 
-// Reads an edge "U V" from each line. Vertices in the file count from `base`. Skips lines that
-// begin with # or %.
+// Reads an edge "U V" from each line. The file numbers its first vertex `base`, 0 or 1. Skips lines
+// that begin with # or %.
 inline Graph read_edges(std::istream& file, Vertex base) {
   std::vector<Edge> edges;
   Vertex most = 0;
@@ -111,7 +112,7 @@ inline Graph read_edges(std::istream& file, Vertex base) {
   return from_edges(most + 1, std::move(edges));
 }
 
-// Reads Matrix Market's coordinate format and ignores the values.
+// Reads a graph in Matrix Market's coordinate format. Each entry is an edge; its value is ignored.
 inline Graph read_matrix_market(std::istream& file) {
   std::string line;
   while (std::getline(file, line) && !line.empty() && line[0] == '%') {
@@ -127,7 +128,8 @@ inline Graph read_matrix_market(std::istream& file) {
   return graph;
 }
 
-// Reads GAP's serialized graphs: a flag for directed graphs, edges, vertices, offsets, neighbours.
+// Reads a serialized graph of the GAP benchmark suite: a flag for directed graphs, the numbers of
+// edges and vertices, offsets, neighbours.
 inline Graph read_gap(std::istream& file) {
   const auto read = [&file](void* into, std::size_t size) {
     if (!file.read(static_cast<char*>(into), static_cast<std::streamsize>(size))) {

@@ -24,7 +24,7 @@ struct Tree {
   std::vector<std::uint32_t> level;  // kFar: not reached
 };
 
-// --- search -------------------------------------------------------------------------------------
+// --- breadth-first search for a tree of parents -------------------------------------------------
 
 class TreeSearch {
  public:
@@ -33,7 +33,8 @@ class TreeSearch {
     exchange.prepare(partition.most_to(sizeof(Update<Vertex>)));
   }
 
-  // Returns the tree. Its entries for this rank's masters are complete.
+  // Collective. Searches from `root`. Returns the tree, in which a rank's entries for its own
+  // vertices (masters, partition.hpp) are complete.
   Tree run(Vertex root) {
     const Vertex vertices = partition_.edges().vertices;
     tree_ = {root, std::vector<Vertex>(vertices, kNobody),
@@ -67,8 +68,9 @@ class TreeSearch {
         reach(graph.neighbours[i], u, level);
       }
     }
-    // A rank proposes a parent for a mirror once. After this round the vertex's master has a
-    // parent, so another proposal would be of no use.
+    // A rank sends a proposal, a parent for a vertex of another rank, only once for each vertex.
+    // After this round that rank has a parent for the vertex, so another proposal would be of no
+    // use.
     std::vector<Buffer> out(static_cast<std::size_t>(partition_.ranks()));
     for (const Vertex v : proposed_) {
       append(out[static_cast<std::size_t>(partition_.blocks().owner(v))],
@@ -90,7 +92,7 @@ class TreeSearch {
   std::vector<Vertex> proposed_;
 };
 
-// --- the five checks ----------------------------------------------------------------------------
+// --- the five checks of a tree ------------------------------------------------------------------
 
 inline constexpr int kTreeChecks = 5;
 inline constexpr const char* kTreeCheckNames[kTreeChecks] = {
@@ -113,7 +115,7 @@ inline bool has_edge(const Graph& graph, Vertex u, Vertex v) {
   return std::binary_search(begin, end, v);
 }
 
-// Returns for each vertex whether its parents lead to the root. Visits each vertex once.
+// Returns for each vertex whether its chain of parents ends at the root. Visits each vertex once.
 inline std::vector<bool> lead_to_root(const Tree& tree) {
   enum class State : std::uint8_t { unknown, walked, good, bad };
   std::vector<State> state(tree.parent.size(), State::unknown);
@@ -126,7 +128,8 @@ inline std::vector<bool> lead_to_root(const Tree& tree) {
       path.push_back(v);
       v = tree.parent[v];
     }
-    // The chain ends at kNobody, in a cycle, or at a vertex with a known state.
+    // The chain of parents from `start` ends in three ways: at kNobody, in a cycle, or at a vertex
+    // whose state is known from an earlier chain.
     const bool good = v < state.size() && state[v] == State::good;
     for (const Vertex w : path) state[w] = good ? State::good : State::bad;
     path.clear();
@@ -136,7 +139,8 @@ inline std::vector<bool> lead_to_root(const Tree& tree) {
   return leads;
 }
 
-// Checks the vertices from `low` to below `high` of a tree that is complete for all vertices.
+// Carries out the five checks for the vertices from `low` to below `high`. The tree must have the
+// parents and levels of all vertices, also of those of other ranks.
 inline Violations violations(const Graph& graph, const Tree& tree, Vertex low, Vertex high) {
   Violations found;
   const std::vector<bool> leads = lead_to_root(tree);
@@ -162,9 +166,10 @@ inline Violations violations(const Graph& graph, const Tree& tree, Vertex low, V
   return found;
 }
 
-// --- the complete tree --------------------------------------------------------------------------
+// --- collects the tree on every rank ------------------------------------------------------------
 
-// Collective. Completes the tree for all vertices: each rank sends its masters to all ranks.
+// Collective. Makes the tree complete on every rank: each rank sends the parents and levels of its
+// own vertices (masters) to all ranks.
 inline void complete(const Partition& partition, Exchange& exchange, Tree& tree) {
   using Item = Update<std::uint64_t>;  // value: parent and level
   const std::size_t bytes = (partition.high() - partition.low()) * sizeof(Item);

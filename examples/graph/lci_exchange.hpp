@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds over the queue interface of LCI: a rank enqueues to all peers and dequeues from all peers
-// in the order of arrival. Buffers travel in pieces. A piece is scattered while the next pieces are
-// in flight. A receiver holds a few pieces at a time, so its memory does not grow with the graph.
+// Rounds of an exchange (exchange.hpp) over the queue interface of LCI: a rank enqueues to all
+// peers and dequeues from all peers in the order of arrival. Buffers travel in pieces. A piece is
+// scattered while the next pieces are in flight. A receiver holds a few pieces at a time, so its
+// memory does not grow with the graph.
 //
 // Odd and even rounds have their own queues. A round ends after a message from every rank, so no
 // rank is more than one round ahead. A message of the next round waits in the queue of the next
@@ -22,7 +23,8 @@
 
 namespace graph {
 
-// Returns the value of `result`. On an error, prints it with `what` and ends the process.
+// Returns the value of `result`. If `result` is an error, prints it with `what` and ends the
+// process.
 template <class T>
 T must(mh::Result<T> result, const char* what) {
   if (result) return std::move(*result);
@@ -56,18 +58,21 @@ class LciExchange final : public Exchange {
   std::vector<std::string> all(const std::string& mine) override {
     return must(job_.allgather(mine, [this] { device_.progress(); }), "a rank has died");
   }
-  // Returns the most bytes that the two queues have held, plus the bytes of the device's packets.
+  // Returns the most bytes that the queues of odd and even rounds have held at a time, plus the
+  // bytes of the device's packets.
   [[nodiscard]] std::size_t memory() const override {
     return device_.packet_memory() + queues_[0].most_memory() + queues_[1].most_memory();
   }
 
  private:
-  // The memory of a queue for the pieces of all peers. Each peer has a buffer for a piece, and
-  // sends the next piece after that buffer has been scattered. Over TCP, a piece costs some 30 us
-  // in addition to its bytes, so a peer has one buffer, not two halves (docs/decisions/lci).
+  // The bytes of a queue for pieces that have arrived from all peers. Each peer has one buffer of
+  // this memory, and sends its next piece after that buffer has been scattered. Two halves for each
+  // peer would be slower, since over TCP a piece costs some 30 us in addition to its bytes
+  // (docs/decisions/lci).
   static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
-  // Few packets are enough: only short pieces use packets. At most four long pieces are under way.
+  // Returns the configuration of the device. A few packets are enough, since only short pieces use
+  // packets; at most four long pieces are under way.
   static mh::lci::DeviceConfig config(int ranks) {
     return {.provider = {},
             .packet_bytes = 4096,
@@ -102,8 +107,8 @@ class LciExchange final : public Exchange {
         if (piece < pieces_of(data)) send(queue, to, data, piece, scatter);
       }
     }
-    // acquire: pairs with the increment of `sent_` by a completed send. Once all sends have
-    // completed, the caller may reuse the buffers.
+    // Waits until all messages have come and all sends have completed; the caller may then reuse
+    // the buffers. acquire: pairs with the increment of `sent_` by a completed send.
     while (missing_ != 0 || sent_.load(std::memory_order_acquire) != posted_) {
       move_on(queue, scatter);
     }
@@ -128,7 +133,8 @@ class LciExchange final : public Exchange {
     while (const auto message = queue.receive_dequeue()) {
       check(message->status().ok());
       scatter(message->rank(), message->bytes());
-      // The tag of a piece is the number of pieces of its buffer.
+      // Each piece has as its tag the number of pieces of its buffer. When as many have come from
+      // this rank, the buffer is complete, and one rank fewer is missing.
       if (++come_[static_cast<std::size_t>(message->rank())] == message->tag()) --missing_;
     }
   }

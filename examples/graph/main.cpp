@@ -64,7 +64,7 @@ struct Options {
   int trials = 1;
 };
 
-// Parses a number. Returns false if the text is not a number from `least` to `most`.
+// Parses a number into `number`. Returns false if the text is not a number from `least` to `most`.
 template <class Number>
 bool read(const char* text, Number& number, Number least, Number most) {
   const char* end = text + std::strlen(text);
@@ -122,7 +122,7 @@ std::unique_ptr<Exchange> open_backend(const std::string& name) {
   return nullptr;
 }
 
-// The results of this rank and one back end, over all trials.
+// The results of this rank with one back end, over all trials.
 struct Account {
   std::int64_t wrong = 0;
   std::vector<double> seconds;  // seconds of each round, over all trials
@@ -130,14 +130,15 @@ struct Account {
   std::size_t bytes = 0;  // bytes sent
 };
 
-// A back end and its results.
+// A back end for communication, its part of the graph, and its results.
 struct Way {
   std::string backend;
   std::unique_ptr<Exchange> exchange;
   graph::Partition partition;
   Account account;
 
-  // Copies the measurements of `exchange` to `account`; called after the measured rounds.
+  // Copies the measurements of `exchange` to `account`. Called after a program's own rounds,
+  // because the check of its result has rounds as well.
   void note_rounds() {
     account.seconds = exchange->seconds();
     account.memory = exchange->memory();
@@ -145,13 +146,14 @@ struct Way {
   }
 };
 
-// Runs one trial on a back end. Returns the number of wrong values of this rank.
+// A graph program: runs one trial on a back end. Returns the number of this rank's vertices that
+// have a wrong value.
 using Program = std::function<std::int64_t(Way&)>;
 
 // --- programs that are checked against a serial run --------------------------------------------
 
-// Returns the number of vertices of this rank whose value differs from the serial value. Writes the
-// values to a file if `output` is not empty.
+// Ends a trial. Returns the number of vertices of this rank whose value in `mine` differs from the
+// serial value in `all`. Writes this rank's values to a file if `output` is not empty.
 template <class Value, class Same>
 std::int64_t finish(const Way& way, const std::string& output, const std::vector<Value>& mine,
                     const std::vector<Value>& all, Same same) {
@@ -187,9 +189,10 @@ Program pagerank(const Options& options, const Graph& g) {
   };
 }
 
-// --- Graph500 -----------------------------------------------------------------------------------
+// --- Graph500: search and check of trees --------------------------------------------------------
 
-// Returns the number of edges in the component of the tree's root; each edge counts once.
+// Returns the number of edges between the vertices of the tree. Each edge counts once, although it
+// is stored at both of its ends.
 std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
   std::uint64_t ends = 0;
   for (graph::Vertex v = 0; v < g.vertices; ++v) {
@@ -198,7 +201,7 @@ std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
   return ends / 2;
 }
 
-// Returns random vertices with edges, the same on all ranks.
+// Returns random vertices that have edges, as roots of searches. All ranks get the same.
 std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
   std::vector<graph::Vertex> roots;
   graph::Random random(500);
@@ -210,8 +213,8 @@ std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
   return roots;
 }
 
-// Collective. Prints a line for each check that fails. Returns the number of violations at this
-// rank's vertices.
+// Collective. Prints a line for each of the five checks that fails at this rank's vertices. Returns
+// the number of failures.
 std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
   graph::complete(way.partition, *way.exchange, tree);
   const auto found = graph::violations(g, tree, way.partition.low(), way.partition.high());
@@ -224,7 +227,9 @@ std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
   return static_cast<std::int64_t>(found.all());
 }
 
-// Searches from all roots. The rates count edges of the graph without loops and repeated edges.
+// Collective. Searches from all roots, then checks the trees, and prints the rate. The rate counts
+// the edges of the graph without self-loops and repeated edges. Returns the number of failed
+// checks.
 std::int64_t search_all(const Graph& g, int roots, Way& way) {
   graph::TreeSearch search(way.partition, *way.exchange);
   std::vector<graph::Tree> trees;
@@ -254,7 +259,7 @@ Program graph500(const Options& options, const Graph& g) {
   return [&g, roots = options.roots](Way& way) { return search_all(g, roots, way); };
 }
 
-// --- all programs -------------------------------------------------------------------------------
+// --- running and reporting all programs ---------------------------------------------------------
 
 Program program_of(const Options& options, const Graph& g) {
   const std::string& name = options.program;
@@ -266,7 +271,8 @@ Program program_of(const Options& options, const Graph& g) {
   throw std::runtime_error("no program " + name);
 }
 
-// Runs all trials by all back ends. Each trial begins with another back end.
+// Runs a trial on each back end, then the next trial on each. In each trial another back end is
+// first.
 void run_trials(const Program& program, int trials, std::vector<Way>& ways) {
   for (std::size_t trial = 0; trial < static_cast<std::size_t>(trials); ++trial) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -282,8 +288,8 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-// Collective. Returns the sum over rounds of the seconds of the slowest rank in the median trial.
-// All trials have the same number of rounds.
+// Collective. Returns the seconds of all rounds of a trial. The time of a round is the slowest
+// rank's, the median over the trials. All trials have the same number of rounds.
 double seconds_in_rounds(const Way& way, std::size_t trials) {
   const std::vector<double>& all_seconds = way.account.seconds;
   const std::size_t rounds = all_seconds.size() / trials;
@@ -305,7 +311,8 @@ struct Host {
   std::size_t memory = 0;
 };
 
-// Collective. Returns the number of ranks and the bytes of communication buffers on each host.
+// Collective. Returns the number of ranks on each host, by its name, and the bytes of their
+// communication buffers.
 std::map<std::string, Host> hosts_of(const Way& way) {
   char name[128] = "";
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");
@@ -323,7 +330,8 @@ std::map<std::string, Host> hosts_of(const Way& way) {
   return hosts;
 }
 
-// Collective. Rank 0 prints the results. Returns true if all values are right at all ranks.
+// Collective. Rank 0 prints the results of a back end. Returns true if all values are right at all
+// ranks.
 bool report(const Options& options, const Graph& g, const Way& way) {
   const bool right = way.exchange->sum(way.account.wrong) == 0;
   const auto trials = static_cast<std::size_t>(options.trials);
@@ -343,7 +351,7 @@ bool report(const Options& options, const Graph& g, const Way& way) {
   return right;
 }
 
-// Opens the back ends. Returns an empty vector if this build lacks one of the back ends.
+// Opens the back ends of --backend. Returns an empty vector if this build lacks one of them.
 std::vector<Way> open_ways(const Options& options, const Graph& g) {
   std::vector<Way> ways;
   for (const std::string& name : options.backends) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rounds over MPI, in the two ways of the graph frameworks that the dissertation on LCI compares
-// (section 3.2): probes for messages of unknown size, and puts into windows with space for the
-// largest messages.
+// Rounds of an exchange (exchange.hpp) over MPI, in two ways: probes for messages of unknown size,
+// and puts into windows with space for the largest messages. The dissertation on LCI compares graph
+// frameworks that use these ways (section 3.2).
 #pragma once
 
 #include <mpi.h>
@@ -86,7 +86,8 @@ class ProbeExchange final : public MpiExchange {
   int round_ = 0;
 };
 
-// Rounds of puts. A rank's window has, for each sender, the size of its data and then the data.
+// The back end `rma`: rounds of puts. A rank's window has a place for each sender, with the size of
+// the sender's data and then the data.
 class RmaExchange final : public MpiExchange {
  public:
   ~RmaExchange() override { free_window(); }
@@ -100,8 +101,8 @@ class RmaExchange final : public MpiExchange {
     for (const std::uint64_t bytes : most) {
       places_.push_back(places_.back() + sizeof(std::uint64_t) + (bytes + 7) / 8 * 8);
     }
-    // MPI_Win_allocate() is avoided: with three ranks of MPICH 4.0.2, puts into its windows write
-    // to wrong places.
+    // Not MPI_Win_allocate(): with three ranks of MPICH 4.0.2, puts into its windows write to wrong
+    // places.
     base_.resize(places_.back());
     memory_ = std::max(memory_, base_.size());
     MPI_Win_create(base_.data(), static_cast<MPI_Aint>(base_.size()), 1, MPI_INFO_NULL,

@@ -18,7 +18,7 @@
 
 namespace graph {
 
-// The blocks of consecutive vertices of all ranks.
+// The division of vertices: each rank has a block of consecutive vertices.
 struct Blocks {
   Vertex vertices;
   int ranks;
@@ -40,7 +40,8 @@ class Partition {
  public:
   Partition(const Graph& graph, Cut cut, int rank, int ranks)
       : blocks_{graph.vertices, ranks}, cut_(cut), rank_(rank) {
-    // Chooses the grid that is closest to a square.
+    // Chooses the grid of ranks that is closest to a square. The vertex cut assigns edges by its
+    // rows and columns.
     for (int rows = 1; rows * rows <= ranks; ++rows) {
       if (ranks % rows == 0) columns_ = ranks / rows;
     }
@@ -54,15 +55,17 @@ class Partition {
   [[nodiscard]] bool is_mine(Vertex v) const { return v >= low() && v < high(); }
   [[nodiscard]] int ranks() const { return blocks_.ranks; }
   [[nodiscard]] bool broadcasts() const { return cut_ == Cut::vertices; }
-  // Returns this rank's part of the graph: all vertices, and the edges that place() gives the rank.
+  // Returns this rank's part of the graph: all vertices, and those edges that place() gives to the
+  // rank.
   [[nodiscard]] const Graph& edges() const { return mine_; }
-  // Returns whether `rank` has edges out of this rank's `master`.
+  // Returns whether `rank` has edges out of `master`, one of this rank's own vertices. If so,
+  // `rank` needs the value of `master` in a broadcast.
   [[nodiscard]] bool reads(int rank, Vertex master) const {
     return readers_[static_cast<std::size_t>(rank)][master - low()];
   }
 
-  // Returns the most bytes that this rank can send to each rank in a reduce or a broadcast, for
-  // updates of `bytes` bytes.
+  // Returns, for each destination rank, the most bytes that this rank can send to it in a reduce or
+  // a broadcast, if an update has `bytes` bytes.
   [[nodiscard]] std::vector<std::size_t> most_to(std::size_t bytes) const {
     std::vector<std::size_t> reduced(static_cast<std::size_t>(ranks()), 0);
     std::vector<bool> seen(mine_.vertices, false);
@@ -80,7 +83,7 @@ class Partition {
   }
 
  private:
-  // Returns the rank that has the edge.
+  // Returns the rank that has the edge from `u` to `v`.
   [[nodiscard]] int place(Vertex u, Vertex v) const {
     const int from = blocks_.owner(u);
     if (cut_ == Cut::edges) return from;

@@ -43,7 +43,7 @@ void for_each_update(std::span<const std::byte> data, Use use) {
   }
 }
 
-// --- programs that look for a minimum -----------------------------------------------------------
+// --- programs that look for a minimum: bfs, sssp, cc --------------------------------------------
 
 inline constexpr std::uint32_t kFar = std::numeric_limits<std::uint32_t>::max();
 
@@ -68,8 +68,8 @@ struct Components {
   static std::uint32_t along(std::uint32_t value, Vertex /*u*/, Vertex /*v*/) { return value; }
 };
 
-// Sends the values of changed masters to the ranks with edges out of these masters. Calls `use` for
-// each value that arrives.
+// Collective: a round that sends the values of this rank's `changed` vertices to the ranks with
+// edges out of these vertices. Calls `use` for each value that arrives from another rank.
 template <class Value, class Use>
 void broadcast(const Partition& partition, const std::vector<Vertex>& changed,
                const std::vector<Value>& values, Exchange& exchange, Use use) {
@@ -100,7 +100,8 @@ class Minimum {
     }
   }
 
-  // Returns the values of this rank's masters.
+  // Collective. Iterates until no value changes. Returns the values of this rank's own vertices
+  // (masters).
   std::vector<std::uint32_t> run() {
     while (exchange_.sum(static_cast<std::int64_t>(active_.size())) != 0) iterate();
     return {values_.begin() + partition_.low(), values_.begin() + partition_.high()};
@@ -159,7 +160,8 @@ class Minimum {
   std::vector<Vertex> changed_;        // mirrors that have changed
 };
 
-// Computes the same minimum by a serial algorithm with a priority queue (Dijkstra's).
+// Computes the same minimum as Minimum, for the check: serially, by Dijkstra's algorithm with a
+// priority queue.
 template <class Program>
 std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
   using Item = std::pair<std::uint32_t, Vertex>;
@@ -184,12 +186,12 @@ std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
   return values;
 }
 
-// --- page rank ----------------------------------------------------------------------------------
+// --- page rank: in rounds, and serially ---------------------------------------------------------
 
 inline constexpr double kDamping = 0.85;
 
-// A step of page rank: adds each vertex's share to the sums of its neighbours in `edges`, a part of
-// `graph`.
+// A step of page rank. `edges` are one rank's part of `graph`. For each edge from u to v, adds u's
+// page rank divided by u's degree in `graph` to the sum of v.
 inline void push_ranks(const Graph& graph, const Graph& edges, const std::vector<double>& ranks,
                        std::vector<double>& sums) {
   for (Vertex u = 0; u < edges.vertices; ++u) {

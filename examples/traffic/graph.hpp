@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The graphs of the data traffic, after the DT benchmark of the NAS suite, and a serial run of
-// each graph.
+// The graphs of the data traffic example, after the DT benchmark of the NAS suite, and a serial run
+// of each graph. Arrays flow from sources (nodes without predecessors) to sinks (without
+// successors).
 //
-//  black-hole: WIDTH sources (a power of two), a tree of degree four, a single sink
-//  white-hole: a single source, a tree of degree four, WIDTH sinks
-//  shuffle: WIDTH sources, log2(WIDTH) layers of a butterfly, WIDTH sinks
+// black-hole: WIDTH sources (a power of two), a tree of degree four, a single sink
+// white-hole: a single source, a tree of degree four, WIDTH sinks
+// shuffle: WIDTH sources, log2(WIDTH) layers of a butterfly, WIDTH sinks
 //
 // Node i runs on rank i modulo the number of ranks.
 #pragma once
@@ -32,7 +33,8 @@ struct Node {
   std::vector<Edge> out;
 };
 
-// The graph of a pattern. Each node stands after its predecessors in nodes().
+// The graph of a pattern (black-hole, white-hole, shuffle). In nodes(), each node stands after its
+// predecessors.
 class Traffic {
  public:
   Traffic(const std::string& pattern, std::size_t width, std::size_t numbers) : numbers_(numbers) {
@@ -60,7 +62,7 @@ class Traffic {
     return sum;
   }
 
-  // Returns the sum over all sinks, computed serially.
+  // Runs the graph serially, for the check. Returns the sum of the digests of all sinks' arrays.
   [[nodiscard]] std::uint64_t serial() const {
     std::vector<Array> data(nodes_.size());
     std::uint64_t sum = 0;
@@ -149,7 +151,8 @@ inline std::optional<Options> options_of(int count, char** words) {
   return std::nullopt;
 }
 
-// Prints whether the sum of the sinks equals the sum of the serial run. Returns the exit code.
+// Prints whether the sum of the sinks equals the sum of the serial run. Returns the exit status of
+// the program.
 inline int report(const Options& of, const Traffic& traffic, int ranks, std::uint64_t sum,
                   double seconds, bool prints) {
   const bool right = sum == traffic.serial();

@@ -28,7 +28,8 @@ using traffic::Edge;
 using traffic::owner;
 using traffic::Traffic;
 
-// Does the work of node `number` of the graph. Returns false if a rank has died.
+// The body of the light task of node `number`: receives, adds and sends arrays. Returns false if a
+// rank has died.
 bool live(const Traffic& graph, std::size_t number, lci::Communicator& all,
           std::atomic<std::uint64_t>& sum) {
   const traffic::Node& node = graph.nodes()[number];
@@ -43,7 +44,8 @@ bool live(const Traffic& graph, std::size_t number, lci::Communicator& all,
     const auto bytes = std::as_bytes(std::span(data));
     if (!all.send(owner(edge.node, all.size()), edge.tag, bytes)) return false;
   }
-  // relaxed: the sum is read after all tasks have been joined.
+  // relaxed: tasks of all workers add the digests of the sinks' arrays. The sum is read after all
+  // tasks have been joined.
   if (node.out.empty()) sum.fetch_add(Traffic::digest(data), std::memory_order_relaxed);
   return true;
 }

@@ -33,7 +33,8 @@ int rank_in_world() {
   return rank;
 }
 
-// The sends of this rank that are not yet complete, and the arrays that they send.
+// The sends of this rank that are not yet complete, and their arrays, which must stay unchanged
+// until then.
 struct Sends {
   std::list<Array> arrays;
   std::vector<MPI_Request> requests;
@@ -61,7 +62,8 @@ Array inputs(const Traffic& graph, const traffic::Node& node, std::size_t number
   return data;
 }
 
-// Runs the nodes of this rank. Returns the sum of its sinks.
+// Runs the nodes of this rank one after the other. Returns the sum of the digests of its sinks'
+// arrays.
 std::uint64_t flow(const Traffic& graph) {
   Sends sends;
   std::uint64_t sum = 0;

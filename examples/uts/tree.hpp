@@ -33,8 +33,8 @@ struct Tree {
   std::uint32_t max_depth;  // as published
 };
 
-// T1, T2, T3 and T5 have 4 million nodes, T1L and T3L 100 million, T1XL 1.6 billion. The two small
-// trees are not from the benchmark; tests use them.
+// The trees, named as in the benchmark. T1, T2, T3 and T5 have 4 million nodes, T1L and T3L 100
+// million, T1XL 1.6 billion. The two small trees are not from the benchmark; tests use them.
 inline constexpr std::array<Tree, 9> kTrees{{
     {"T1", Kind::geometric_fixed, 4, 10, 0, 0, 19, 4'130'071, 10},
     {"T2", Kind::geometric_cyclic, 6, 16, 0, 0, 502, 4'117'769, 81},
@@ -74,14 +74,15 @@ inline Node child_of(const Node& parent, std::uint32_t number) {
   return child;
 }
 
-// Returns a number in [0, 1) from 31 bits of the node's digest.
+// Returns a number in [0, 1) from 31 bits of the node's digest, by which its number of children is
+// chosen.
 inline double uniform(const Node& node) {
   std::uint32_t bits = 0;
   for (unsigned i = 16; i < 20; ++i) bits = bits << 8U | node.state[i];
   return (bits & 0x7FFFFFFFU) / 2147483648.0;
 }
 
-// Returns the mean number of children of a geometric tree's node.
+// Returns the mean number of children, b(depth), of a geometric tree's node at this depth.
 inline double mean_children(const Tree& tree, std::uint32_t depth) {
   if (depth == 0) return tree.root_children;
   const double at = static_cast<double>(depth) / tree.depth;

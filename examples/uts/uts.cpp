@@ -6,8 +6,8 @@
 //
 // Prints nodes, leaves and depth, compared with the published numbers, then time and efficiency.
 // Efficiency is the time in tasks of all ranks, divided by the number of ranks times the elapsed
-// time. Balancers that use the times of the previous iteration have no data: a search is a single
-// iteration.
+// time. A search is a single iteration, so balancers that use the times of the previous iteration
+// have no data.
 #include <mpi.h>
 
 #include <algorithm>
@@ -39,7 +39,8 @@ void visit(tasks::Context& context, const uts::Node& node) noexcept {
   if (children == 0) ++search.leaves;
   for (std::uint32_t i = 0; i < children; ++i) {
     const uts::Node child = uts::child_of(node, i);
-    // If the collection is full, this task visits the child itself.
+    // Adds a task for the child. If the collection has no room for it, this task visits the child
+    // itself.
     if (!search.collection->add(search.function, child)) visit(context, child);
   }
 }

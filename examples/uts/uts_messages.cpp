@@ -38,9 +38,10 @@ enum Tag : std::uint32_t { request, work, token, end };
 constexpr std::size_t kMostGiven = 128;  // most nodes in a message
 constexpr int kBetweenLooks = 32;        // nodes between two polls for messages
 
-// The token of Safra's termination detection, which visits the idle ranks in turn. `messages` is
-// the sum over the visited ranks of messages with work, sent less received. `black` is 1 if one of
-// these ranks has received work since the token's previous visit.
+// The token of Safra's termination detection, which travels from rank to rank while they are idle.
+// `messages` is the sum, over the ranks that it has visited in this round, of messages with work
+// that they have sent less those that they have received. `black` is 1 if one of these ranks has
+// received work since the token's previous visit.
 struct Token {
   std::int64_t messages;
   std::uint64_t black;
@@ -117,7 +118,8 @@ class Search {
     send(next, token, std::as_bytes(std::span(&token_, 1)));
   }
 
-  // Handles all messages that have arrived. While send() waits, arriving messages are only queued.
+  // Handles all messages that have arrived: requests, work, the token, the end. Messages that
+  // arrive while send() waits are only queued, and this function handles them later.
   void look() {
     take_in();
     while (!come_.empty()) {
@@ -145,8 +147,8 @@ class Search {
     }
   }
 
-  // Sends the older half of this rank's nodes, at most kMostGiven, to rank `to`. The message is
-  // empty if there is no node to give.
+  // Answers a request for work: sends the older half of this rank's unvisited nodes, at most
+  // kMostGiven, to rank `to`. The message is empty if there is no node to give.
   void give(int to) {
     const std::size_t count = std::min(left_.size() / 2, kMostGiven);
     const auto last = left_.begin() + static_cast<std::ptrdiff_t>(count);
@@ -169,7 +171,8 @@ class Search {
     left_.insert(left_.begin(), got.begin(), got.end());
   }
 
-  // Sends a message. Returns when the caller may change `data`.
+  // Sends a message, and queues arriving messages while it waits. Returns when the caller may
+  // change `data`.
   void send(int to, Tag tag, std::span<const std::byte> data) {
     std::atomic<std::uint32_t> sent{0};
     for (;;) {
