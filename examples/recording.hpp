@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Records the seconds of each task, for the simulator (bench/tasks/validate.py).
+// Records the seconds of each task of an example, for the simulator (bench/tasks/validate.py).
 //
 // The argument record=FILE of a program turns recording on. Each rank writes FILE.RANK, with a row
 // for each task that the rank has run: the iteration and the task's number, both of 32 bits, and
-// the seconds as a 32-bit float. Seconds are negative if the task has pruned itself. Only one
-// thread of a rank may call.
+// the seconds as a 32-bit float. Seconds are negative if the task has pruned itself, so that it
+// does not run in later iterations. Only one thread of a rank may call.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace recording {
 
 class Recording {
  public:
-  // Removes record=FILE from the program's arguments.
+  // Looks for record=FILE among the program's arguments, takes the path from it, and removes it.
   Recording(int& count, char** words) {
     constexpr std::string_view kWord = "record=";
     int kept = 0;
@@ -33,7 +33,8 @@ class Recording {
   }
   void begin_iteration() { ++iteration_; }
 
-  // Calls `run`, the work of a task. `run` returns false if the task prunes itself.
+  // Calls `run`, which does the work of task number `task`, and records its time if recording is
+  // on. `run` returns false if the task prunes itself, that is, does not run in later iterations.
   template <class Run>
   void run(std::uint32_t task, Run run) {
     if (path_.empty()) {
@@ -46,7 +47,8 @@ class Recording {
     rows_.push_back({iteration_, task, kept ? taken.count() : -taken.count()});
   }
 
-  // Returns false if the file cannot be written.
+  // Writes the rows of this rank to its file, if recording is on. Returns false if the file cannot
+  // be written.
   [[nodiscard]] bool write(int rank) const {
     if (path_.empty()) return true;
     std::FILE* file = std::fopen((path_ + "." + std::to_string(rank)).c_str(), "wb");

@@ -104,7 +104,8 @@ void TwoElectron::add_quartet(const Quartet& quartet, const Panels& panels) {
   if (value == nullptr) return;
   const Rows &density_i = panels.i.density, &density_j = panels.j.density;
   Rows &fock_i = panels.i.fock, &fock_j = panels.j.fock, &fock_k = panels.k.fock;
-  // A quartet has eight permutations with equal integrals, of which `same` are different quartets.
+  // The integral of (ij|kl) is equal for eight permutations of the four shells. Only one of them is
+  // computed, so its value counts `same` times: as often as the permutations differ.
   const double same = (i == j ? 1 : 2) * (k == l ? 1 : 2) * (i == k && j == l ? 1 : 2);
   for (long a = first_[i]; a < first_[i + 1]; ++a) {
     for (long b = first_[j]; b < first_[j + 1]; ++b) {

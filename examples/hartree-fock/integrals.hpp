@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Integrals over shells: the one-electron matrices, bounds, and the two-electron part of the Fock
-// matrix, block by block.
+// Integrals over shells of basis functions: the one-electron matrices, bounds, and the two-electron
+// part of the Fock matrix, block by block.
 #pragma once
 
 #include <Eigen/Dense>
@@ -22,8 +22,8 @@ using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowM
 
 enum class OneElectron : std::uint8_t { overlap, kinetic, attraction };
 Matrix one_electron(OneElectron kind, const Molecule& molecule, const Shells& shells);
-// Returns the Schwarz bounds of all pairs of shells, the largest sqrt |(ij|ij)| of each pair:
-// |(ij|kl)| <= bound(i, j) * bound(k, l).
+// Returns the Schwarz bound of each pair of shells, the largest sqrt |(ij|ij)| over the functions
+// of the two shells. Then |(ij|kl)| <= bound(i, j) * bound(k, l).
 Matrix schwarz_bounds(const Shells& shells);
 
 // Consecutive rows of a matrix; `first` is the number of the first row.
@@ -35,14 +35,14 @@ struct Rows {
   }
   double& operator()(long row, long column) { return values(row - first, column); }
 };
-// Rows of the density, and the additions to the same rows of the Fock matrix.
+// Rows of the density matrix, and the contributions to the same rows of the Fock matrix.
 struct Panel {
   Rows density;
   Rows fock;
 };
-// The panels from which TwoElectron::add() reads the density of a quartet (ij|kl) and to which it
-// adds the Fock matrix: the rows of the shells i, j and k. The functions of shell l are columns
-// only.
+// The rows of the density that TwoElectron::add() reads for a quartet of shells (ij|kl), and the
+// rows of the Fock matrix to which it adds: those of the shells i, j and k. The functions of shell
+// l are columns only.
 struct Panels {
   Panel& i;
   Panel& j;
@@ -54,10 +54,12 @@ class TwoElectron {
   explicit TwoElectron(const Shells& shells);  // `shells` must outlive this object
   ~TwoElectron();
 
-  // Returns whether all integrals with this pair of shells are below the threshold.
+  // Returns whether every integral (ij|kl) with this pair of shells i, j is too small to be
+  // computed, by the Schwarz bounds.
   [[nodiscard]] bool is_null(std::size_t i, std::size_t j) const;
-  // Adds the contributions of the quartets (ij|kl), for all l with (k, l) not after (i, j), to the
-  // panels. The sum over all pairs (i, j) and all k, made symmetric, is the two-electron part.
+  // Adds the contributions of the quartets (ij|kl) to `panels`, for all l with (k, l) not after (i,
+  // j). The sum over all pairs (i, j) and all k, made symmetric, is the two-electron part of the
+  // Fock matrix.
   void add(std::size_t i, std::size_t j, std::size_t k, const Panels& panels);
 
  private:

@@ -8,9 +8,10 @@
 //   mpiexec -n 2 ./hartree-fock molecules/benzene.xyz BALANCER [SHELLS_A_BLOCK] [record=FILE]
 //
 // Each rank begins with a range of consecutive pairs. The work of task (i, j) grows with i, so
-// higher ranks have more work. The first iteration prunes tasks whose integrals are all too small.
-// Prints a line for each iteration, then the energy. Efficiency is the time in tasks of all ranks,
-// divided by the number of ranks times the longest time of process().
+// higher ranks have more work. Tasks whose integrals are all too small run in the first iteration
+// only (they prune themselves). Prints a line for each iteration, then the energy. Efficiency is
+// the time in tasks of all ranks, divided by the number of ranks times the longest time of
+// process().
 #include <libint2/initialize.h>
 #include <mpi.h>
 
@@ -55,8 +56,8 @@ struct Local {
   }
 };
 
-// Stores in `local.pairs` the pairs of shells of two blocks whose integrals can reach the
-// threshold.
+// Stores in `local.pairs` the pairs of shells in two blocks whose integrals can reach the threshold
+// below which an integral is left out.
 void find_pairs(Local& local, const Pair& pair) {
   local.pairs.clear();
   for (std::size_t i = pair.first * local.block; i < local.end(pair.first); ++i) {
@@ -67,7 +68,9 @@ void find_pairs(Local& local, const Pair& pair) {
   }
 }
 
-// Does the work of a task. Returns false if all integrals of the pair of blocks are too small.
+// Does the work of a task: computes the integrals of a pair of blocks and adds them to the
+// distributed Fock matrix. Returns false, without any work, if all integrals of the pair are too
+// small.
 bool compute_pair(Local& local, const Pair& pair) {
   find_pairs(local, pair);
   if (local.pairs.empty()) return false;
@@ -103,7 +106,8 @@ struct Job {
   int ranks = 1;
 };
 
-// Adds this rank's share of all pairs of blocks as tasks. The shares have equal numbers of pairs.
+// Adds this rank's share of the tasks, one for each pair of blocks. All ranks have equal numbers of
+// pairs. Returns false if the collection takes no more tasks.
 bool seed(tasks::Collection& collection, tasks::Function<Pair> function, std::size_t blocks,
           const Job& job) {
   const std::size_t all = blocks * (blocks + 1) / 2;
@@ -131,7 +135,8 @@ void report(int iteration, double energy, const tasks::Statistics& own, const Jo
               iteration, energy, sums[1], sums[2], longest, 100 * sums[0] / (longest * job.ranks));
 }
 
-// Collective. Computes the two-electron part for the current density.
+// Collective. Computes the two-electron part of the Fock matrix for the current density, by the
+// tasks of all ranks.
 bool build(tasks::Collection& collection, Local& local, const std::optional<hf::Scf>& scf) {
   local.density->scatter(scf ? &scf->density() : nullptr);
   local.fock->clear();
@@ -145,7 +150,8 @@ struct Step {
   double energy = 0;
   bool ended = false;
 };
-// Collective. Rank 0 makes the next density.
+// Collective. Rank 0, which has `scf`, makes the next density from the Fock matrix. All ranks get
+// the energy, and whether it has converged.
 Step step(Local& local, std::optional<hf::Scf>& scf) {
   Step step;
   if (scf) {
@@ -157,7 +163,8 @@ Step step(Local& local, std::optional<hf::Scf>& scf) {
   return step;
 }
 
-// Iterates until the energy has converged. Only rank 0 has `scf`.
+// Iterates until the energy has converged, at most 60 times. Only rank 0 has `scf`. Returns the
+// exit status of the program.
 int iterate(tasks::Collection& collection, Local& local, std::optional<hf::Scf>& scf,
             const Job& job) {
   constexpr int kMost = 60;
@@ -175,7 +182,8 @@ int iterate(tasks::Collection& collection, Local& local, std::optional<hf::Scf>&
   return 1;
 }
 
-// Returns the first row of each block of shells, and the number of rows at the end.
+// Returns the first row of each block of `block` shells, and at the end the number of rows of the
+// matrix.
 hf::Blocking blocking_of(const hf::Shells& shells, std::size_t block) {
   const std::vector<long> first = hf::first_functions(shells);
   hf::Blocking blocking;

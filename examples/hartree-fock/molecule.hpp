@@ -17,11 +17,12 @@ struct Atom {
 using Molecule = std::vector<Atom>;
 using Shells = std::vector<libint2::Shell>;
 
-// Reads an .xyz file, in angstroms. Returns no atoms if the file is missing or an element has no
-// basis.
+// Reads a molecule from an .xyz file, in angstroms. Returns no atoms if the file is missing or the
+// STO-3G table lacks an element.
 Molecule read_molecule(const std::string& path);
 Shells shells_of(const Molecule& molecule);
-// Returns the first basis function of each shell, and the number of functions at the end.
+// Returns the number of the first basis function of each shell, and at the end the number of all
+// functions.
 std::vector<long> first_functions(const Shells& shells);
 int electrons(const Molecule& molecule);
 // Returns the repulsion of the nuclei, in hartree.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A square matrix, distributed over the ranks in blocks of rows. A block has the rows of a block of
-// shells. Any rank may get a block, or add to a block, at any time (../distributed.hpp).
+// A square matrix, distributed over the ranks in blocks of rows: the rows of the basis functions in
+// some consecutive shells. Any rank may get a block, or add to a block, at any time
+// (../distributed.hpp).
 //
 // clear(), scatter() and sync() are collective. Between two of these calls a matrix is either read
 // or added to. Only one thread of a rank may call.
@@ -14,7 +15,7 @@
 
 namespace hf {
 
-// The first row of each block, and the number of rows at the end.
+// The first row of each block, and at the end the number of rows of the matrix.
 using Blocking = std::vector<long>;
 
 class RowBlocks {
@@ -31,21 +32,22 @@ class RowBlocks {
   void add(std::size_t block, const Rows& rows) {
     blocks_.add(block, {rows.values.data(), static_cast<std::size_t>(rows.values.size())});
   }
-  // Gives `rows` the shape of the block and fills them with zeros, for a later add().
+  // Gives `rows` the shape of the block and fills them with zeros. The caller adds to them, and
+  // calls add() later.
   void zero(std::size_t block, Rows& rows) const {
     shape(block, rows);
     rows.values.setZero();
   }
 
-  // Sets all elements to zero.
+  // Collective. Sets all elements of the distributed matrix to zero.
   void clear() {
     for (std::size_t block = 0; block < count(); ++block) {
       if (blocks_.is_own(block)) std::ranges::fill(blocks_.own(block), 0.0);
     }
     sync();
   }
-  // Sets all elements to those of `matrix` on the one rank that has a matrix. Other ranks pass
-  // nullptr.
+  // Collective. Sets all elements of the distributed matrix to those of `matrix`, which one rank
+  // passes; the others pass nullptr.
   void scatter(const Matrix* matrix) {
     clear();
     for (std::size_t block = 0; matrix != nullptr && block < count(); ++block) {
@@ -56,7 +58,7 @@ class RowBlocks {
     }
     sync();
   }
-  // Gets all blocks. Returns the whole matrix.
+  // Returns the whole matrix; called by any one rank, which gets all blocks.
   Matrix whole() {
     Matrix matrix(blocking_.back(), blocking_.back());
     Rows rows;

@@ -36,7 +36,8 @@ bool Scf::step(const Matrix& two_electron) {
   return std::abs(energy_ - before) < kEnergyStays && error.norm() < kErrorIsSmall;
 }
 
-// Returns the linear combination of the kept Fock matrices that has the smallest error (DIIS).
+// Returns the linear combination of the remembered Fock matrices whose error is smallest, as DIIS
+// (Pulay, 1980) does. Returns `fock` as long as only one is remembered.
 Matrix Scf::extrapolated(const Matrix& fock) {
   const auto count = static_cast<long>(focks_.size());
   if (count < 2) return fock;

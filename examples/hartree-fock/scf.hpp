@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The self-consistent field of a closed shell makes the next density from a Fock matrix, with DIIS
-// (Pulay, 1980). integrals.hpp has the two-electron part of the Fock matrix.
+// The self-consistent field of a molecule with closed shells: makes the next density matrix from a
+// Fock matrix, with DIIS (Pulay, 1980). integrals.hpp computes the two-electron part of the Fock
+// matrix.
 #pragma once
 
 #include <deque>
@@ -13,12 +14,12 @@ class Scf {
  public:
   Scf(const Molecule& molecule, const Shells& shells);
 
-  // Returns the density of the occupied orbitals: D = C C^T.
+  // Returns the density matrix D = C C^T, where the columns of C are the occupied orbitals.
   [[nodiscard]] const Matrix& density() const { return density_; }
-  // Makes the next density from the `two_electron` part of the current density. Returns whether the
-  // energy has converged.
+  // Makes the next density from the two-electron part of the Fock matrix, which was computed from
+  // density(). Returns whether the energy has converged.
   bool step(const Matrix& two_electron);
-  // Returns the energy in hartree, nuclei included.
+  // Returns the energy of the molecule in hartree, the repulsion of the nuclei included.
   [[nodiscard]] double energy() const { return energy_; }
 
  private:

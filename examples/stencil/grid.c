@@ -12,6 +12,7 @@
 #include <string.h>
 
 // Maps a dimension of the process grid to the axis that it divides, and an axis to its dimension.
+// The first dimension, which MPI numbers slowest, divides z; the last divides x.
 static int opposite(int dim) { return AXES - 1 - dim; }
 
 static void divide(const struct options* options, struct box* box) {
@@ -79,8 +80,8 @@ size_t grid_bytes(const struct box* box, int vars) {
   return 2 * (size_t)vars * doubles_of_variable(box) * sizeof(double);
 }
 
-// Allocates memory and fills it with zeros. The first write places its pages on this rank's NUMA
-// node.
+// Allocates memory and fills it with zeros. This rank is the first to write the pages, so the
+// kernel places them on its NUMA node.
 static double* zeroed(size_t doubles) {
   const size_t line = 64;
   const size_t bytes = (doubles * sizeof(double) + line - 1) / line * line;
@@ -110,8 +111,8 @@ void grid_free(struct grid* grid) {
   grid->next = NULL;
 }
 
-// Averages a row along x. The order of the additions determines the bits of the result, so it must
-// not change.
+// Sets each cell of a row along x to the mean of seven cells. The order of the additions determines
+// the bits of the result, so it must not change.
 static void average_row(double* restrict out, const double* restrict in, size_t sy, size_t sz,
                         int n) {
   const double seventh = 1.0 / 7.0;

@@ -18,9 +18,9 @@
 
 enum { SIDE_LOW, SIDE_HIGH, SIDES };
 
-// The box of this rank within the process grid. The last dimension of the process grid, which MPI
-// numbers fastest (C order), is x. Few processes thus divide z first, and the rows of a plane stay
-// long in memory.
+// The box of cells of this rank, and its place in the process grid. The last dimension of the
+// process grid, which MPI numbers fastest (C order), is x. Few processes thus divide z first, and
+// the rows of a plane stay long in memory.
 struct box {
   MPI_Comm comm;  // Cartesian
   int rank, ranks;
@@ -41,8 +41,8 @@ struct grid {
   double* next;         // values at the next step
 };
 
-// Fills `box`. Collective over MPI_COMM_WORLD. Returns false if an axis has more processes than
-// cells; rank 0 then prints an error.
+// Divides the cells over the ranks and fills `box`. Collective over MPI_COMM_WORLD. Returns false
+// if an axis has more processes than cells; rank 0 then prints an error.
 bool box_create(const struct options* options, struct box* box);
 void box_free(struct box* box);
 
@@ -51,18 +51,19 @@ bool grid_create(const struct box* box, int vars, struct grid* grid);
 void grid_free(struct grid* grid);
 size_t grid_bytes(const struct box* box, int vars);
 
-// Returns the offset of a cell from grid->now, in doubles. Indices count from 0 at the first cell
-// that is not a ghost, so -1 is the low ghost and cells[axis] the high ghost.
+// Returns the offset of a cell from grid->now, in doubles. Indices x, y, z count from 0 at the
+// first cell that is not a ghost. So -1 is the ghost at the low end, and cells[axis] that at the
+// high end.
 static inline size_t grid_at(const struct grid* g, int var, int x, int y, int z) {
   return (size_t)var * g->var_stride + (size_t)(z + 1) * g->stride[AXIS_Z] +
          (size_t)(y + 1) * g->stride[AXIS_Y] + (size_t)(x + 1);
 }
 
-// Sets each cell of `next` to the mean of the cell and its six neighbours in `now`, for the
-// variables [first, first + count).
+// Computes a step: sets each cell of `next` to the mean of the cell and its six neighbours in
+// `now`. Does so for the variables [first, first + count).
 void grid_average(struct grid* grid, int first, int count);
 
-// Exchanges `now` and `next`, so that the next step becomes the current step.
+// Exchanges the arrays `now` and `next`, so that the step just computed becomes the current step.
 void grid_advance(struct grid* grid);
 
 #endif

@@ -15,9 +15,10 @@ static bool has_neighbour(const struct halo* halo, int axis, int side) {
   return halo->box->neighbour[axis][side] != MPI_PROC_NULL;
 }
 
-// --- the place of a plane
+// --- the place of a plane in memory
 
-// Return the two axes within a plane. The inner axis runs faster in memory.
+// Two functions return the axes within a plane that is perpendicular to `axis`. The inner axis runs
+// faster in memory.
 static int inner_axis(int axis) { return axis == AXIS_X ? AXIS_Y : AXIS_X; }
 static int outer_axis(int axis) { return axis == AXIS_Z ? AXIS_Y : AXIS_Z; }
 
@@ -107,7 +108,7 @@ static MPI_Datatype plane_type(const struct grid* g, int axis) {
   return all;
 }
 
-// --- the messages
+// --- messages: one to and one from each neighbour
 
 struct message {
   void* buffer;
@@ -115,7 +116,8 @@ struct message {
   MPI_Datatype type;
 };
 
-// Returns the message for a border without a neighbour: no values, for MPI_PROC_NULL.
+// Returns an empty message, for a side of the grid without a neighbour, where the neighbour's rank
+// is MPI_PROC_NULL.
 static struct message nothing(void) { return (struct message){NULL, 0, MPI_DOUBLE}; }
 
 static struct message outgoing(const struct halo* h, struct grid* g, int axis, int side) {
@@ -154,9 +156,9 @@ static void start_send(struct halo* halo, struct grid* grid, int axis, int side,
   halo->mpi_seconds += MPI_Wtime() - start;
 }
 
-// Posts all receives first, so that no message arrives unexpected if the neighbours are in the same
-// step. Sends each message right after packing it. Unpacks after all messages have arrived (bulk
-// synchronous).
+// Exchanges all planes with nonblocking messages. Posts all receives first, so that no message
+// arrives unexpected if the neighbours are in the same step. Sends each message right after packing
+// it. Unpacks after all messages have arrived (bulk synchronous).
 static void exchange_waitall(struct halo* halo, struct grid* grid) {
   enum { kRequests = 2 * AXES * SIDES };
   MPI_Request requests[kRequests];
@@ -180,8 +182,8 @@ static void exchange_waitall(struct halo* halo, struct grid* grid) {
   }
 }
 
-// Sends over `side` and receives over the opposite side, as all ranks of the process grid do at the
-// same time. MPI_Sendrecv prevents a deadlock.
+// Sends the plane at `side` and receives the ghost plane of the opposite side. All ranks do so at
+// the same time; MPI_Sendrecv prevents a deadlock.
 static void shift(struct halo* halo, struct grid* grid, int axis, int side) {
   const int* neighbour = halo->box->neighbour[axis];
   pack_timed(halo, grid, axis, side);
@@ -205,7 +207,7 @@ void halo_exchange(struct halo* halo, struct grid* grid) {
   }
 }
 
-// --- creation and end
+// --- creation and end of a halo
 
 static bool create_buffers(struct halo* halo) {
   bool ok = true;

@@ -28,17 +28,19 @@ struct halo {
   double pack_seconds, mpi_seconds;  // since halo_clear_times()
 };
 
-// Returns false when memory is short; `halo` is then empty.
+// Allocates the buffers or datatypes of the messages. Returns false when memory is short; `halo` is
+// then empty.
 bool halo_create(const struct options* options, const struct box* box, const struct grid* grid,
                  struct halo* halo);
 void halo_free(struct halo* halo);
 
-// Collective. Fills all ghost planes that have a neighbour from the neighbours' outer planes.
+// Collective. Fills each ghost plane that has a neighbour with the outermost plane of this
+// neighbour.
 void halo_exchange(struct halo* halo, struct grid* grid);
 
 void halo_clear_times(struct halo* halo);
 
-// Return the bytes that this rank sends in an exchange, and the bytes of this rank's largest
+// Two functions return the bytes that this rank sends in one exchange, and the bytes of its largest
 // message.
 size_t halo_bytes_sent(const struct halo* halo);
 size_t halo_largest_message(const struct halo* halo);

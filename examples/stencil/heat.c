@@ -15,7 +15,7 @@ uint64_t mix64(uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Returns a number in [0, 1) with 53 random bits.
+// Returns a number in [0, 1) from the upper 53 bits of a hash.
 static double unit(uint64_t hash) { return (double)(hash >> 11) * 0x1p-53; }
 
 static uint64_t key_of(uint64_t seed, int var) { return mix64(seed ^ mix64((uint64_t)var)); }
@@ -85,7 +85,7 @@ void heat_add_sources(struct heat* heat, const struct box* box, struct grid* gri
   }
 }
 
-// Returns the sum of a plane of a variable. The plane is perpendicular to axis `a`.
+// Returns the sum over the cells of one variable in the plane at `side` of axis `a`.
 static double sum_of_plane(const struct grid* grid, int var, int a, int side) {
   const int inner = a == AXIS_X ? AXIS_Y : AXIS_X;
   const int outer = a == AXIS_Z ? AXIS_Y : AXIS_Z;

@@ -22,28 +22,29 @@ struct heat {
   double mpi_seconds;  // seconds inside MPI since heat_clear_times()
 };
 
-// Returns false when memory is short; `heat` is then empty.
+// Allocates the balance of each variable. Returns false when memory is short; `heat` is then empty.
 bool heat_create(int vars, uint64_t seed, struct heat* heat);
 void heat_free(struct heat* heat);
 
-// Collective. Gives every cell a value in [0, 1) that depends on seed, variable and place alone.
-// The sum of these values is the first source.
+// Collective. Gives every cell a start value in [0, 1) that depends on seed, variable and place
+// alone. In the balance, the sum of these values counts as the first source.
 void heat_start(struct heat* heat, const struct box* box, struct grid* grid);
 
-// Adds heat to one cell of each variable, at the rank that has the cell. The place of the cell and
-// the heat depend on seed, variable and step alone.
+// Adds heat to one cell of each variable; only the rank that has the cell does so. The place of the
+// cell and the heat depend on seed, variable and step alone.
 void heat_add_sources(struct heat* heat, const struct box* box, struct grid* grid, int step);
 
-// Adds the heat that the next step will send over the border to `outflow`. A periodic grid has no
-// border.
+// Adds the heat that will leave the whole grid in the next step to `outflow`. A periodic grid has
+// no border, so nothing leaves it.
 void heat_count_outflow(struct heat* heat, const struct box* box, const struct grid* grid);
 
-// Checks the balance and updates worst_error. Collective: one MPI_Allreduce over all variables.
+// Collective. Checks sum + outflow = sources for each variable, and updates worst_error. Makes one
+// MPI_Allreduce over all variables.
 void heat_check(struct heat* heat, const struct box* box, const struct grid* grid);
 
 void heat_clear_times(struct heat* heat);
 
-// Hashes a value by a step of SplitMix64, so that similar values have unlike hashes.
+// Returns the hash of a value, a step of SplitMix64. Similar values have unlike hashes.
 uint64_t mix64(uint64_t value);
 
 #endif

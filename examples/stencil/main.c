@@ -40,7 +40,7 @@ static bool all_agree(MPI_Comm comm, bool ok) {
   return word != 0;
 }
 
-// --- progress
+// --- progress of the run on standard error
 
 struct progress {
   bool on, terminal;
@@ -66,9 +66,10 @@ static void progress_show(struct progress* progress, int done, int steps) {
   fflush(stderr);
 }
 
-// --- time loop
+// --- the loop over time steps
 
-// Odd ranks compute `imbalance` percent of the variables again, with the same values.
+// Makes odd ranks late, for --imbalance: they compute that percentage of the variables again, with
+// the same values.
 static void extra_work(const struct options* options, const struct box* box, struct grid* grid) {
   if (box->rank % 2 == 0) return;
   long left = ((long)grid->vars * options->imbalance + 99) / 100;
@@ -111,7 +112,7 @@ static void time_loop(struct run* run) {
   times_estimate_wait(&run->times, run->box.comm);
 }
 
-// --- before and after
+// --- before and after the time steps
 
 static bool messages_are_countable(const struct run* run) {
   for (int axis = 0; axis < AXES; ++axis) {

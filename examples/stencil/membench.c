@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Measures the rate of memcpy, the median of several repetitions. While rank 0 copies alone, the
-// other ranks wait in MPI_Reduce or MPI_Barrier.
+// Measures the rate of memcpy for the report of a stencil run, as the median of several
+// repetitions. While rank 0 copies alone, the other ranks wait in MPI_Reduce or MPI_Barrier.
 #include "membench.h"
 
 #include <stdlib.h>
@@ -22,9 +22,9 @@ static double copy_seconds(char* to, const char* from, size_t bytes) {
   return (MPI_Wtime() - start) / kCopies;
 }
 
-// Returns gigabytes (10^9 bytes) a second on rank 0, the median over the repetitions, and 0 on
-// other ranks. With `together` all ranks copy at the same time and the slowest rank counts;
-// otherwise rank 0 alone copies.
+// Collective. Returns the median rate of memcpy over the repetitions on rank 0, in gigabytes (10^9
+// bytes) a second, and 0 on other ranks. With `together` all ranks copy at the same time, and the
+// rate is the sum of their bytes over the slowest rank's time; otherwise rank 0 alone copies.
 static double bandwidth(MPI_Comm comm, bool together, char* to, const char* from, size_t bytes) {
   int rank, ranks;
   double seconds[kRepetitions];

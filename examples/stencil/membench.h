@@ -12,7 +12,8 @@ struct membench {
   double together_gb_per_s;  // sum over all ranks, which copy at the same time
 };
 
-// Collective. Returns false on every rank if any rank is short of memory. Rank 0 gets the results.
+// Collective. Copies `mib` MiB by memcpy, alone and together. Returns false on every rank if any
+// rank is short of memory. Rank 0 gets the results.
 bool membench_run(MPI_Comm comm, int mib, struct membench* result);
 
 #endif

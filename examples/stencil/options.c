@@ -101,7 +101,8 @@ static const char* option_name(int id) {
   return "?";
 }
 
-// A value to parse, its option, and whether this rank prints errors.
+// The argument of an option on the command line: the option's number, the text, and whether this
+// rank prints errors.
 struct value {
   int id;
   const char* text;
@@ -143,8 +144,8 @@ static bool read_seed(struct value value, uint64_t* out) {
   return true;
 }
 
-// Sets `out` to the index of the value in `words`, a list that NULL ends. Returns false if the list
-// lacks the value.
+// Looks for the value in `words`, a list that NULL ends, and sets `out` to its index. Returns false
+// if the list lacks the value.
 static bool read_word(struct value value, const char* const* words, int* out) {
   for (int i = 0; words[i] != NULL; ++i) {
     if (strcmp(value.text, words[i]) == 0) {

@@ -35,8 +35,8 @@ struct options {
 
 enum verdict { OPTIONS_RUN, OPTIONS_HELP, OPTIONS_WRONG };
 
-// Fills `options`. With `speak`, prints a line with the error to standard error before it returns
-// OPTIONS_WRONG; prints nothing else.
+// Parses the command line into `options`. If the command line is wrong, prints a line with the
+// error to standard error if `speak` is true, and returns OPTIONS_WRONG.
 enum verdict options_parse(int argc, char** argv, bool speak, struct options* options);
 
 void options_print_usage(void);

@@ -12,7 +12,7 @@
 
 enum { TAG_HASH = 100, TAG_PLACE, TAG_ROW, TAG_TIMES };  // tags that differ from the halo's tags
 
-// --- files
+// --- opening and closing files
 
 static FILE* open_one(const char* name, const char* mode, bool* ok) {
   if (name == NULL) return NULL;
@@ -59,11 +59,11 @@ bool output_close(const struct box* box, struct output* output) {
   return rank_0_says(box, ok);
 }
 
-// --- checksum
+// --- checksum: hashes of the final grid
 
 // Returns the sum, over the cells of this rank, of a hash of the bits of the cell's value and the
-// cell's place in the whole grid. The sum over all ranks does not depend on the order of additions,
-// so it does not depend on the division of cells over ranks.
+// cell's place in the whole grid. Sums of integers do not depend on the order of additions. So the
+// sum over all ranks does not depend on the division of cells over ranks.
 static uint64_t hash_of_variable(const struct box* box, const struct grid* grid, int var) {
   uint64_t sum = 0;
   for (int z = 0; z < grid->cells[AXIS_Z]; ++z) {
@@ -109,7 +109,7 @@ uint64_t output_checksum(const struct output* output, const struct results* r) {
   return everything;
 }
 
-// --- dump
+// --- dump: the final grid as doubles
 
 struct place {
   long first[AXES];
@@ -175,7 +175,7 @@ void output_dump(const struct output* output, const struct results* r) {
   for (int rank = 0; rank < r->box->ranks; ++rank) write_rows_of(output->dump, r, rank, &own);
 }
 
-// --- JSON
+// --- JSON: configuration and times
 
 static void print_string(FILE* f, const char* text) {
   fputc('"', f);

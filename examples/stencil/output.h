@@ -22,12 +22,12 @@ struct output {
   FILE* json;
 };
 
-// Collective. Rank 0 opens the files. Returns false on every rank if rank 0 cannot open a file;
-// rank 0 then prints its name.
+// Collective. Rank 0 opens all output files. Returns false on every rank if rank 0 cannot open a
+// file; rank 0 then prints the name of the file.
 bool output_open(const struct options* options, const struct box* box, struct output* output);
 
-// Collective. Returns false on every rank if rank 0 could not write everything; rank 0 prints an
-// error.
+// Collective. Rank 0 closes all output files. Returns false on every rank if rank 0 could not write
+// everything; rank 0 then prints an error.
 bool output_close(const struct box* box, struct output* output);
 
 struct results {
@@ -40,16 +40,17 @@ struct results {
   double worst_heat_error;
 };
 
-// Collective. Writes a 64-bit hash of every variable on every rank, and of every variable over all
-// ranks. The hashes over all ranks are sums over cells, so they are the same for any number of
-// ranks. Returns the hash of all variables on rank 0, and 0 on other ranks.
+// Collective. Rank 0 writes a 64-bit hash of every variable on every rank, and of every variable
+// over all ranks. The hashes over all ranks are sums over cells, so they are the same for any
+// number of ranks. Returns the hash of all variables on rank 0, and 0 on other ranks.
 uint64_t output_checksum(const struct output* output, const struct results* results);
 
-// Collective. Writes the final grid as doubles in the machine's byte order, by variable, z, y, x of
-// the whole grid.
+// Collective. Rank 0 writes the final grid as doubles in the machine's byte order, by variable, z,
+// y, x of the whole grid.
 void output_dump(const struct output* output, const struct results* results);
 
-// Collective. Writes the configuration, the `hash` and the times of all ranks as JSON.
+// Collective. Rank 0 writes the configuration, the `hash` of the final grid, and the times of all
+// ranks as JSON.
 void output_json(const struct output* output, const struct results* results, uint64_t hash);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Adds up the times of a rank. times.h defines the words.
+// Adds up the times of a rank, and estimates its waiting. times.h defines the words.
 #include "times.h"
 
 #include <stdlib.h>
@@ -30,7 +30,8 @@ void times_add(struct times* times, double total, double pack, double mpi) {
   times->compute += total - pack - mpi;
 }
 
-// Reduces blocks of steps, which avoids a second array with an element for each step.
+// Finds the least *mpi* time of all ranks in each step. Does so for 1024 steps at a time, which
+// avoids a second array with an element for each step.
 void times_estimate_wait(struct times* times, MPI_Comm comm) {
   enum { kBlock = 1024 };
   double least[kBlock];

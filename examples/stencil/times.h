@@ -22,10 +22,11 @@ struct times {
 bool times_create(int steps, struct times* times);
 void times_free(struct times* times);
 
-// Adds a step: its seconds in total, in packing, and inside MPI.
+// Adds the times of a step in seconds: in total, in packing, and inside MPI.
 void times_add(struct times* times, double total, double pack, double mpi);
 
-// Collective. Fills `wait`.
+// Collective. Computes the time `wait` from the *mpi* times of all ranks; called after the last
+// step.
 void times_estimate_wait(struct times* times, MPI_Comm comm);
 
 #endif

@@ -68,7 +68,8 @@ void multiply(tasks::Context& context, const Tile& tile) noexcept {
   });
 }
 
-// Returns the largest difference between C v and `factor` times A (B v).
+// Collective. Returns the largest difference between C v and `factor` times A (B v), for a vector
+// v. `factor` is the number of iterations, each of which has added A B to C.
 double error(Local& local, int factor) {
   Tensor::Vector vector(local.b.pairs());
   for (std::size_t pair = 0; pair < vector.size(); ++pair) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tensors of four indices in tiles, distributed over the ranks. Each tile is stored contiguously,
-// with the last index fastest. Tiles of a dimension differ in size, as tiles of orbitals of one
-// symmetry do.
+// Tensors with four indices, cut into tiles and distributed over the ranks. Each tile is stored
+// contiguously, with the last index fastest. Tiles of a dimension differ in size, as tiles of
+// orbitals of one symmetry do.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,8 @@ class Tensor {
       : comm_(comm), tiling_(tiling), tiles_(comm, sizes_of(tiling)) {}
 
   [[nodiscard]] std::size_t pairs() const { return tiling_.size() * tiling_.size(); }
-  // Returns the number of elements of a pair, the product of its two tile sizes.
+  // Returns the number of elements of a pair of tile numbers: the product of the sizes of the two
+  // tiles.
   [[nodiscard]] std::size_t size(std::size_t pair) const { return size_of(tiling_, pair); }
   void get(std::size_t left, std::size_t right, std::vector<double>& tile) {
     tiles_.get(number(left, right), tile);
@@ -54,8 +55,8 @@ class Tensor {
     }
     sync();
   }
-  // The sum of all elements, and the sum of their squares. sums() is collective and needs an
-  // earlier sync().
+  // The sum of all elements, and the sum of their squares. sums() is collective; a call of sync()
+  // must have made all elements visible before.
   struct Sums {
     double elements = 0;
     double squares = 0;
@@ -73,8 +74,9 @@ class Tensor {
     MPI_Allreduce(MPI_IN_PLACE, &sums.squares, 1, MPI_DOUBLE, MPI_SUM, comm_);
     return sums;
   }
-  // Multiplies the tensor, as a matrix, with a vector that has a part for each pair. times() is
-  // collective and needs an earlier sync(). All ranks get the product.
+  // A vector that has a part for each pair. times() multiplies the tensor, as a matrix, with such a
+  // vector. It is collective, and a call of sync() must have made all elements visible before. All
+  // ranks get the product.
   using Vector = std::vector<std::vector<double>>;
   Vector times(const Vector& vector) {
     Vector product(pairs());
@@ -104,7 +106,8 @@ class Tensor {
   [[nodiscard]] std::size_t number(std::size_t left, std::size_t right) const {
     return left * pairs() + right;
   }
-  // Adds the product of a tile with its part of `vector` to `product`, if this rank owns the tile.
+  // Multiplies a tile, if this rank owns it, with its part of `vector`, and adds the result to
+  // `product`.
   void add_product(std::size_t left, std::size_t right, const Vector& vector, Vector& product) {
     if (!tiles_.is_own(number(left, right))) return;
     const double* element = tiles_.own(number(left, right)).data();
