@@ -15,9 +15,9 @@ static const double kDensity = 1.0;
 static const double kQuietEnergy = 1e-2, kBlastEnergy = 4.0, kBlastRadius = 0.3;
 static const double kQuadratic = 2.0, kLinear = 0.3;  // factors of the viscosity
 
-// --- places
+// --- corners and repeated elements
 
-// Returns the index of corner `c` of an element among the nodes of the slab.
+// Returns the number, within this rank's slab, of the node at corner `c` of an element.
 static int corner_node(const struct mesh* mesh, int element, int c) {
   const int nx = mesh->elements[X], ny = mesh->elements[Y];
   const int x = element % nx + (c & 1), y = element / nx % ny + ((c >> 1) & 1);
@@ -29,8 +29,8 @@ static void take_corners(const struct mesh* mesh, int element, const struct vect
   for (int c = 0; c < HEX_CORNERS; ++c) corners[c] = of_nodes[corner_node(mesh, element, c)];
 }
 
-// Returns how often the work on an element is done in a step. Elements with repeated work are
-// spread evenly over the slab.
+// Returns how often the work on an element is done in a step, which makes a rank's elements dearer
+// for --imbalance. Elements with repeated work are spread evenly over the slab.
 static int turns_of(const struct blast* blast, int element) {
   const long long dearer = blast->dearer;
   return (int)(1 + (element + 1) * dearer / 100 - element * dearer / 100);
@@ -42,10 +42,10 @@ double blast_work(const struct blast* blast) {
   return work;
 }
 
-// --- forces
+// --- forces of elements on their corners
 
-// Sets the forces of an element on its corners. The function is not inlined, because a compiler
-// that sees the same work twice may do it only once.
+// Sets the force of an element on each of its corners. The function is not inlined, because a
+// compiler that sees the repeated work of one element may do it only once.
 __attribute__((noinline)) static void push_corners(const struct blast* blast, int element) {
   struct vector corners[HEX_CORNERS], areas[HEX_CORNERS];
   struct vector* force = blast->force + (size_t)element * HEX_CORNERS;
@@ -61,8 +61,8 @@ static void push_all(const struct blast* blast) {
   }
 }
 
-// Returns the sum of the forces that the elements of a layer exert on a node of the layer's lower
-// (0) or upper (1) plane.
+// Returns the sum of the forces that the elements of one layer exert on a node of the layer's lower
+// (`plane` 0) or upper (1) plane. `in_plane` is the node's number within the plane.
 static struct vector force_of_layer(const struct blast* blast, int layer, int plane, int in_plane) {
   const struct mesh* mesh = blast->mesh;
   const int nx = mesh->elements[X], ny = mesh->elements[Y];
@@ -86,8 +86,8 @@ static void sum_edges(const struct blast* blast) {
   }
 }
 
-// Sends the sums of forces at the slab's edges to the neighbours, and receives the neighbours' sums
-// for the same nodes.
+// The nodes between two slabs get forces from both. Sends the sums of this rank's forces on them to
+// the neighbours, and receives the neighbours' sums for the same nodes.
 static void exchange(const struct blast* blast) {
   const int count = 3 * blast->mesh->plane_rows;
   const struct edge* edges[] = {&blast->low, &blast->high};
@@ -102,7 +102,7 @@ static void exchange(const struct blast* blast) {
   MPI_Waitall(4, requests, statuses);
 }
 
-// --- motion
+// --- motion of nodes
 
 static struct vector force_on(const struct blast* blast, int node) {
   const struct mesh* mesh = blast->mesh;
@@ -116,8 +116,8 @@ static bool at_wall(const struct mesh* mesh, struct node node, int axis) {
   return node.at[axis] == 0 || node.at[axis] == mesh->elements[axis];
 }
 
-// Returns the force without its components perpendicular to walls, because the gas slides along
-// walls.
+// Returns the force on a node without its components perpendicular to walls of the box, because the
+// gas slides along walls.
 static struct vector along_walls(const struct mesh* mesh, int node, struct vector force) {
   const struct node at = mesh_node(mesh, node);
   return (struct vector){at_wall(mesh, at, X) ? 0.0 : force.x, at_wall(mesh, at, Y) ? 0.0 : force.y,
@@ -136,9 +136,10 @@ static void move_nodes(const struct blast* blast, double time_step) {
   }
 }
 
-// --- material
+// --- material of elements
 
-// Returns the energy per time that the forces of an element give to its corners.
+// Returns the energy per time that the forces of an element give to its corners, which move with
+// `velocities`.
 static double power_of(const struct blast* blast, int element, const struct vector* velocities) {
   const struct vector* force = blast->force + (size_t)element * HEX_CORNERS;
   double power = 0.0;
@@ -146,8 +147,8 @@ static double power_of(const struct blast* blast, int element, const struct vect
   return power;
 }
 
-// Sets pressure, viscosity, signal speed and size of an element. `growth` is the rate at which the
-// volume grows, divided by the volume.
+// Sets the pressure plus viscosity, the signal speed and the size of an element. `growth` is the
+// rate at which the element's volume grows, divided by the volume.
 static void set_push(const struct blast* blast, int element, double volume, double growth) {
   const double density = blast->element_mass / volume, size = cbrt(volume);
   const double pressure = (kGamma - 1.0) * density * blast->next_energy[element];
@@ -158,9 +159,9 @@ static void set_push(const struct blast* blast, int element, double volume, doub
   blast->size[element] = size;
 }
 
-// Computes the material values of an element after a step. The function is not inlined, because a
-// compiler that sees the same work twice may do it only once. It reads nothing that it writes, so
-// repeated calls give the same result.
+// Computes energy, pressure, viscosity and size of an element after the nodes have moved. The
+// function is not inlined, because a compiler that sees the repeated work of one element may do it
+// only once. It reads nothing that it writes, so repeated calls give the same result.
 __attribute__((noinline)) static void update(const struct blast* blast, int element,
                                              double time_step) {
   struct vector corners[HEX_CORNERS], areas[HEX_CORNERS], velocities[HEX_CORNERS];
@@ -184,7 +185,7 @@ static void update_all(struct blast* blast, double time_step) {
   blast->next_energy = before;
 }
 
-// --- the step
+// --- a time step
 
 void blast_advance(struct blast* blast, double time_step) {
   double start = now_s();
@@ -198,7 +199,8 @@ void blast_advance(struct blast* blast, double time_step) {
   blast->loops_s += now_s() - start;
 }
 
-// A minimum over elements does not depend on their order, so all builds get the same time step.
+// The time step is a minimum over all elements. A minimum does not depend on the order of elements,
+// so all builds of the program get the same time step.
 double blast_time_step(struct blast* blast, double courant) {
   const double start = now_s();
   double shortest = INFINITY;
@@ -212,7 +214,7 @@ double blast_time_step(struct blast* blast, double courant) {
   return courant * shortest;
 }
 
-// --- before and after
+// --- creation, energy and hash
 
 static bool create_edge(const struct mesh* mesh, int neighbour, struct edge* edge) {
   const size_t count = (size_t)mesh->plane_rows;
@@ -307,8 +309,8 @@ void blast_free(struct blast* blast) {
   *blast = (struct blast){0};
 }
 
-// Returns the number of nodes that this rank counts in sums. The nodes between two slabs count at
-// the upper rank.
+// Returns the number of this rank's nodes that its sums count. The nodes between two slabs are
+// stored by both ranks, and only the upper rank counts them.
 static int own_nodes(const struct blast* blast) { return blast->mesh->rows; }
 
 double blast_energy(const struct blast* blast) {

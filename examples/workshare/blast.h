@@ -18,7 +18,8 @@
 #include "hexahedron.h"
 #include "mesh.h"
 
-// A side of a slab: sums of forces over one layer of elements, by node of the outermost plane.
+// The lower or upper side of a slab. The forces on the nodes of its outermost plane are summed over
+// the elements of one layer, by node.
 struct edge {
   int neighbour;                 // MPI_PROC_NULL at a wall
   struct vector *mine, *theirs;  // sums over this rank's layer, over the neighbour's layer
@@ -28,11 +29,11 @@ struct blast {
   const struct mesh* mesh;
   int dearer;  // percent of the elements' work that is done again
   int elements, nodes;
-  // by node
+  // The following arrays have an element for each node of the slab.
   struct vector *position, *velocity, *mean_velocity;  // the mean over the last step
   double* node_mass;
   struct edge low, high;  // the two sides of the slab
-  // by element
+  // The following arrays have a value for each element of the slab; `force` has eight.
   struct vector* force;          // of the element on each of its corners
   double *energy, *next_energy;  // internal energy per mass
   double* push;                  // pressure plus viscosity
@@ -41,18 +42,19 @@ struct blast {
   double loops_s;  // seconds in loops that can be shared
 };
 
-// Makes the gas at rest, with the energy of the blast around one corner of the box. Returns false
-// when memory is short; the caller must call blast_free() in this case, too.
+// Makes the gas at rest, with the energy of the blast around one corner of the box. This rank
+// repeats `dearer` percent of its work on elements in each step. Returns false when memory is
+// short; the caller must call blast_free() in this case, too.
 bool blast_create(const struct mesh* mesh, int dearer, struct blast* blast);
 void blast_free(struct blast* blast);
 
-// Collective, with shared loops. blast_time_step() returns the time step that the Courant number
-// `courant` allows. blast_advance() advances the gas by `time_step`.
+// Two collective functions with shared loops. blast_time_step() returns the time step that the
+// Courant number `courant` allows. blast_advance() advances the gas by `time_step`.
 double blast_time_step(struct blast* blast, double courant);
 void blast_advance(struct blast* blast, double time_step);
 
-// Return this rank's kinetic plus internal energy, its number of element updates in a step, and its
-// part of the hash of the result.
+// Three functions return this rank's kinetic plus internal energy, its number of element updates in
+// a step, and its part of the hash of the result.
 double blast_energy(const struct blast* blast);
 double blast_work(const struct blast* blast);
 uint64_t blast_hash(const struct blast* blast);

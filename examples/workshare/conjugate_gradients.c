@@ -61,21 +61,23 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {kName, kUsage, kOptions};
 
-// --- the method
+// --- conjugate gradients
 
 static void turn(struct points* points, double factor) {
   points_waxpby(points, points->residual, factor, points_own_direction(points),
                 points_own_direction(points));
 }
 
-// Takes a step along the direction. Returns the square of the new residual.
+// Moves the solution by `step` times the direction of search. Returns the square of the new
+// residual's norm.
 static double advance(struct points* points, double step) {
   points_waxpby(points, points->solution, step, points_own_direction(points), points->solution);
   points_waxpby(points, points->residual, -step, points->product, points->residual);
   return points_dot(points, points->residual, points->residual);
 }
 
-// Returns the norm of the last residual, divided by the norm of the first.
+// Solves the equations, and stores the number of iterations in `iterations`. Returns the norm of
+// the last residual divided by the norm of the first.
 static double solve(struct points* points, int* iterations) {
   const double first = points_start(points);
   double square = first;
@@ -92,7 +94,7 @@ static double solve(struct points* points, int* iterations) {
   return sqrt(square / first);
 }
 
-// --- one run
+// --- a run with one imbalance
 
 static void judge(struct trial* trial, const struct points* points, double reduction) {
   trial->hash = points_hash(points);
@@ -123,7 +125,8 @@ static bool run_with(struct trial* trial) {
   return ok;
 }
 
-// Checks that the mesh can be divided with every imbalance before the program writes output.
+// Checks for every imbalance that the mesh can be divided, then runs all trials. The check comes
+// before the program writes output. Returns the exit status.
 static int run(void) {
   struct mesh mesh;
   for (int i = 0; i < trials.imbalances.count; ++i) {

@@ -12,7 +12,8 @@ double problem_solution(const double position[DIMENSIONS]) {
   return sin(kPi * position[0]) * exp(position[1]) * position[2] * position[2];
 }
 
-// f = -(d2/dx2 + d2/dy2 + d2/dz2) u
+// Returns the right side f of -div grad u = f for the exact solution u: -(d2/dx2 + d2/dy2 + d2/dz2)
+// u.
 static double problem_source(const double position[DIMENSIONS]) {
   const double z = position[2];
   return sin(kPi * position[0]) * exp(position[1]) * ((kPi * kPi - 1.0) * z * z - 2.0);
@@ -22,8 +23,8 @@ static double problem_source(const double position[DIMENSIONS]) {
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// Returns the one-dimensional shape function at t: t for a corner at the high end of the axis,
-// otherwise 1 - t.
+// Returns the value at t, from 0 to 1, of the one-dimensional shape function of a corner: t for a
+// corner at the high end of the axis, otherwise 1 - t.
 static double hat(int high, double t) { return high ? t : 1.0 - t; }
 static double hat_slope(int high) { return high ? 1.0 : -1.0; }
 
@@ -51,14 +52,15 @@ void shapes_fill(struct shapes* shapes) {
   for (int point = 0; point < POINTS; ++point) fill_point(shapes, point);
 }
 
-// --- integrals
+// --- integrals over an element
 
 struct map {
   double inverse[DIMENSIONS][DIMENSIONS];  // of the Jacobian, d position[i] / d t[j]
   double determinant;
 };
 
-// Computes column j of the Jacobian, d position / d t[j].
+// Computes column j of the Jacobian of the map from the reference cube to the element: d position /
+// d t[j], from the slopes of the shape functions.
 static void fill_column(const double slope[CORNERS][DIMENSIONS], int j,
                         double corners[CORNERS][DIMENSIONS], double column[DIMENSIONS]) {
   double x = 0.0, y = 0.0, z = 0.0;
@@ -78,8 +80,8 @@ static void cross(const double a[DIMENSIONS], const double b[DIMENSIONS], double
   out[2] = a[0] * b[1] - a[1] * b[0];
 }
 
-// Inverts the Jacobian. For columns u, v, w, the rows of the inverse are v x w, w x u and u x v,
-// divided by u . (v x w).
+// Computes the map of an element at a Gauss point: inverts the Jacobian. For columns u, v, w, the
+// rows of the inverse are v x w, w x u and u x v, divided by u . (v x w).
 static void fill_map(const double slope[CORNERS][DIMENSIONS], double corners[CORNERS][DIMENSIONS],
                      struct map* map) {
   double u[DIMENSIONS], v[DIMENSIONS], w[DIMENSIONS];

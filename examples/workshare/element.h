@@ -10,7 +10,8 @@
 
 enum { CORNERS = 8, POINTS = 8, DIMENSIONS = 3 };
 
-// Shape functions and their derivatives at the Gauss points of the reference cube [0, 1]^3.
+// The values of the shape functions and of their derivatives at the Gauss points of the reference
+// cube [0, 1]^3.
 struct shapes {
   double value[POINTS][CORNERS];
   double slope[POINTS][CORNERS][DIMENSIONS];
@@ -18,9 +19,9 @@ struct shapes {
 
 void shapes_fill(struct shapes* shapes);
 
-// Writes row `corner` of the element's matrix to `row` and returns the element's part of the right
-// side for this corner. Each row is computed without the others, so rows can be computed in any
-// order and in parallel.
+// Computes one row of an element's matrix: writes row `corner` to `row`, and returns the element's
+// part of the right side for this corner. Each row is computed without the others, so rows can be
+// computed in any order and in parallel.
 double element_row(const struct shapes* shapes, double corners[CORNERS][DIMENSIONS], int corner,
                    double row[CORNERS]);
 

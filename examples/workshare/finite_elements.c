@@ -41,8 +41,8 @@ static const char kUsage[] =
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// The largest allowed error, divided by h^2 for elements of edge h. The measured value for this
-// problem is less than a third of this limit.
+// The largest allowed error of the solution, divided by h^2 for elements of edge h. The error that
+// this problem has is less than a third of this limit.
 static const double kErrorFactor = 1.5;
 
 static struct {
@@ -75,7 +75,8 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {"finite_elements", kUsage, kOptions};
 
-// The measurements of a rank. All members are doubles, so that rank 0 can gather them by one call.
+// The measurements of a rank. All members are doubles, so that rank 0 can gather them by one
+// MPI_Gather.
 struct rank_times {
   double assembly_s, multiply_s, vector_s;  // seconds in loops
   double solve_s;                           // seconds of the solver, messages and waiting included
@@ -101,9 +102,9 @@ static bool all_agree(bool ok) {
   return word != 0;
 }
 
-// --- the two phases
+// --- the two phases: assembly and solver
 
-// Collective. Returns the time from the earliest start to the latest end.
+// Collective. Returns the time in seconds from the earliest `start` of a rank to the latest `end`.
 static double wall_s(double start, double end) {
   double bounds[2] = {-start, end};
   MPI_Allreduce(MPI_IN_PLACE, bounds, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
@@ -130,7 +131,7 @@ static void solve(struct run* run) {
   run->solve_s = wall_s(start, end);
 }
 
-// --- the solution
+// --- error and hash of the solution
 
 static double largest_error(const struct run* run) {
   double largest = 0.0;
@@ -188,9 +189,10 @@ static bool solution_is_right(const struct run* run) {
   return false;
 }
 
-// --- results
+// --- output of results
 
-// Returns by how many percent the last rank's layers, which are rounded, exceed the mean.
+// Returns by how many percent the last rank's number of layers exceeds the mean. The number is
+// rounded, so the result may differ from --imbalance.
 static double reached_imbalance(const struct run* run) {
   const struct mesh* mesh = &run->mesh;
   const double mean = (double)mesh->elements[Z] / mesh->ranks;
@@ -201,7 +203,8 @@ static double loops_of(const struct rank_times* times) {
   return times->multiply_s + times->vector_s;
 }
 
-// Returns the mean over ranks of the seconds in loops, assembly included.
+// Returns the mean over ranks of the seconds in loops that can be shared: in the assembly and in
+// the solver.
 static double mean_of_loops(const struct run* run) {
   double sum = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {
@@ -210,8 +213,9 @@ static double mean_of_loops(const struct run* run) {
   return sum / run->mesh.ranks;
 }
 
-// Returns the ideal time: the wall time without the time for which the longest rank is in loops
-// beyond the mean. Valid only without help, because helped ranks run iterations of other ranks.
+// Returns the time that the run would take with evenly shared loops. It is the wall time less the
+// excess of the longest rank's time in loops over the mean. Valid only without help, because helped
+// ranks run iterations of other ranks.
 static double ideal_s(const struct run* run) {
   double longest = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {
@@ -285,7 +289,7 @@ static void gather_times(struct run* run) {
              MPI_COMM_WORLD);
 }
 
-// --- before and after
+// --- memory and runs
 
 static bool acquire_memory(struct run* run) {
   run->all = calloc((size_t)run->mesh.ranks, sizeof *run->all);
@@ -331,8 +335,8 @@ static int run_with(int imbalance, struct json* json) {
   return make_mesh(imbalance, &run.mesh) ? run_on_mesh(&run, json) : 2;
 }
 
-// Runs the imbalances in turn, `repeat` times, so that a change of the machine's speed affects all
-// imbalances. Ends at the first failure.
+// Runs the program with each imbalance in turn, `repeat` times, so that a change of the machine's
+// speed affects all imbalances. Ends at the first failure. Returns the exit status.
 static int run_several(struct json* json) {
   int status = 0;
   json_begin(json, "runs", '[');
@@ -345,7 +349,8 @@ static int run_several(struct json* json) {
   return status;
 }
 
-// Checks that the mesh can be divided with every imbalance before the program writes output.
+// Returns whether the mesh can be divided with every imbalance. The program checks this before it
+// writes output.
 static bool can_be_divided(void) {
   struct mesh mesh;
   for (int i = 0; i < options.imbalances.count; ++i) {

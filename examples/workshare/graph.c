@@ -17,7 +17,7 @@ void edges_free(struct edge_list* list) {
   *list = (struct edge_list){0};
 }
 
-// --- generating
+// --- generating an edge list
 
 // Returns a random edge. On each of `scale` levels the edge falls into a quarter of the remaining
 // part of the adjacency matrix, with the probabilities a, b, c and 1 - a - b - c. The random number
@@ -46,7 +46,7 @@ bool edges_generate(int scale, int degree, uint64_t seed, struct edge_list* list
   return true;
 }
 
-// --- reading
+// --- reading an edge list
 
 static bool append(struct edge_list* list, size_t* room, struct edge edge) {
   if (list->count == *room) {
@@ -81,8 +81,8 @@ static bool read_line(const char* text, struct edge* edge) {
          *after_space(text) == '\0';
 }
 
-// Reads the edges. Returns 0 for success, the number of a malformed line, or -1 when memory is
-// short.
+// Reads the edges, one in each line, into `list`. Returns 0 for success, the number of a malformed
+// line, or -1 when memory is short.
 static long read_lines(FILE* stream, struct edge_list* list) {
   char* line = NULL;
   size_t size = 0, room = 0;
@@ -154,10 +154,10 @@ bool edges_read(const char* file, struct edge_list* list) {
   return true;
 }
 
-// --- sorting
+// --- making the graph: sorting and renumbering
 
-// Sets start[k + 1] to the number of edges with a key of at most k. The key of an edge is its
-// `high` or `low`. `start` has vertices + 1 elements.
+// Counts edges by a key, the vertex `high` of an edge if `by_high`, else `low`. Sets start[k + 1]
+// to the number of edges with a key of at most k. `start` has vertices + 1 elements.
 static void count_starts(const struct edge_list* list, bool by_high, size_t* start) {
   memset(start, 0, ((size_t)list->vertices + 1) * sizeof *start);
   for (size_t i = 0; i < list->count; ++i) {
@@ -166,8 +166,9 @@ static void count_starts(const struct edge_list* list, bool by_high, size_t* sta
   for (int vertex = 0; vertex < list->vertices; ++vertex) start[vertex + 1] += start[vertex];
 }
 
-// Sorts the edges by `high` or `low` into `sorted`, then exchanges the arrays `sorted` and
-// list->edges. The sort is stable and takes linear time.
+// Sorts the edges by their vertex `high` if `by_high`, else by `low`. Writes them to the array
+// `sorted`, then exchanges the arrays `sorted` and list->edges. The sort is stable and takes linear
+// time.
 static void sort_by(struct edge_list* list, bool by_high, size_t* start, struct edge** sorted) {
   count_starts(list, by_high, start);
   for (size_t i = 0; i < list->count; ++i) {
@@ -207,8 +208,8 @@ static void drop_repeated(struct edge_list* list) {
   list->count = kept;
 }
 
-// Sets number[v] to the place of v in the order of falling degrees. Vertices of equal degree keep
-// their order. `place` is scratch of vertices + 1 elements.
+// Sets number[v] to the place of vertex v in the order of falling degrees. Vertices of equal degree
+// keep their order. `place` is scratch memory of vertices + 1 elements.
 static void number_by_degree(const struct edge_list* list, int32_t* number, size_t* place) {
   int32_t* degree = number;
   const int n = list->vertices;
@@ -217,7 +218,8 @@ static void number_by_degree(const struct edge_list* list, int32_t* number, size
     ++degree[list->edges[i].high];
     ++degree[list->edges[i].low];
   }
-  // place[d] is the number of vertices with a higher degree than d. Degrees are below n.
+  // The following loops set place[d] to the number of vertices with a higher degree than d. Degrees
+  // are below n.
   memset(place, 0, ((size_t)n + 1) * sizeof *place);
   for (int v = 0; v < n; ++v) ++place[degree[v]];
   size_t higher = 0;
@@ -270,9 +272,10 @@ void graph_free(struct graph* graph) {
   *graph = (struct graph){0};
 }
 
-// --- counting
+// --- counting triangles
 
-// Returns the number of common values of two ascending lists.
+// Returns how many values two ascending lists have in common: vertices that are neighbours of both
+// ends of an edge.
 static uint64_t common_values(const int32_t* a, const int32_t* a_end, const int32_t* b,
                               const int32_t* b_end) {
   uint64_t count = 0;
@@ -295,7 +298,7 @@ uint64_t graph_triangles_at(const struct graph* graph, int u) {
   return count;
 }
 
-// --- counting by another method
+// --- counting triangles by bits, for the check
 
 static void set_bit(uint64_t* bits, size_t words, int row, int column) {
   bits[(size_t)row * words + (size_t)column / 64] |= UINT64_C(1) << (column % 64);

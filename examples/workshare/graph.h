@@ -32,19 +32,19 @@ struct graph {
   int32_t* lower;  // neighbours with smaller numbers, in ascending order
 };
 
-// Makes a Kronecker graph of 2^scale vertices and `degree` edges for each, with the probabilities
-// of the Graph500 benchmark. The graph is the same on every rank and with every compiler. Returns
-// false when memory is short.
+// Makes the edge list of a Kronecker graph, with 2^scale vertices, `degree` edges for each, and the
+// probabilities of the Graph500 benchmark. The list is the same on every rank and with every
+// compiler. Returns false when memory is short.
 bool edges_generate(int scale, int degree, uint64_t seed, struct edge_list* list);
 
-// Reads two vertex numbers from each line; skips empty lines and lines that start with # or %.
-// Collective over MPI_COMM_WORLD: rank 0 reads the file and broadcasts the list. Returns false on
-// failure; rank 0 prints the reason.
+// Reads an edge, two vertex numbers, from each line of a file; skips empty lines and lines that
+// start with # or %. Collective over MPI_COMM_WORLD: rank 0 reads the file and broadcasts the list.
+// Returns false on failure; rank 0 prints the reason.
 bool edges_read(const char* file, struct edge_list* list);
 void edges_free(struct edge_list* list);
 
-// Makes the graph. Orders, simplifies and renumbers `list` in place. Returns false when memory is
-// short.
+// Makes the graph of an edge list. Orders, simplifies and renumbers the edges of `list` in place.
+// Returns false when memory is short.
 bool graph_build(struct edge_list* list, struct graph* graph);
 void graph_free(struct graph* graph);
 

@@ -4,7 +4,8 @@
 
 enum { FACES = 6, FACE_CORNERS = 4 };
 
-// The corners of each face, in the order in which the product of the diagonals points outwards.
+// The corners of each face of a hexahedron, in the order in which the vector product of the face's
+// diagonals points outwards.
 static const int kFaces[FACES][FACE_CORNERS] = {{0, 4, 6, 2}, {1, 3, 7, 5}, {0, 1, 5, 4},
                                                 {2, 6, 7, 3}, {0, 2, 3, 1}, {4, 5, 7, 6}};
 
@@ -12,8 +13,8 @@ static struct vector cross(struct vector a, struct vector b) {
   return (struct vector){a.y * b.z - a.z * b.y, a.z * b.x - a.x * b.z, a.x * b.y - a.y * b.x};
 }
 
-// Adds a quarter of a face's area vector to each of its corners. Returns the face's part of the
-// volume.
+// Adds a quarter of a face's area vector to the area of each of its corners. Returns the face's
+// part of the hexahedron's volume.
 static double add_face(const struct vector* corners, const int* face, struct vector* areas) {
   const struct vector a = corners[face[0]], b = corners[face[1]];
   const struct vector c = corners[face[2]], d = corners[face[3]];

@@ -28,8 +28,8 @@ static inline double dot(struct vector a, struct vector b) {
   return a.x * b.x + a.y * b.y + a.z * b.z;
 }
 
-// Sets the area of each corner to a quarter of the sum of the area vectors of its three faces. Area
-// vectors point outwards. Returns the volume.
+// Sets the area of each corner to a quarter of the sum of the area vectors of the three faces that
+// meet there. Area vectors point outwards. Returns the volume of the hexahedron.
 double hexahedron_areas(const struct vector corners[HEX_CORNERS], struct vector areas[HEX_CORNERS]);
 
 #endif

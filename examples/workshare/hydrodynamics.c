@@ -34,7 +34,8 @@ static const char kUsage[] =
     "  --json FILE           all times (- for standard output)\n"
     "  --help                this text\n";
 
-// The largest allowed relative change of the energy. Rounding changes the energy by far less.
+// The largest relative change of the gas's energy during a run with which the result counts as
+// right. Rounding changes the energy by far less.
 static const double kAllowedError = 1e-11;
 
 static struct trials trials = {.imbalances = {1, {0}}, .elements = {24, 24, 48}, .repeat = 1};
@@ -58,8 +59,8 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {kName, kUsage, kOptions};
 
-// Collective. Returns the energy of the whole gas. The order of its additions depends on the number
-// of ranks, so only the check uses the sum.
+// Collective. Returns the energy of the gas of all ranks. The order of its additions depends on the
+// number of ranks, so only the check uses this sum; the hash does not.
 static double energy_of_all(const struct blast* blast) {
   double energy = blast_energy(blast);
   MPI_Allreduce(MPI_IN_PLACE, &energy, 1, MPI_DOUBLE, MPI_SUM, MPI_COMM_WORLD);

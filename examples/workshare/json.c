@@ -48,8 +48,8 @@ bool json_close(struct json* json, const char* program) {
 
 bool json_is_stdout(const struct json* json) { return json->file == stdout; }
 
-// Writes the comma after the previous member, if any, and the key. Returns false if there is no
-// file.
+// Begins a member: writes the comma after the previous member, if any, and the key. Returns false
+// if this rank has no file and writes nothing.
 static bool key_written(struct json* json, const char* key) {
   if (json->file == NULL) return false;
   fprintf(json->file, "%s\n  ", json->follow ? "," : "");

@@ -15,8 +15,9 @@ struct json {
   bool follow;  // a member has been written at this level, so a comma precedes the next
 };
 
-// Collective over MPI_COMM_WORLD. A `name` of NULL means no file, "-" standard output. Returns
-// false if the file cannot be written; rank 0 then prints an error with the name `program`.
+// Opens the output. Collective over MPI_COMM_WORLD. A `name` of NULL means no file, "-" standard
+// output. Returns false if the file cannot be written; rank 0 then prints an error that begins with
+// the name `program`.
 bool json_open(struct json* json, const char* program, const char* name);
 bool json_close(struct json* json, const char* program);
 bool json_is_stdout(const struct json* json);

@@ -7,10 +7,10 @@
 #include "element.h"
 #include "loops.h"
 
-// --- structure
+// --- structure of the matrix
 
-// Returns the number of inner nodes, 1 to 3, among the node at `at` and its two neighbours along an
-// axis.
+// Returns how many of three nodes are inner nodes, that is, not on the border: the node at
+// coordinate `at` of an axis and its two neighbours along this axis.
 static int inner_neighbours(const struct mesh* mesh, int axis, int at) {
   const int last_inner = mesh->elements[axis] - 1;
   const int low = at - 1 < 1 ? 1 : at - 1;
@@ -50,14 +50,14 @@ void matrix_free(struct matrix* matrix) {
   *matrix = (struct matrix){0};
 }
 
-// --- assembly
+// --- assembly of the matrix
 
 enum { NEIGHBOURS = 27 };  // a node and its surrounding nodes: z, y, x from -1 to 1, x fastest
 
 static int bit(int corner, int axis) { return (corner >> axis) & 1; }
 
-// Returns the index, among the NEIGHBOURS of a node, of corner `c` of the element whose corner
-// `own` is the node.
+// An element has a node as its corner `own`. Returns the index of the element's corner `c` among
+// the NEIGHBOURS of this node.
 static int neighbour_of_corner(int own, int c) {
   int place = 0;
   for (int axis = AXES - 1; axis >= 0; --axis) {
@@ -72,8 +72,8 @@ static struct node neighbour(struct node node, int place) {
   return other;
 }
 
-// Adds the contribution of the element whose corner `own` is `node` to the node's row `sums`.
-// Returns the element's contribution to the right side.
+// Adds the contribution of one element to the row of `node`, whose entries are in `sums`. The node
+// is corner `own` of the element. Returns the element's contribution to the right side.
 static double add_element(const struct mesh* mesh, const struct shapes* shapes, struct node node,
                           int own, double* sums) {
   double corners[CORNERS][DIMENSIONS], row[CORNERS];
@@ -128,7 +128,7 @@ void matrix_assemble(const struct mesh* mesh, struct matrix* matrix) {
   for (int row = 0; row < matrix->rows; ++row) assemble_row(mesh, &shapes, row, matrix);
 }
 
-// --- product
+// --- product of matrix and vector
 
 static double row_times(const struct matrix* matrix, int row, const double* ghosted) {
   double sum = 0.0;

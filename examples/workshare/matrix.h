@@ -14,8 +14,8 @@
 
 #include "mesh.h"
 
-// The rows in a chunk of each shared loop. Assembling a row takes hundreds of times as long as
-// multiplying by a row.
+// The numbers of rows that the shared loops hand out at a time, for assembly and for
+// multiplication. Assembling a row takes hundreds of times as long as multiplying by a row.
 struct chunks {
   int assembly, multiply;
 };
@@ -34,8 +34,9 @@ struct matrix {
 bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix* matrix);
 void matrix_free(struct matrix* matrix);
 
-// Shared loops. matrix_assemble() fills columns, values and the right side. matrix_multiply() sets
-// `out` to the product with a ghosted vector.
+// Two functions with shared loops. matrix_assemble() fills columns, values and the right side.
+// matrix_multiply() sets `out` to the product with a ghosted vector, which also has the values of
+// the neighbours' adjacent planes.
 void matrix_assemble(const struct mesh* mesh, struct matrix* matrix);
 void matrix_multiply(const struct matrix* matrix, const double* ghosted, double* out);
 

@@ -6,13 +6,14 @@
 #include <math.h>
 #include <stdio.h>
 
-// Returns the first layer of part `part`, if the layers are divided into `parts` equal parts.
+// Returns the number of the first layer of part `part`, if `layers` layers are divided into `parts`
+// equal parts.
 static int even_split(int layers, int parts, int part) {
   return (int)((long)layers * part / parts);
 }
 
-// Returns the number of layers of the last rank with an imbalance. Every other rank keeps at least
-// one layer.
+// Returns the number of layers of the last rank, `imbalance` percent above the mean. Every other
+// rank keeps at least one layer.
 static int heavy_layers(int layers, int imbalance, int ranks) {
   const double wanted = (double)layers / ranks * (1.0 + imbalance / 100.0);
   const int most = layers - (ranks - 1);
@@ -31,7 +32,8 @@ int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank) {
          first_layer(layers, imbalance, mesh->ranks, rank);
 }
 
-// Returns whether an int can index the ghosted vectors of all ranks.
+// Returns whether on every rank the elements of a ghosted vector (its planes and two of neighbours)
+// are few enough for an index of type int.
 static bool is_countable(const struct mesh* mesh, int imbalance) {
   const double plane = (double)mesh->nodes[X] * mesh->nodes[Y];
   for (int rank = 0; rank < mesh->ranks; ++rank) {

@@ -30,7 +30,8 @@ struct node {
 bool mesh_create(const char* program, const int* elements, int imbalance, int rank, int ranks,
                  struct mesh* mesh);
 
-// Returns the number of layers that `rank` has with `imbalance`.
+// Returns the number of layers that `rank` would have if the last rank had `imbalance` percent more
+// than the mean.
 int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank);
 
 static inline struct node mesh_node(const struct mesh* mesh, int row) {
@@ -52,7 +53,8 @@ static inline void mesh_position(const struct mesh* mesh, struct node node, doub
   }
 }
 
-// Returns the index in a ghosted vector of a node of this rank or of a neighbour's adjacent plane.
+// Returns the index of a node in a ghosted vector, which has one more plane at each end. The node
+// is one of this rank's, or in the adjacent plane of a neighbour.
 static inline int mesh_ghosted(const struct mesh* mesh, struct node node) {
   const int plane = node.at[Z] - mesh->first + 1;
   return plane * mesh->plane_rows + node.at[Y] * mesh->nodes[X] + node.at[X];

@@ -12,7 +12,8 @@
 
 enum { FIRST_ID = 256, HELP_ID = FIRST_ID + MAX_OPTIONS };  // distinct from getopt's ':' and '?'
 
-// A value to parse, its option, and whether this rank prints errors.
+// The argument of an option on the command line: the option, its text, and whether this rank prints
+// errors.
 struct value {
   const struct program* program;
   const struct option_row* option;
@@ -115,7 +116,8 @@ static bool apply(struct value value) {
   return false;
 }
 
-// Fills `table`, which has MAX_OPTIONS + 2 elements: the program's options, --help, and the end.
+// Fills the table of getopt_long: the program's options, --help, and the end. `table` has
+// MAX_OPTIONS + 2 elements.
 static void fill_table(const struct program* program, struct option* table) {
   int count = 0;
   for (const struct option_row* row = program->options; row->name != NULL; ++row) {

@@ -46,8 +46,8 @@ struct program {
 
 enum verdict { VERDICT_RUN, VERDICT_HELP, VERDICT_WRONG };
 
-// Parses the arguments. With `speak`, prints a line with the error to standard error before it
-// returns VERDICT_WRONG.
+// Parses the command line and stores the options' values. If the command line is wrong, prints a
+// line with the error to standard error if `speak` is true, and returns VERDICT_WRONG.
 enum verdict options_parse(const struct program* program, int argc, char** argv, bool speak);
 
 // The body of main(): initializes MPI, parses the arguments, prints the usage for --help, otherwise

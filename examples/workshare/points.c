@@ -14,7 +14,7 @@
 static const double kDiagonal = 27.0;
 static const double kNeighbour = -1.0;
 
-// --- the matrix
+// --- the matrix of 27 points
 
 enum { NEIGHBOURS = 27 };  // a point and its surrounding points
 
@@ -91,7 +91,7 @@ void points_free(struct points* points) {
   *points = (struct points){0};
 }
 
-// --- the loops
+// --- the shared loops of conjugate gradients
 
 void points_waxpby(struct points* points, const double* a, double factor, const double* b,
                    double* out) {
@@ -128,8 +128,8 @@ static void sum_planes(struct points* points) {
   }
 }
 
-// For each plane, one rank contributes a value and all other ranks contribute zeros, so
-// MPI_Allreduce rounds nothing.
+// The sums of planes of all ranks are added in the order of the planes. Each plane belongs to one
+// rank, and all other ranks contribute zeros for it, so MPI_Allreduce rounds nothing.
 double points_dot(struct points* points, const double* a, const double* b) {
   const int planes = points->mesh->nodes[Z];
   double sum = 0.0;
@@ -156,7 +156,7 @@ void points_multiply(struct points* points) {
   points->loops_s += now_s() - start;
 }
 
-// --- start, messages, result
+// --- start, exchange of ghosts, and result
 
 static double right_side(const struct points* points, int row) {
   const size_t entries = points->start[row + 1] - points->start[row];

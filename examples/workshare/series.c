@@ -8,8 +8,8 @@
 
 enum { DOUBLES_OF_STAMP = 3 };
 
-// Returns the time in seconds. MPI_Wtime is not used, because its clock may differ between ranks of
-// a node.
+// Returns the time in seconds by CLOCK_MONOTONIC, which is the same on all ranks of a node. The
+// clock of MPI_Wtime may differ between ranks.
 double now_s(void) {
   struct timespec time;
   clock_gettime(CLOCK_MONOTONIC, &time);
@@ -26,7 +26,7 @@ double median(double* values, int count) {
   return 0.5 * (values[(count - 1) / 2] + values[count / 2]);
 }
 
-// --- measuring
+// --- measuring a series of repetitions
 
 static bool series_create(struct series* series, int count) {
   int rank = 0;
@@ -114,7 +114,7 @@ static double wall_of(const struct series* series, int i) {
   return end - start;
 }
 
-// The medians of a series over its repetitions, and the wall time of each repetition.
+// The medians of a series over its repetitions in seconds, and the wall time of each repetition.
 struct medians {
   double wall, mean_loop;
   double* loop;   // by rank
@@ -138,7 +138,8 @@ static double mean_loop_of(const struct series* series, int i) {
   return sum / series->ranks;
 }
 
-// Computes all medians. `walls` serves as scratch until the end of the function fills it.
+// Computes all medians of a series. Until the end of the function, the array `walls` serves as
+// scratch memory for other times; then it gets the wall times.
 static void medians_fill(struct medians* medians, const struct series* series) {
   double* scratch = medians->walls;
   for (int rank = 0; rank < series->ranks; ++rank) {
@@ -194,8 +195,8 @@ static void json_of_repetitions(const struct series* series, double* row, struct
   json_end(json, ']');
 }
 
-// Writes a series. Returns the median of the mean loop times, negative if the series has no
-// repetitions.
+// Writes the times of a series as a JSON member `key`. Returns the median over the repetitions of
+// the ranks' mean loop time, negative if the series has no repetitions.
 static double json_of_series(const struct series* series, const char* key, struct json* json) {
   struct medians medians = {.mean_loop = -1.0};
   if (series->count > 0 && medians_create(&medians, series)) {

@@ -14,7 +14,8 @@
 
 #include "json.h"
 
-// A rank's loop over `work`. The result must be the same in every repetition.
+// The loop of one rank, which is measured; `work` describes the rank's part. The result must be the
+// same in every repetition.
 typedef uint64_t (*loop_function)(const void* work);
 
 struct stamp {
@@ -47,8 +48,8 @@ bool timing_run(const struct timing_options* options, loop_function plain, loop_
                 const void* work, struct timing* timing);
 void timing_free(struct timing* timing);
 
-// timing_print() prints a table on rank 0; `amounts[rank]` is the work of each rank, and `unit` its
-// unit. timing_json() writes the times of both series.
+// timing_print() prints a table of loop times on rank 0. There, `amounts` has the amount of work of
+// each rank in the unit that `unit` names. timing_json() writes the times of both series.
 void timing_print(const struct timing* timing, const char* unit, const double* amounts);
 void timing_json(const struct timing* timing, struct json* json);
 

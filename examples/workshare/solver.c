@@ -31,13 +31,14 @@ void solver_free(struct solver* solver) {
   *solver = (struct solver){0};
 }
 
-// --- planes
+// --- planes of vectors and their sums
 
 static size_t plane_at(const struct solver* solver, int plane) {
   return (size_t)plane * (size_t)solver->mesh->plane_rows;
 }
 
-// Returns the direction without its ghosts.
+// Returns the elements of the direction vector that belong to this rank, after the ghosts of the
+// lower neighbour.
 static double* own_direction(const struct solver* solver) {
   return solver->direction + solver->mesh->plane_rows;
 }
@@ -52,8 +53,9 @@ static void add_multiple(double* out, double factor, const double* in, int count
   for (int i = 0; i < count; ++i) out[i] += factor * in[i];
 }
 
-// Collective. Returns the sum of the sums of all planes. For each plane, one rank contributes a
-// value and all other ranks contribute zeros, so MPI_Allreduce rounds nothing.
+// Collective. Returns the sum of the sums of all ranks' planes, added in the order of the planes.
+// Each plane belongs to one rank, and all other ranks contribute zeros for it, so MPI_Allreduce
+// rounds nothing.
 static double sum_of_planes(struct solver* solver) {
   const int planes = solver->mesh->nodes[Z];
   double sum = 0.0;
@@ -62,13 +64,14 @@ static double sum_of_planes(struct solver* solver) {
   return sum;
 }
 
-// Sets the sums of all planes to zero. Returns the address of the sum of this rank's first plane.
+// Sets the sums of all planes to zero, before this rank fills those of its own planes. Returns the
+// address of the sum of its first plane.
 static double* own_sums(struct solver* solver) {
   memset(solver->plane_sums, 0, (size_t)solver->mesh->nodes[Z] * sizeof(double));
   return solver->plane_sums + solver->mesh->first;
 }
 
-// --- the loops
+// --- the shared loops of conjugate gradients
 
 static void multiply(struct solver* solver) {
   const double start = now_s();
@@ -90,7 +93,8 @@ static double direction_times_product(struct solver* solver) {
   return sum_of_planes(solver);
 }
 
-// Takes a step along the direction. Returns the square of the new residual.
+// Collective. Moves the solution by `step` times the direction of search. Returns the square of the
+// new residual's norm.
 static double advance(struct solver* solver, double step) {
   const double start = now_s();
   const struct mesh* mesh = solver->mesh;
@@ -124,9 +128,10 @@ static void turn(struct solver* solver, double factor) {
   solver->vector_s += now_s() - start;
 }
 
-// --- iteration
+// --- start and iterations
 
-// Sends the outermost planes of the direction to the neighbours' ghosts.
+// Sends the outermost planes of the direction of search to the neighbours, and receives theirs as
+// this rank's ghosts.
 static void exchange_ghosts(struct solver* solver) {
   const struct mesh* mesh = solver->mesh;
   const int count = mesh->plane_rows;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Conjugate gradients on the rows of all ranks.
 //
-// A sum over all rows is the sum of the sums of planes. Every rank adds the sums of planes in the
-// order of the planes. The bits of the result thus depend neither on the rank that holds a plane
-// nor on the thread that sums it. The build needs -ffp-contract=off, because a fused multiply-add
-// in only one build would change bits.
+// A sum over all rows is the sum of the sums of planes (all nodes of one z). Every rank adds the
+// sums of planes in the order of the planes. The bits of the result thus depend neither on the rank
+// that holds a plane nor on the thread that sums it. The build needs -ffp-contract=off, because a
+// fused multiply-add in only one build would change bits.
 #ifndef WORKSHARE_SOLVER_H
 #define WORKSHARE_SOLVER_H
 
@@ -27,11 +27,12 @@ struct solver {
   double vector_s;     // seconds in all other loops
 };
 
-// Allocates the vectors. Returns false when memory is short.
+// Allocates the vectors of this rank. Returns false when memory is short.
 bool solver_create(const struct mesh* mesh, const struct matrix* matrix, struct solver* solver);
 void solver_free(struct solver* solver);
 
-// Iterates until the residual has fallen by the factor `tolerance`, or `iterations` are done.
+// Collective. Iterates until the norm of the residual has fallen by the factor `tolerance`, or
+// `iterations` iterations are done.
 void solver_run(struct solver* solver, double tolerance, int iterations);
 
 #endif

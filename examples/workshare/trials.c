@@ -12,14 +12,15 @@
 #include "mix.h"
 #include "series.h"
 
-// The measurements of a rank. All members are doubles, so that rank 0 can gather them by one call.
+// The measurements of a rank. All members are doubles, so that rank 0 can gather them by one
+// MPI_Gather.
 struct rank_times {
   double work, loops_s;
 };
 
 enum { TIMES_OF_RANK = sizeof(struct rank_times) / sizeof(double) };
 
-// A trial and, on rank 0, the times of all ranks.
+// A trial (a run with one imbalance) and, on rank 0, the times of all ranks.
 struct outcome {
   const char* program;
   const struct trials* trials;
@@ -41,7 +42,7 @@ uint64_t hash_of(double value, uint64_t place) {
   return mix64(bits ^ mix64(place));
 }
 
-// --- sums over ranks
+// --- sums over ranks, on rank 0
 
 struct overview {
   double work_mean, work_most, loops_mean, loops_longest;
@@ -66,13 +67,14 @@ static double ideal_s(const struct outcome* outcome) {
   return outcome->total_s - (sums.loops_longest - sums.loops_mean);
 }
 
-// Returns by how many percent the largest work of a rank exceeds the mean.
+// Returns by how many percent the largest work of a rank exceeds the mean over ranks. It may differ
+// from --imbalance, since work comes in whole layers or elements.
 static double reached_imbalance(const struct outcome* outcome) {
   const struct overview sums = overview_of(outcome);
   return 100.0 * (sums.work_most / sums.work_mean - 1.0);
 }
 
-// --- results
+// --- output of results
 
 static void write_problem(struct json* json, const struct outcome* outcome) {
   double elements[AXES];
@@ -133,7 +135,7 @@ static bool is_right(const struct outcome* outcome) {
   return false;
 }
 
-// --- one trial, and all
+// --- one trial, and all trials
 
 static void gather(struct outcome* outcome) {
   const struct trial* trial = &outcome->trial;
@@ -168,7 +170,8 @@ static int run_with(struct outcome outcome, int imbalance, trial_function run, s
   return status;
 }
 
-// Runs all imbalances in turn, `repeat` times. Ends at the first failure.
+// Runs a trial with each imbalance in turn, and all of them `repeat` times. Ends at the first
+// failure. Returns the exit status.
 static int run_several(struct outcome outcome, trial_function run, struct json* json) {
   const struct wholes* imbalances = &outcome.trials->imbalances;
   int status = 0;

@@ -26,31 +26,32 @@ struct trial {
   uint64_t hash;      // hash of the bits of the result
 };
 
-// The options that select the trials.
+// The options of the command line that select the trials.
 struct trials {
   struct wholes imbalances;
   int elements[AXES], repeat;
   const char* json_file;
 };
 
-// Collective. Runs a trial: reads `imbalance` and fills all other members. Returns false on all
-// ranks if a rank is short of memory.
+// Collective. Runs a trial of one program: reads its `imbalance` and fills all other members.
+// Returns false on all ranks if a rank is short of memory.
 typedef bool (*trial_function)(struct trial* trial);
 
-// The body of a program: runs the imbalances in turn, `repeat` times, so that a change of the
-// machine's speed affects all imbalances. Returns the exit status: 0, 1 for a wrong result or
-// incomplete output, 2 if a trial cannot run or the output file cannot be opened.
+// The body of a program: runs a trial with each imbalance in turn, and all of them `repeat` times,
+// so that a change of the machine's speed affects all imbalances. Returns the exit status: 0, 1 for
+// a wrong result or incomplete output, 2 if a trial cannot run or the output file cannot be opened.
 int trials_run(const char* program, const struct trials* trials, trial_function run);
 
-// Divides the elements over ranks (mesh.h). Returns false if no division exists; rank 0 then prints
-// an error.
+// Divides the elements of the mesh over the ranks (mesh.h) for one imbalance. Returns false if no
+// division exists; rank 0 then prints an error.
 bool trials_mesh(const char* program, const struct trials* trials, int imbalance,
                  struct mesh* mesh);
 
 // Collective. Returns whether `ok` is true on all ranks.
 bool all_agree(bool ok);
 
-// Returns the part of a hash for a value at a place. The hash of a result is the sum of its parts.
+// Returns the contribution to a hash of one value of the result, at a place in the whole mesh. The
+// hash of a result is the sum of these over all places.
 uint64_t hash_of(double value, uint64_t place);
 
 #endif

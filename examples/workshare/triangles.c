@@ -58,9 +58,10 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {"triangles", kUsage, kOptions};
 
-// --- the work
+// --- the measured loop
 
-// The part of a rank: the vertices [first, last).
+// A rank's part of the work: the vertices [first, last) of the graph, handed out in chunks of
+// `chunk`.
 struct part {
   const struct graph* graph;
   int first, last, chunk;
@@ -74,7 +75,7 @@ static uint64_t count_triangles(const void* work) {
   return count;
 }
 
-// Counts as count_triangles() does, without a directive.
+// Counts the same triangles as count_triangles(), by a loop without the directive that shares it.
 static uint64_t plain_count_triangles(const void* work) {
   const struct part* part = work;
   uint64_t count = 0;
@@ -90,7 +91,7 @@ static struct part part_of(const struct graph* graph, int rank, int ranks) {
                        .chunk = options.chunk};
 }
 
-// --- the graph
+// --- obtaining the graph
 
 static bool all_agree(bool ok) {
   int word = ok;
@@ -98,7 +99,8 @@ static bool all_agree(bool ok) {
   return word != 0;
 }
 
-// Collective. Returns false on every rank if a rank is short of memory.
+// Collective. Returns whether `ok` is true on every rank. If it is not, because a rank is short of
+// memory, rank 0 prints an error.
 static bool memory_suffices(bool ok, int rank) {
   if (all_agree(ok)) return true;
   if (rank == 0) {
@@ -126,8 +128,8 @@ static bool obtain_edges(struct edge_list* list, int rank) {
   return memory_suffices(ok, rank);
 }
 
-// Collective. With --check, rank 0 counts by another method, before the list is simplified. Returns
-// false if the graph is too large or memory is short.
+// Collective. With --check, rank 0 counts the triangles by another method, from the edge list
+// before it is simplified. Returns false if the graph is too large for that or memory is short.
 static bool count_again(const struct edge_list* list, int rank, uint64_t* triangles) {
   if (!options.check) return true;
   if (list->vertices > MAX_CHECKED_VERTICES) {
@@ -142,7 +144,7 @@ static bool count_again(const struct edge_list* list, int rank, uint64_t* triang
   return memory_suffices(rank != 0 || edges_count_triangles(list, triangles), rank);
 }
 
-// --- results
+// --- check and output of results
 
 struct result {
   uint64_t triangles, checked;

@@ -59,14 +59,14 @@ static const struct option_row kOptions[] = {
 
 static const struct program kProgram = {"triangular", kUsage, kOptions};
 
-// --- the work
+// --- the measured loop
 
 static const uint64_t kPrime = 0x7FFFFFFF;  // 2^31 - 1
 static const uint64_t kFactor = 48271;
 
-// Computes state = state * kFactor mod kPrime, `steps` times. 2^31 is 1 modulo the prime, so a step
-// adds the product's upper bits to its lower 31 bits. The state stays below 2^32 and is reduced at
-// the end.
+// Does the work of a row: computes state = state * kFactor mod kPrime, `steps` times. 2^31 is 1
+// modulo the prime, so a step adds the product's upper bits to its lower 31 bits. The state stays
+// below 2^32 and is reduced at the end.
 static uint64_t walk(uint64_t state, int steps) {
   for (int j = 0; j < steps; ++j) {
     const uint64_t product = state * kFactor;
@@ -75,8 +75,8 @@ static uint64_t walk(uint64_t state, int steps) {
   return state % kPrime;
 }
 
-// Returns the result of walk() by a formula: state * kFactor^steps mod kPrime, by repeated
-// squaring.
+// Returns the result of walk(), for the check, by a formula: state * kFactor^steps mod kPrime, by
+// repeated squaring.
 static uint64_t jump(uint64_t state, int steps) {
   uint64_t factor = kFactor;
   for (int left = steps; left > 0; left >>= 1) {
@@ -88,7 +88,7 @@ static uint64_t jump(uint64_t state, int steps) {
 
 static uint64_t first_state(int i) { return mix64((uint64_t)i) % kPrime; }
 
-// The part of a rank: rows [first, last) of the outer loop.
+// A rank's part of the work: rows [first, last) of the outer loop, handed out in chunks of `chunk`.
 struct part {
   int rows, first, last, chunk;
   bool balanced;
@@ -110,7 +110,7 @@ static uint64_t sum_of_rows(const void* work) {
   return sum;
 }
 
-// Sums as sum_of_rows() does, without a directive.
+// Computes the same sum as sum_of_rows(), by a loop without the directive that shares it.
 static uint64_t plain_sum_of_rows(const void* work) {
   const struct part* part = work;
   uint64_t sum = 0;
@@ -126,7 +126,7 @@ static uint64_t expected_sum(const struct part* part) {
   return sum;
 }
 
-// --- the number of rows
+// --- choosing the number of rows
 
 static volatile uint64_t sink = 1;  // keeps the compiler from removing the calibration
 
@@ -136,8 +136,8 @@ static double walk_s(int steps) {
   return now_s() - start;
 }
 
-// Collective. Returns the seconds of a step on the slowest rank while all ranks compute. All ranks
-// get the same time, and therefore choose the same number of rows.
+// Collective. Measures a step of walk() on all ranks at the same time. Returns the seconds of the
+// slowest rank on all of them, so that they choose the same number of rows.
 static double seconds_of_step(void) {
   const int tries = 7;
   int steps = 1 << 16;
@@ -150,14 +150,15 @@ static double seconds_of_step(void) {
   return step;
 }
 
-// Returns the number of rows N with which the last rank takes `steps` steps. The last of P ranks
+// Returns the number N of rows of all P ranks with which the last rank takes `steps` steps. It
 // takes N^2 (2P - 1) / (2 P^2) steps; with --balanced, each rank takes N^2 / (2P) steps.
 static double rows_for_steps(double steps, int ranks) {
   const double p = ranks;
   return sqrt(steps * 2.0 * p * p / (options.balanced ? p : 2.0 * p - 1.0));
 }
 
-// Returns the number of rows for --time-us, or 0 if the number exceeds MAX_ROWS.
+// Collective. Returns the number of rows with which the last rank's loop takes --time-us, or 0 if
+// the number exceeds MAX_ROWS.
 static int rows_for_time(int ranks) {
   const double rows = rows_for_steps(1e-6 * options.time_us / seconds_of_step(), ranks);
   const double in_each = fmax(1.0, round(rows / ranks));
@@ -190,7 +191,7 @@ static struct part part_of(int rank, int ranks) {
                        .balanced = options.balanced};
 }
 
-// --- results
+// --- check and output of results
 
 static bool result_is_right(const struct part* part, const struct timing* timing, int rank) {
   int right = timing->steady && timing->result == expected_sum(part);
