@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The implementation of src/base/emulated.hpp for emulated nodes: the time of each copy (Leaf) and
-// of each access to a shared cache line, and the waits of ranks that use the same line.
+// The implementation of src/base/emulated.hpp for emulated nodes. A copy (the lifetime of a Leaf)
+// and an access to a shared cache line take emulated time, and ranks that use the same line wait.
 //
 // A thread's *due time* is the time at which its last emulated work ends. A thread that wakes late
 // begins its next work at the due time, so the lateness of the emulating machine does not add up. A
-// thread that is late by more than kLateness begins at the present time. A file that all ranks map
-// has the state of the modelled node: the active copiers of each NUMA node, and the core that has
-// each cache line. The file also has the last writer of each 32 KB of a buffer, and the time until
-// which a line or a process's pages are taken.
+// thread that is late by more than kLateness ns begins at the present time. A file that all ranks
+// map has the state of the modelled node: the active copiers of each NUMA node, and the core that
+// has each cache line. The file also has the last writer of each 32 KB of a buffer, and the times
+// until which a line, or the lock of a process's pages, is in use.
 //
 // Limits: loads and stores of the program and of the MPI library take no emulated time. Two
 // addresses may share an entry of a table. A thread sleeps only when its due time is more than

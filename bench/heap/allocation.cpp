@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The cost of an allocation under the preloaded allocator. compare.py runs this program for each
-// allocator.
+// The cost of an allocation under the allocator that LD_PRELOAD names. compare.py runs this program
+// for each allocator.
 //
 //   loop      allocate, touch every page, free; ns a round, by size
 //   untouched allocate and free; ns a round

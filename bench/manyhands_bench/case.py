@@ -27,8 +27,9 @@ class Arm:
     helped: bool = True
     environment: dict[str, str] = field(default_factory=dict)
     arguments: tuple[str, ...] = ()
-    # The name of a count in the library's summary, or "". This arm measures the help of third
-    # ranks, so a launch of at least three ranks has failed if the count is 0 at its end.
+    # The name of a count in the library's summary, or "". If this arm (a way to launch the program)
+    # has such a name, it measures the help of third ranks. A launch of at least three ranks has
+    # then failed if the count is 0 at its end.
     moved: str = ""
     loops: bool = False  # a launch in which no helper did a part of a loop has failed
 

@@ -24,7 +24,7 @@ LARGE = (8 * _M,)
 PLANES = (_M, 8 * _M)
 MANY = 64  # cores; models with more cores have fewer series, because each launch takes a minute
 CHUNKS = (16, 32, 64, 128, 256, 512)  # KB
-# The shared heap is always on, because the library's default for it depends on the memory of the
+# The shared heap is on without its default budget, since this budget depends on the memory of the
 # real machine, not of the emulated one.
 HEAP = {"MH_HEAP": "on"}
 NO_HEAP = {"MH_HEAP": "off"}

@@ -34,8 +34,8 @@ _COLLECTIVES: dict[int, dict[str, float]] = {
     8 * _M: dict.fromkeys((*_MOVES, *_SUMS), WITHIN_5_PERCENT),
     8: {"allreduce": 1.3},
 }
-# For each case of collectives, the arm that must meet the bars: short collectives must be fast
-# without a shared heap.
+# For each case of collectives, the arm (a way to launch the program) that must meet the bounds.
+# Short collectives must be fast without a shared heap.
 _ARM = {"collectives": NO_HEAP, "collectives-large": HEAP}
 CASES = (*_MESSAGES, _PLANES, *_ARM)
 

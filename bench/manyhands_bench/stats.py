@@ -271,7 +271,8 @@ BARS = (
     Bar("8 B-32 KB: within 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
     Bar("latency: within 25 ns", "latency", 8, 8, added_ns=25),
 )
-# The bars of the case pingpong-cells, in which the kernel does not copy between processes.
+# The bounds for the case pingpong-cells, in which the kernel does not copy between processes and
+# messages go through cells.
 CELL_BARS = (
     Bar("8 MB, no CMA: not slower", "pingpong", 8 << 20, 8 << 20, at_least=1.0),
     Bar("8 B-32 KB, no CMA: 5 %", "pingpong", 8, 32 << 10, at_least=WITHIN_5_PERCENT),
@@ -283,8 +284,8 @@ def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: 
 
 
 DEEPER = (8, 64, 256, 4096)
-# The bounds for messages with gaps. Where an MPI library has no value of its own, the arm with
-# Manyhands must not be slower than the plain arm.
+# The bounds for messages with gaps. Where an MPI library has no value of its own, launches with
+# Manyhands must not be slower than plain launches.
 PLANE_BARS = (
     _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),
     _planes("32 MB, pack, Z from 8", "pack", 32 << 20, DEEPER, mpich4=2.2, openmpi4=1.6),
