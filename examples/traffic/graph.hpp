@@ -3,9 +3,9 @@
 // of each graph. Arrays flow from sources (nodes without predecessors) to sinks (without
 // successors).
 //
-// black-hole: WIDTH sources (a power of two), a tree of degree four, a single sink
-// white-hole: a single source, a tree of degree four, WIDTH sinks
-// shuffle: WIDTH sources, log2(WIDTH) layers of a butterfly, WIDTH sinks
+//  black-hole: WIDTH sources (a power of two), a tree of degree four, a single sink
+//  white-hole: a single source, a tree of degree four, WIDTH sinks
+//  shuffle: WIDTH sources, log2(WIDTH) layers of a butterfly, WIDTH sinks
 //
 // Node i runs on rank i modulo the number of ranks.
 #pragma once
