@@ -48,13 +48,14 @@ pid_t parent_of(pid_t pid) {
 // Returns the process itself, its parent, and so on up to init.
 std::vector<pid_t> ancestry_of(pid_t pid) {
   std::vector<pid_t> line;
-  // The bound ends the loop even if processes of the chain die and their numbers are reused.
+  // The bound on the number of processes ends the loop even if some of them die meanwhile and the
+  // kernel gives their numbers to others, so that parent_of() leads round in a circle.
   constexpr std::size_t kDeepest = 4096;
   for (; pid > 0 && line.size() < kDeepest; pid = parent_of(pid)) line.push_back(pid);
   return line;
 }
 
-// ---- Accelerators
+// ---- Accelerators (libraries for device memory) -------------------------------------------------
 
 bool ask_loader() {
   constexpr std::array kRuntimes{"libcuda.so.1", "libamdhip64.so", "libze_loader.so.1"};
@@ -65,14 +66,16 @@ bool ask_loader() {
   });
 }
 
-// dl_iterate_phdr() callback: reads the loader's count of loads from the first object.
+// Callback of dl_iterate_phdr(): reads from its first call how many objects the dynamic loader has
+// loaded so far (dlpi_adds), and returns 1 to end the iteration.
 int read_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
   *static_cast<std::uint64_t*>(loads) = info->dlpi_adds;
   return 1;
 }
 
-// The loader's count of loads at the last call of ask_loader(), times two, plus 1 if a run time was
-// loaded then. A single word, so count and answer need no order between them (relaxed).
+// The answer of the last ask_loader() plus two times the dynamic loader's count of loaded objects
+// at that time. The answer is 1 if an accelerator's run time was loaded. Both are in one word, so
+// no order between two words matters (relaxed).
 std::atomic<std::uint64_t> g_seen{0};
 
 }  // namespace
@@ -109,8 +112,9 @@ pid_t common_ancestor(std::span<const pid_t> pids) {
 Status allow_ranks_to_read(std::span<const pid_t> pids) {
   const pid_t ancestor = common_ancestor(pids);
   if (ancestor <= 0) return {Code::gone, 0};
-  // The init of the machine is the ancestor of every process, so it is not permitted. The init of a
-  // container is the launcher, and is permitted.
+  // The ancestor and all its descendants may read this process afterwards. The machine's init is
+  // the ancestor of every process, so this function refuses it. A container's init is the ancestor
+  // of the container's processes alone, usually the launcher.
   if (ancestor == 1 && inode_of("/proc/self/ns/pid") == kInitialPidNamespace) {
     return {Code::refused, 0};
   }

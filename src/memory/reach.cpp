@@ -105,8 +105,9 @@ Status Reach::copy(const View& to, const View& from, std::size_t bytes,
   return to_here(to, bytes) != nullptr ? Status{} : kernel_write(to, source, bytes);
 }
 
-// Copies between two other processes by the kernel, in pieces of the length of `scratch`, so that
-// `scratch` stays in L2.
+// Copies between two processes, neither of which is this one. The kernel reads a piece into
+// `scratch`, a buffer of this process, and writes it on from there. The pieces are as long as
+// `scratch`, so that `scratch` stays in the L2 cache.
 Status Reach::copy_between_others(const View& to, const View& from, std::size_t bytes,
                                   std::span<std::byte> scratch) const {
   if (scratch.empty()) return {Code::full, 0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds how this process can access the bytes of a view, and copies them. Callers of copy() need
-// not know the path.
+// Finds how this process can access the bytes of a View (memory of a rank of this node, view.hpp),
+// and copies them. Callers of copy() need not know the path.
 //
 //   own      memory of this process: its address
 //   mapped   the heap of a peer, mapped by this process (heap/views.hpp): an address of the mapping
@@ -32,13 +32,15 @@ class Reach {
  public:
   enum class KernelCopies : bool { no, yes };
 
-  // Makes an object without heaps of peers: View::pid identifies the process.
+  // Makes an object that maps no heaps of other ranks: it tells by View::pid whose memory a View
+  // names.
   Reach();
-  // Makes the object of rank `me` of `ranks`. View::rank identifies the process, since ranks in
-  // different PID namespaces may have equal process numbers.
+  // Makes the object of rank `me` of the `ranks` ranks of a node. It tells by View::rank whose
+  // memory a View names, since ranks in different PID namespaces may have equal process numbers.
   Reach(std::uint32_t me, std::uint32_t ranks, KernelCopies kernel);
 
-  // Maps the heap of `rank`. Once for each rank, before any other thread uses this object.
+  // Maps the heap of `rank` into this process. Called once for each other rank, before any other
+  // thread uses this object.
   Status attach(std::uint32_t rank, Fd heap) { return views_->attach(rank, std::move(heap)); }
 
   [[nodiscard]] bool is_own(const View& view) const {
@@ -64,7 +66,7 @@ class Reach {
               layout::CacheLevel cache_level = layout::CacheLevel::caches) const;
   Status read(void* local, const View& remote, std::size_t bytes) const;
   Status write(const View& remote, const void* local, std::size_t bytes) const;
-  // Equivalent to memory::write_blocks() and read_blocks(), for the process of `whose`.
+  // Does what memory::write_blocks() and read_blocks() do, with the process that `whose` names.
   Status write_blocks(const View& whose, std::span<const iovec> blocks, const void* local) const;
   Status read_blocks(void* local, const View& whose, std::span<const iovec> blocks) const;
 

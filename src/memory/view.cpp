@@ -12,7 +12,7 @@ namespace {
 using VmCall = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                            unsigned long);
 
-// The address is a number in a View and a pointer in an iovec.
+// Converts the address of another process from the number in a View to the pointer in an iovec.
 void* remote_pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
 Status transfer_bytes(VmCall call, void* local, const View& remote, std::size_t bytes) {
@@ -38,7 +38,8 @@ Status transfer_blocks(VmCall call, void* local, pid_t pid, std::span<const iove
   const iovec here{local, bytes};
   const ssize_t moved = call(pid, &here, 1, blocks.data(), blocks.size(), 0);
   if (moved >= 0 && static_cast<std::size_t>(moved) == bytes) return {};
-  // The call stopped early or failed: single calls find the block and the reason.
+  // The call for all blocks stopped early or failed. A call for each block copies the others, and
+  // finds the block that fails and the reason.
   auto* at = static_cast<std::byte*>(local);
   for (const iovec& block : blocks) {
     const View there{reinterpret_cast<std::uint64_t>(block.iov_base), pid, 0};
@@ -56,12 +57,13 @@ Status read_remote(void* local, const View& remote, std::size_t bytes) {
 }
 
 Status write_remote(const View& remote, const void* local, std::size_t bytes) {
-  // const_cast: iovec serves both directions; writev only reads the local side.
+  // const_cast: the local iovec is the same for reads and writes, and process_vm_writev() only
+  // reads the bytes at `local`.
   return transfer_bytes(::process_vm_writev, const_cast<void*>(local), remote, bytes);
 }
 
 Status write_blocks(pid_t pid, std::span<const iovec> blocks, const void* local) {
-  // const_cast: writev only reads the local side.
+  // const_cast: process_vm_writev() only reads the bytes at `local`.
   return transfer_blocks(::process_vm_writev, const_cast<void*>(local), pid, blocks);
 }
 

@@ -2,8 +2,8 @@
 // Bytes of another rank, and the kernel's copies of them.
 //
 // Owns the system calls that access another process. A View names bytes of a rank of the node; it
-// is plain data, so it can lie in the node segment. reach.hpp decides whether the kernel is needed.
-// Threads: any. Limits: ranks of the same node and of the same user.
+// is plain data, so it can lie in the node segment. reach.hpp decides whether a copy needs the
+// kernel. Threads: any. Limits: ranks of the same node and of the same user.
 #pragma once
 
 #include <sys/types.h>
@@ -17,15 +17,15 @@
 
 namespace mh::memory {
 
-// Bytes in the address space of a rank. The kernel's copies use `pid`. Where ranks have heaps,
-// `rank` identifies the process, because ranks in namespaces of their own may have equal process
-// numbers.
+// Bytes in the address space of a rank. The kernel's copies (process_vm_readv and writev) use
+// `pid`. A Reach with mapped heaps (reach.hpp) tells by `rank` whose bytes they are, because ranks
+// in different PID namespaces may have equal process numbers.
 struct View {
   std::uint64_t address;
   pid_t pid;
   std::uint32_t rank;  // on the node
 
-  // The view that begins `offset` bytes further.
+  // Returns the view that begins `offset` bytes further on.
   [[nodiscard]] View at(std::uint64_t offset) const { return {address + offset, pid, rank}; }
 };
 
