@@ -12,7 +12,8 @@
 namespace mh::node {
 namespace {
 
-// The text of a symbolic link; empty if it cannot be read.
+// Returns the target of a symbolic link, such as a namespace in /proc/self/ns; empty if it cannot
+// be read.
 std::string link_text(const char* path) {
   std::array<char, 64> text{};
   const ssize_t length = ::readlink(path, text.data(), text.size());

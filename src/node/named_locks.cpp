@@ -10,8 +10,8 @@
 namespace mh::node {
 namespace {
 
-// Judges the result of a lock call: true if the caller holds the lock. The first holder after a
-// dead holder makes the mutex usable again.
+// True if a call that locks the mutex has returned `result` and the caller holds the lock. If the
+// last holder has died, the new holder first makes the mutex usable again.
 bool holds(pthread_mutex_t& mutex, int result) {
   if (result == EOWNERDEAD) ::pthread_mutex_consistent(&mutex);
   return result == 0 || result == EOWNERDEAD;
@@ -32,7 +32,8 @@ bool NamedLock::initialise() {
 bool NamedLock::lock_soon() {
   if (holds(mutex_, ::pthread_mutex_trylock(&mutex_))) return true;
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSpinForLockNs);
-  // Each look takes the line from the holder, so the pauses between looks grow.
+  // Each attempt takes the lock's cache line away from the holder, so the pauses between attempts
+  // grow.
   for (int pauses = 1; ticks() < end; pauses = std::min(2 * pauses, 64)) {
     for (int i = 0; i < pauses; ++i) spin_pause();
     if (holds(mutex_, ::pthread_mutex_trylock(&mutex_))) return true;

@@ -23,19 +23,21 @@ namespace mh::node {
 class alignas(kCacheLine) NamedLock {
  public:
   // Called once, by the first rank of the node, before any other process sees the lock. Returns
-  // false if the system has no such locks.
+  // false if the system has no mutexes that are robust and shared by processes.
   bool initialise();
-  // Spins for kSpinForLockNs at most. True: the caller holds the lock. False: it was not free.
+  // Tries to lock, spinning for tuning::kSpinForLockNs at most. True if the caller then holds the
+  // lock, false if it was not free.
   bool lock_soon();
-  // Sleeps until the lock is free.
+  // Locks; sleeps in the kernel until the lock is free.
   void lock();
-  // No effect in a thread that does not hold the lock.
+  // Releases the lock. Has no effect if the calling thread does not hold it.
   void unlock();
 
  private:
   friend class NamedLocks;
 
-  // 0: no name yet. relaxed: initialise() has made the mutex before the segment had a second user.
+  // The lock's name; 0: no name yet. relaxed: the name publishes nothing, because initialise() has
+  // made the mutex before a second process used the segment.
   std::atomic<std::uint64_t> name_{0};
   pthread_mutex_t mutex_{};
 };
@@ -45,8 +47,8 @@ class NamedLocks {
   static constexpr std::size_t kMost = 128;
 
   bool initialise();
-  // The lock of this name (not 0). The first call with a name takes a free lock for it. Null if no
-  // lock is free.
+  // Returns the lock of this name, which is not 0. The first call with a name takes a free lock for
+  // it. Null if no lock is free.
   NamedLock* find_or_take(std::uint64_t name);
 
  private:

@@ -32,8 +32,8 @@ constexpr std::size_t stride_for(std::size_t area_bytes) {
   return sizeof(RankRecord) + round_up_to_line(area_bytes);
 }
 
-// True if a segment of `bytes` bytes has this header, and the header matches the caller's
-// arguments.
+// True if a segment of `bytes` bytes can have this header, and if the header agrees with what the
+// calling rank `me` of `ranks` ranks expects.
 bool describes_segment(const SegmentHeader& header, std::size_t bytes, std::uint32_t me,
                        std::uint32_t ranks) {
   return header.magic == kSegmentMagic && header.layout == kLayout && header.ranks == ranks &&
@@ -46,7 +46,8 @@ std::uint64_t own_pid_namespace() {
   return ::stat("/proc/self/ns/pid", &found) == 0 ? found.st_ino : 0;
 }
 
-// True if /proc shows the PID namespace of this process, and not an outer namespace.
+// True if /proc shows the PID namespace of this process, and not an outer namespace, in which
+// process numbers mean other processes.
 bool proc_is_ours() {
   std::array<char, 32> number{};
   const ssize_t length = ::readlink("/proc/self", number.data(), number.size());
@@ -56,7 +57,8 @@ bool proc_is_ours() {
   return pid == ::getpid();
 }
 
-// The result of start_time_of() for a file that cannot be read.
+// Returns what start_time_of() returns for a file that cannot be read. `ended`: the process does
+// not exist.
 std::optional<std::uint64_t> ended_if(bool ended) {
   return ended ? std::optional<std::uint64_t>(0) : std::nullopt;
 }
@@ -71,8 +73,8 @@ std::optional<std::uint64_t> start_time_of(pid_t pid) {
   std::array<char, 1024> text{};
   const ssize_t length = ::read(file.get(), text.data(), text.size());
   if (length <= 0) return ended_if(length < 0 && errno == ESRCH);
-  // "pid (name) state ppid ...": the name may contain blanks and brackets, so fields are counted
-  // from the last bracket.
+  // The text of /proc/PID/stat is "pid (name) state ppid ...". The name may contain blanks and
+  // brackets, so fields are counted from the last bracket.
   std::string_view rest(text.data(), static_cast<std::size_t>(length));
   const std::size_t bracket = rest.rfind(')');
   if (bracket == std::string_view::npos || bracket + 2 >= rest.size()) return 0;
@@ -141,7 +143,8 @@ void Node::follow_core() {
   if (header_->numa_nodes < 2) return;
   std::atomic<std::uint16_t>& home = mine().numa;
   const std::uint16_t here = numa_of_cpu(emulated::cpu(::sched_getcpu()));
-  // The load comes first: other ranks read this line, and the rank's NUMA node seldom changes.
+  // The load comes first, because other ranks read this cache line, and the rank's NUMA node seldom
+  // changes.
   if (home.load(std::memory_order_relaxed) != here) home.store(here, std::memory_order_relaxed);
 }
 
@@ -156,7 +159,7 @@ void Node::write_own_record(std::uint32_t world_rank) {
   const CpuSet cpus = allowed_cpus();
   for (std::size_t cpu = 0; cpu < kMaxCpus; ++cpu) {
     if (!cpus[cpu]) continue;
-    // relaxed: the caller's barrier publishes both words.
+    // relaxed: the barrier of all ranks after join() publishes `affinity` and `contested`.
     const std::uint64_t bit = 1ULL << (cpu % 64);
     const std::uint64_t others =
         header_->affinity[cpu / 64].fetch_or(bit, std::memory_order_relaxed);

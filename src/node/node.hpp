@@ -27,21 +27,23 @@ namespace mh::node {
 
 class Node {
  public:
-  // Bytes of a segment for `ranks` ranks with `area_bytes` bytes of area each, rounded up to cache
-  // lines.
+  // Returns the bytes of a segment for `ranks` ranks with `area_bytes` bytes of area each. Areas
+  // are rounded up to cache lines.
   static std::size_t bytes_needed(std::uint32_t ranks, std::size_t area_bytes);
 
-  // Called by the root, once, before any rank joins. `memory` is zero and has bytes_needed() bytes;
-  // ranks <= kMaxRanks.
+  // Writes the header into a new segment. Called by the root (the first rank of the node), once,
+  // before any rank joins. `memory` is zero and has bytes_needed() bytes; ranks <= kMaxRanks.
   static Status initialise(std::span<std::byte> memory, std::uint32_t ranks, std::size_t area_bytes,
                            const Topology& topology);
 
-  // Called by every rank; `me` is its number on the node. mismatch: the segment is of another
-  // build, or has other numbers of ranks or bytes.
+  // Writes the calling rank's record into the segment; `me` is the rank's number on the node.
+  // Called by every rank. mismatch: the segment is of another build, or has other numbers of ranks
+  // or bytes.
   static Result<Node> join(std::span<std::byte> memory, std::uint32_t me, std::uint32_t ranks,
                            std::uint32_t world_rank);
 
-  // Called by every rank, after a barrier behind join(), which publishes the records.
+  // Reads the records of all ranks. Called by every rank, after a barrier that follows join() on
+  // every rank and publishes the records.
   void settle();
 
   [[nodiscard]] std::uint32_t me() const { return me_; }
@@ -52,7 +54,8 @@ class Node {
     return *reinterpret_cast<RankRecord*>(first_record_ + rank * header_->stride);
   }
   [[nodiscard]] RankRecord& mine() const { return record(me_); }
-  // The area of a rank, which starts at a cache line.
+  // Returns the area of a rank: the bytes behind its record, which the rooms above lay out. It
+  // starts at a cache line.
   [[nodiscard]] std::byte* area(std::uint32_t rank) const {
     return first_record_ + rank * header_->stride + sizeof(RankRecord);
   }
@@ -62,8 +65,9 @@ class Node {
   // bounded waits, not for every turn of a loop.
   [[nodiscard]] bool is_alive(std::uint32_t rank) const;
 
-  // Publishes the NUMA node of the calling thread's core as the NUMA node of this rank. Costs a
-  // branch on a machine of one NUMA node, and a read of the CPU's number otherwise.
+  // Publishes the NUMA node of the core on which the calling thread runs as the NUMA node of this
+  // rank, for thieves that choose victims. Costs a branch on a machine of one NUMA node, and a read
+  // of the CPU's number otherwise.
   void follow_core();
   [[nodiscard]] std::uint16_t numa_of(std::uint32_t rank) const {
     return record(rank).numa.load(std::memory_order_relaxed);
@@ -73,16 +77,16 @@ class Node {
   // CAB-MPI, III-C3).
   [[nodiscard]] bool has_active_ranks(std::uint16_t numa, std::uint64_t limit) const;
 
-  // The functions below need settle(). True if a rank other than this one (and `but`) is idle in
-  // MPI at the moment of the call.
+  // True if a rank other than this one (and other than `but`) is idle in MPI at the moment of the
+  // call. This function and those below may be called only after settle().
   [[nodiscard]] bool has_idle_peer() const { return has_idle_peer_except(me_); }
   [[nodiscard]] bool has_idle_peer_except(std::uint32_t but) const;
   // True if all ranks are in the same PID namespace, so that process and thread numbers are
   // comparable.
   [[nodiscard]] bool has_one_pid_namespace() const { return has_one_pid_namespace_; }
-  // CPUs that the calling thread may run on and no other rank may.
+  // Returns the CPUs that the calling thread may use and no other rank may.
   [[nodiscard]] CpuSet own_cpus() const;
-  // CPUs that any rank of the node may use.
+  // Returns how many CPUs at least one rank of the node may use.
   [[nodiscard]] std::uint32_t usable_cpus() const { return usable_cpus_; }
 
  private:
@@ -97,8 +101,9 @@ class Node {
   bool has_one_pid_namespace_ = false;
 };
 
-// Field 22 of /proc/PID/stat; 0 if there is no such process, or if the process is a zombie. Nothing
-// if the file cannot be read now, for instance because this process has no descriptor left.
+// Returns field 22 of /proc/PID/stat, the time at which the process started; 0 if there is no such
+// process, or if it is a zombie. Nothing if the file cannot be read now, for instance because this
+// process has no file descriptor left.
 std::optional<std::uint64_t> start_time_of(pid_t pid);
 
 }  // namespace mh::node

@@ -24,10 +24,11 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// The seals fix the size, so a mapped byte stays valid.
+// These seals of the memfd fix its size, so no process can make a mapped byte invalid by
+// truncation.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// fallocate() past RLIMIT_FSIZE raises SIGXFSZ, which would end the program.
+// Refuses a size above RLIMIT_FSIZE: fallocate() would raise SIGXFSZ, which would end the program.
 Status check_file_size_limit(std::size_t bytes) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
@@ -37,9 +38,9 @@ Status check_file_size_limit(std::size_t bytes) {
   return {};
 }
 
-// A memfd has no quota: a request beyond free memory starts the OOM killer. The free memory is
-// therefore checked first; if it is unknown, the request goes ahead. Small requests skip the check,
-// because its 40 us would be most of the cost of a small window.
+// Refuses a size beyond the machine's free memory. A memfd has no quota, so such an allocation
+// would start the OOM killer. If the free memory is unknown, the request goes ahead. Small requests
+// skip the check, because its 40 us would be most of the cost of a small window.
 Status check_memory(std::size_t bytes) {
   constexpr std::size_t kUnchecked = 1U << 20U;
   if (bytes <= kUnchecked) return {};
@@ -55,8 +56,8 @@ Status check_memory(std::size_t bytes) {
   return {};
 }
 
-// fallocate() and not posix_fallocate(), which writes the file byte by byte if the kernel lacks
-// fallocate().
+// Allocates all memory of the file. posix_fallocate() would write the file byte by byte if the
+// kernel lacks fallocate(), so this function calls fallocate() itself.
 Status allocate_memory(int fd, std::size_t bytes) {
   if (const Status memory = check_memory(bytes); !memory) return memory;
   if (const Status limit = check_file_size_limit(bytes); !limit) return limit;
@@ -74,9 +75,9 @@ Status check_shape(int fd, std::size_t bytes) {
   return {};
 }
 
-// The lowest number of a published descriptor. The number is high, but no higher than needed,
-// because the kernel's table of descriptors is as long as the highest number. -1: RLIMIT_NOFILE is
-// so low that the program may need each number.
+// Returns the lowest number for the descriptor by which `mh top` finds the segment (PublishedFd).
+// The number is high, but no higher than needed, because the kernel's table of descriptors is as
+// long as the highest number. -1: RLIMIT_NOFILE is so low that the program may need each number.
 int high_number() {
   constexpr rlim_t kHigh = 1024;
   constexpr rlim_t kRoom = 64;
@@ -85,14 +86,14 @@ int high_number() {
   return static_cast<int>(std::min(limit.rlim_cur - kRoom, kHigh));
 }
 
-// The time left until `deadline` in poll()'s milliseconds, rounded up.
+// Returns the time left until `deadline` as a timeout for poll(), in milliseconds, rounded up.
 int poll_timeout(SteadyClock::time_point deadline) {
   const auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - SteadyClock::now()).count();
   return static_cast<int>(std::clamp<std::int64_t>(left, 0, std::numeric_limits<int>::max()));
 }
 
-// Waits for an event on `fd`. gone: the deadline has passed.
+// Waits with poll() until one of `events` has come for `fd`. gone: the deadline has passed.
 Status wait_for(int fd, short events, SteadyClock::time_point deadline) {
   for (;;) {
     pollfd one{fd, events, 0};
@@ -108,7 +109,8 @@ struct SocketAddress {
   socklen_t length = 0;
 };
 
-// An abstract address: a zero byte and the name.
+// Returns the address of the door's socket. It is an abstract address, a zero byte and the name, so
+// there is no file.
 SocketAddress address_of(const DoorName& name) {
   SocketAddress address;
   address.where.sun_family = AF_UNIX;
@@ -146,13 +148,15 @@ bool is_of_same_user(int socket) {
          peer.uid == ::geteuid();
 }
 
-// Space for a control message with a single file descriptor.
+// Space for a control message of sendmsg() and recvmsg() with a single file descriptor.
 union ControlSpace {
   cmsghdr align;
   char bytes[CMSG_SPACE(sizeof(int))];
 };
 
-// The payload of a message: the rank that sends the file descriptor, or a value below.
+// The payload of a message through the door is the rank whose file descriptor the message carries,
+// or one of these values: the descriptor is of the segment (kOfRoot), or no more descriptors
+// follow.
 constexpr std::uint32_t kOfRoot = UINT32_MAX - 1;
 constexpr std::uint32_t kNoMore = UINT32_MAX;
 
@@ -163,8 +167,9 @@ msghdr message_for(iovec& payload) {
   return message;
 }
 
-// Sends `rank` (a rank, or a code above all ranks), and with it the file descriptor `fd` unless
-// `fd` is -1. Waits until the deadline while the socket's buffer is full.
+// Sends a message through the door's socket: `rank` (a rank, kOfRoot or kNoMore), and with it the
+// file descriptor `fd` unless `fd` is -1. Waits until the deadline while the socket's buffer is
+// full.
 Status send_fd(int socket, std::uint32_t rank, int fd, SteadyClock::time_point deadline) {
   iovec payload{&rank, sizeof rank};
   ControlSpace space{};
@@ -191,8 +196,8 @@ struct ReceivedFd {
   Fd fd;  // may be invalid
 };
 
-// Receives a rank number, and a descriptor if the peer sends one. refused: the peer has closed the
-// connection.
+// Receives a message through the door's socket: a rank or a code, and a file descriptor if the peer
+// sends one. refused: the peer has closed the connection.
 Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   if (const Status ready = wait_for(socket, POLLIN, deadline); !ready) return ready;
   ReceivedFd received;
@@ -217,8 +222,8 @@ Result<ReceivedFd> receive_fd(int socket, SteadyClock::time_point deadline) {
   return received;
 }
 
-// Connects to the door at `address`. EAGAIN means that the root accepts more slowly than its peers
-// connect, so this function tries again until the deadline.
+// Connects the socket to the root's door at `address`. EAGAIN means that the root accepts more
+// slowly than its peers connect, so this function tries again until the deadline.
 Status connect_until(int socket, const SocketAddress& address, SteadyClock::time_point deadline) {
   constexpr timespec kPause{0, 1'000'000};
   for (;;) {
@@ -286,7 +291,7 @@ Result<Door> Door::open() {
   return Door(std::move(*socket), *name);
 }
 
-// Accepts the next connection by a process of this user.
+// Accepts the next connection to the door by a process of this user; closes connections of others.
 Result<Fd> Door::next_peer(SteadyClock::time_point deadline) {
   for (;;) {
     if (const Status ready = wait_for(listener_.get(), POLLIN, deadline); !ready) return ready;
@@ -327,8 +332,9 @@ Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
   return std::move(received->fd);
 }
 
-// The root first collects one descriptor of every rank. The root then sends them to one rank after
-// the other. Each rank closes its socket once it has all descriptors, so few are in flight.
+// Called by the root, which first collects one descriptor of every rank, and then sends all of them
+// to one rank after the other. Each rank closes its socket once it has all descriptors, so few are
+// in flight at a time.
 Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                       Milliseconds timeout) {
   const auto deadline = SteadyClock::now() + timeout;

@@ -28,7 +28,8 @@ namespace mh::node {
 class Segment {
  public:
   static Result<Segment> create(std::size_t bytes);
-  // Maps the segment behind `fd`. mismatch: the size differs from `bytes`, or is not sealed.
+  // Maps the segment behind `fd`. mismatch: its size differs from `bytes`, or is not sealed
+  // (fixed).
   static Result<Segment> attach(Fd fd, std::size_t bytes);
 
   Segment(Segment&& other) noexcept
@@ -45,7 +46,8 @@ class Segment {
   [[nodiscard]] std::byte* data() const { return bytes_.data(); }
   [[nodiscard]] std::size_t size() const { return bytes_.size(); }
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // Closes the file descriptor and keeps the mapping: the program may count or reuse descriptors.
+  // Closes the memfd's file descriptor and keeps the mapping, since the program may count its
+  // descriptors or expect certain numbers.
   void close_fd() { fd_.reset(); }
 
  private:
@@ -62,7 +64,7 @@ class Segment {
 // from `mh top`. Without a free high number there is no such descriptor. Not thread-safe.
 class PublishedFd {
  public:
-  // Duplicates `fd`.
+  // Duplicates the segment's descriptor `fd` to a high number.
   void open(int fd);
   void withdraw();
   [[nodiscard]] int fd() const { return fd_; }
@@ -72,33 +74,37 @@ class PublishedFd {
   std::uint64_t file_ = 0;  // inode
 };
 
-// Plain data, so that it can be broadcast. Not a secret: the door checks the user of each process.
+// The random name of a door. Plain data, so that the root can broadcast it by MPI. Not a secret:
+// the door checks the user of each process.
 using DoorName = std::array<char, 48>;
 
 class Door {
  public:
   using Milliseconds = std::chrono::milliseconds;
 
-  // Root only. Once the door is open, fetch(name()) can connect.
+  // Opens the door. Called by the root (the first rank of the node). From then on, fetch() with
+  // this name() can connect.
   static Result<Door> open();
   [[nodiscard]] const DoorName& name() const { return name_; }
 
-  // Root only. Sends `fd` to `peers` processes of the same effective user; other users are refused
-  // and not counted. gone: some peers have not come within `timeout`.
+  // Called by the root: sends `fd` to `peers` processes of the same effective user. Processes of
+  // other users are refused and not counted. gone: some of the expected processes have not come
+  // within `timeout`.
   Status hand_over(int peers, int fd, Milliseconds timeout);
 
-  // Called by the other ranks. The file descriptor is close-on-exec. Only a root of the same
-  // effective user is accepted.
+  // Called by the other ranks: returns the descriptor that the root hands over, close-on-exec. Only
+  // a root of the same effective user is accepted.
   static Result<Fd> fetch(const DoorName& name, Milliseconds timeout);
 
   // In an exchange, each rank sends all other ranks a file descriptor, or none (-1). `take` is
   // called once for each other rank that sent a descriptor, and may keep or close the descriptor.
   // Only the root holds all descriptors at the same time.
   using TakeFd = std::function<void(std::uint32_t rank, Fd fd)>;
-  // Root only; `me` is its rank. gone: some ranks have not come within `timeout`.
+  // The root's part of the exchange; `me` is the root's rank. gone: some ranks have not come within
+  // `timeout`.
   Status exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                   Milliseconds timeout);
-  // Called by the other ranks.
+  // The other ranks' part of the exchange, with the root whose door has this name.
   static Status exchange_with(const DoorName& name, std::uint32_t me, int fd, const TakeFd& take,
                               Milliseconds timeout);
 

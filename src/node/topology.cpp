@@ -29,7 +29,7 @@ Result<HwlocTopology> load_machine(const char* synthetic) {
   if (synthetic != nullptr && hwloc_topology_set_synthetic(raw, synthetic) != 0) {
     return Status{Code::unsupported, EINVAL};
   }
-  // I/O devices and their XML take most of the loading time and are not used.
+  // hwloc skips I/O devices and their XML, which take most of the loading time and are not used.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   if (hwloc_topology_load(raw) != 0) return from_errno(errno);
   return machine;
@@ -59,7 +59,8 @@ void map_numa(hwloc_topology_t machine, Topology& topology) {
   topology.numa_nodes = std::max<std::uint16_t>(number, 1);
 }
 
-// Returns the size of the last cache. If the level has several caches, the first one counts.
+// Returns the size in bytes of the last cache before memory, or 0. If there are several caches of
+// that level, it is the size of the first one.
 std::size_t last_cache(hwloc_topology_t machine) {
   for (const hwloc_obj_type_t level : {HWLOC_OBJ_L4CACHE, HWLOC_OBJ_L3CACHE, HWLOC_OBJ_L2CACHE}) {
     const hwloc_obj_t cache = hwloc_get_obj_by_type(machine, level, 0);
@@ -72,7 +73,7 @@ std::size_t last_cache(hwloc_topology_t machine) {
 
 // Reads the topology of a machine with one NUMA node from files of the kernel, since hwloc takes 4
 // to 15 ms, mostly for plugins. Returns nothing if the machine has more NUMA nodes, or if the files
-// do not tell.
+// lack the number of NUMA nodes or the size of the caches.
 std::optional<Topology> one_numa_node() {
   if (::getenv("HWLOC_SYNTHETIC") != nullptr || ::getenv("HWLOC_FSROOT") != nullptr)
     return std::nullopt;
@@ -102,8 +103,8 @@ Result<Topology> load_topology(const char* synthetic) {
 }
 
 CpuSet allowed_cpus() {
-  // cpu_set_t holds 1024 CPUs, and the call fails on kernels with more: the set therefore has a
-  // size of its own.
+  // A cpu_set_t holds 1024 CPUs, and sched_getaffinity() fails on kernels with more. The set
+  // therefore has room for kMaxCpus CPUs.
   CpuSet cpus;
   std::unique_ptr<cpu_set_t, void (*)(cpu_set_t*)> set(CPU_ALLOC(kMaxCpus),
                                                        [](cpu_set_t* s) { CPU_FREE(s); });

@@ -25,13 +25,13 @@ struct Topology {
   std::vector<std::uint16_t> numa_of_cpu;  // index: CPU number of the operating system
 };
 
-// `synthetic`: an hwloc description such as "node:2 core:4 pu:1" in place of this machine (for
-// tests).
+// Finds the topology of this machine. `synthetic`: an hwloc description, such as "node:2 core:4
+// pu:1", that takes the place of this machine (for tests).
 Result<Topology> load_topology(const char* synthetic = nullptr);
 
 using CpuSet = std::bitset<kMaxCpus>;
-// The CPUs this thread may run on (sched_getaffinity); at the start of a program, those of the
-// process.
+// Returns the CPUs that the calling thread may run on (sched_getaffinity). At the start of a
+// program, these are the CPUs of the process.
 CpuSet allowed_cpus();
 
 }  // namespace mh::node
