@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shared memory of a window: locks, epoch counters, and the jobs that other ranks help with.
 //
-// The memory holds a ControlHeader, then for each rank of the window a RankPart and its row of
-// posts, one word a rank. New memory is zero, which is the initial value of every field except the
-// jobs; each rank constructs its own RankPart. The memory holds no pointers. Any thread of any rank
-// of the node may use a field as the field's comment says.
+// The memory holds a ControlHeader, then for each rank of the window a RankPart and a row of
+// counters of posts, one word for each rank (Posts). New memory is zero, which is the initial value
+// of every field except the jobs; each rank constructs its own RankPart. The memory holds no
+// pointers. Any thread of any rank of the node may use a field as the field's comment says.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@
 
 namespace mh::rma {
 
-// A large operation that its origin offers to the other ranks. The owner writes `what` and the
-// buffers while the job is closed; thieves read them between a claim and its finish()
-// (steal/job.hpp, I2 and I3).
+// A large one-sided operation that its origin, the job's owner, offers to the other ranks. The
+// owner writes `what` and the buffers while the job is closed; thieves read them between a claim
+// and its finish() (steal/job.hpp, I2 and I3).
 struct alignas(kCacheLine) SharedJob {
   steal::Job job;
   Operation what;
@@ -46,10 +46,10 @@ struct alignas(kCacheLine) ActiveMessage {
   enum DeliveryState : std::uint32_t { kFree, kPosted, kTaken, kDone, kFailed };
   static constexpr std::size_t kMost = 64;  // bytes of an operation
 
-  // Sequence number, target rank and state in one word, so that a target never takes a message that
-  // was withdrawn and posted again. The states follow each other in the order of the enum; the
-  // origin may withdraw a posted message. The stores of kPosted, kDone and kFailed release. The
-  // target's exchange to kTaken and the origin's loads for an answer acquire.
+  // Sequence number, target rank and state in one word, so that a target which is late never takes
+  // a message that was withdrawn and posted again. The states follow each other in the order of the
+  // enum; the origin may set a posted message to kFree again. The stores of kPosted, kDone and
+  // kFailed release. The target's exchange to kTaken and the origin's loads for an answer acquire.
   std::atomic<std::uint64_t> word{0};
   static std::uint64_t word_of(std::uint32_t number, std::uint32_t target, DeliveryState state) {
     return static_cast<std::uint64_t>(number) << 32U | target << 8U | state;
@@ -71,7 +71,8 @@ struct alignas(kCacheLine) ActiveMessage {
   std::byte compare[kMost];
   DeferredList list;
 };
-// An operation of 8 bytes fits in one cache line, which travels to the target and back.
+// The head of a message and 8 bytes of data fit in one cache line, which travels to the target and
+// back.
 static_assert(offsetof(ActiveMessage, data) + 8 <= kCacheLine);
 
 inline constexpr std::uint32_t kJobs = 4;  // per rank: one for each thread that is in an operation
@@ -79,16 +80,17 @@ inline constexpr std::uint32_t kJobs = 4;  // per rank: one for each thread that
 struct alignas(kCacheLine) RankPart {
   TargetLock lock;  // lock of this rank's memory in passive-target epochs
 
-  // Access epochs to this rank that origins have completed. release: the fetch_add in
-  // MPI_Win_complete, or in this rank's server for origins on other nodes. It pairs with the
-  // acquire in MPI_Win_wait, which makes the origins' updates visible to this rank.
+  // The number of access epochs to this rank's memory that origins have completed. release: the
+  // fetch_add in MPI_Win_complete, or in this rank's server for origins on other nodes. It pairs
+  // with the acquire in MPI_Win_wait, which makes the origins' updates visible to this rank.
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
 
-  // Bit i: jobs[i] may have chunks left. Written by this rank, read by thieves. relaxed: a hint.
+  // Bit i is set while jobs[i] may have chunks left. Written by this rank, read by thieves.
+  // relaxed: a hint, since the job decides.
   alignas(kCacheLine) std::atomic<std::uint32_t> open{0};
 
-  // Bit r: rank r may have an active message for this rank. Origins set bits, this rank clears
-  // them. relaxed: the message's own state decides.
+  // Bit r is set while rank r may have an active message for this rank. Origins set bits, this rank
+  // clears them. relaxed: a hint, since the state in the message's own word decides.
   alignas(kCacheLine) std::atomic<std::uint64_t> mail[node::kMaxRanks / 64];
 
   StripeLocks stripes;
@@ -97,9 +99,9 @@ struct alignas(kCacheLine) RankPart {
 };
 static_assert(std::is_standard_layout_v<RankPart> && sizeof(RankPart) % kCacheLine == 0);
 
-// The row of an origin: word t counts the exposure epochs that target t has opened to the origin.
-// Target t writes its word; for a target on another node, the origin's server does. release in
-// MPI_Win_post or in the server, acquire in MPI_Win_start.
+// The row of words of an origin: word t counts the exposure epochs that target t has opened to the
+// origin. Target t writes its word; for a target on another node, the origin's server does. release
+// in MPI_Win_post or in the server, acquire in MPI_Win_start.
 using Posts = std::span<std::atomic<std::uint32_t>>;
 
 class Control {
@@ -125,13 +127,13 @@ class Control {
   [[nodiscard]] Posts posts_to(std::uint32_t rank) const {
     return {reinterpret_cast<std::atomic<std::uint32_t>*>(at(rank) + sizeof(RankPart)), ranks_};
   }
-  // Each rank constructs its own part and row before any rank uses them. The memory may have served
-  // another window.
+  // Each rank constructs its own RankPart and row of words before any rank uses them. The memory
+  // may have served another window before, so it is not zero.
   void construct(std::uint32_t rank) const {
     std::memset(at(rank), 0, stride(ranks_));
     new (at(rank)) RankPart;
   }
-  // Called by one rank, before any rank uses the memory.
+  // Called by the window's first rank on the node, before any rank uses the memory.
   void construct_header() const { new (memory_) ControlHeader{}; }
 
  private:

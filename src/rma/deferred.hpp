@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Deferred operations: short operations of one origin on one target, carried out together later.
+// Deferred operations: short operations of one origin on one target, collected in a list and
+// carried out together later.
 //
 // If only the kernel reaches the target's memory, each operation would take a system call of a
-// microsecond. A list takes one active message. If the target does not take the message, successive
-// puts of the list share one system call. The list holds puts and accumulates without a result,
-// contiguous in both buffers, in the order of the calls. Plain data: the target reads a copy
-// (control.hpp). Not thread-safe.
+// microsecond. A list takes one active message, in which the target carries it out. If the target
+// does not take the message, successive puts of the list share one system call. The list holds puts
+// and accumulates without a result, contiguous in both buffers, in the order of the calls. Plain
+// data: the target reads a copy (control.hpp). Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +27,7 @@ struct DeferredOperation {
 };
 
 struct DeferredList {
-  // most bytes of a deferred operation; deferring a longer operation gains nothing
+  // The most bytes of a deferred operation; deferring a longer operation gains nothing.
   static constexpr std::uint64_t kMost = 512;
   static constexpr std::uint32_t kOperations = 128;
   static constexpr std::uint32_t kBytes = 8192;
@@ -36,7 +37,8 @@ struct DeferredList {
     return entries < kOperations && bytes <= kBytes - used;
   }
 
-  // Precondition: has_space(what.bytes).
+  // Adds an operation on the bytes at `address` of the target to the list, with a copy of its bytes
+  // at `origin`. Precondition: has_space(what.bytes).
   void add(const Operation& what, std::uint64_t address, const void* origin) {
     entry[entries++] = {.address = address,
                         .bytes = static_cast<std::uint16_t>(what.bytes),

@@ -17,8 +17,9 @@ class Epochs {
  public:
   explicit Epochs(std::size_t ranks) : locks_(ranks, LockState::none), in_group_(ranks, false) {}
 
-  // True if an operation to rank `target` of the window is allowed, always so without `strict`.
-  // With `strict`, only an epoch that covers the target allows the operation.
+  // True if an operation on the memory of the window's rank `target` is allowed: with `strict`,
+  // only if an epoch covers the target, without `strict` always. Records that the present fence
+  // epoch is used.
   [[nodiscard]] bool may_access(std::size_t target, bool strict = true) {
     switch (access_) {
       case Access::none:
@@ -34,7 +35,8 @@ class Epochs {
     return true;
   }
 
-  // `succeeds`: the fence opens an epoch, because MPI_MODE_NOSUCCEED is not set.
+  // Begins a fence, if it is allowed now. `succeeds`: the fence opens an epoch, because
+  // MPI_MODE_NOSUCCEED is not set.
   [[nodiscard]] bool fence(bool succeeds) {
     if (access_ != Access::none || exposed_) return false;
     fence_ = succeeds ? Fence::open : Fence::closed;
@@ -53,7 +55,8 @@ class Epochs {
     return true;
   }
   [[nodiscard]] bool is_started() const { return access_ == Access::started; }
-  // True if there was no fence and no start with a target, and no lock_all is held.
+  // True if the window has had no fence and no MPI_Win_start with a target, and is not locked by
+  // MPI_Win_lock_all.
   [[nodiscard]] bool is_untouched() const { return !had_group_ && access_ != Access::locked_all; }
   [[nodiscard]] const std::vector<std::uint32_t>& targets() const { return targets_; }
   void complete() {
@@ -74,7 +77,8 @@ class Epochs {
 
   // ---- Locks ------------------------------------------------------------------------------------
 
-  // `unchecked`: locked with MPI_MODE_NOCHECK, so no other rank wants the lock.
+  // The state of this rank's lock on a target. `unchecked`: locked with MPI_MODE_NOCHECK, so no
+  // other rank wants the lock and none is taken in shared memory.
   enum class LockState : std::uint8_t { none, shared, exclusive, unchecked };
 
   [[nodiscard]] bool lock(std::size_t target, LockState how) {
@@ -85,7 +89,8 @@ class Epochs {
     ++held_;
     return true;
   }
-  // Returns how the lock was held. If the lock was not held, returns `none` and changes nothing.
+  // Ends this rank's lock on the target and returns how it was held. If it was not held, returns
+  // `none` and changes nothing.
   [[nodiscard]] LockState unlock(std::size_t target) {
     if (access_ != Access::locked || locks_[target] == LockState::none) return LockState::none;
     const LockState how = locks_[target];
@@ -105,7 +110,8 @@ class Epochs {
     return all_;
   }
 
-  // True if flushes and operations with a request are allowed.
+  // True if this rank holds a lock (MPI_Win_lock or MPI_Win_lock_all). Flushes, and operations with
+  // a request (MPI_Rput), are allowed only then.
   [[nodiscard]] bool is_passive() const {
     return access_ == Access::locked || access_ == Access::locked_all;
   }
@@ -119,7 +125,8 @@ class Epochs {
   enum class Access : std::uint8_t { none, started, locked, locked_all };
   enum class Fence : std::uint8_t { closed, open, used };  // used: an operation was allowed in it
 
-  // A new access epoch replaces a fence epoch without operations.
+  // True if this rank may begin an access epoch, by MPI_Win_start or a lock. It then replaces a
+  // fence epoch without operations.
   bool may_begin_access() {
     if (access_ != Access::none || fence_ == Fence::used) return false;
     fence_ = Fence::closed;

@@ -13,21 +13,23 @@
 namespace mh::rma {
 namespace {
 
-// Bytes of a scratch buffer. Ranges are carried out in parts of at most this size. The scratch
-// buffers for origin, result and target stay in the second-level cache together.
+// The size of each of three scratch buffers, for the origin's, the result's and the target's bytes.
+// They stay in the second-level cache together. Longer ranges are carried out in parts of this
+// size.
 constexpr std::size_t kPart = 64U << 10U;
 constexpr std::size_t kScratches = 3;
 enum ScratchUse : std::size_t { kOfOrigin, kOfResult, kOfTarget };
 
-// Converts an address, which may be of another process, to a pointer.
+// Converts an address, which may be in another process, to a pointer for an iovec.
 std::byte* pointer_to(std::uint64_t address) { return reinterpret_cast<std::byte*>(address); }
 
-// Most blocks of one kernel copy: the system call itself costs as much as several blocks.
+// The most blocks of one kernel copy. More gain little, since one system call costs as much as
+// several blocks.
 constexpr std::size_t kBlocks = 64;
 using BlockBatch = std::array<iovec, kBlocks>;
 
-// Calls each(blocks, bytes) for batches of the blocks of a range. The buffer lies in another
-// process, and only the kernel reaches it.
+// Calls each(blocks, bytes) for the blocks of a range of a buffer, at most kBlocks at a time. The
+// buffer lies in another process, and only the kernel reaches it.
 template <class Each>
 Status for_blocks(const RmaBuffer& buffer, layout::StreamRange range, Each&& each) {
   BlockBatch batch;  // NOLINT(cppcoreguidelines-pro-type-member-init): written first
@@ -43,8 +45,9 @@ Status for_blocks(const RmaBuffer& buffer, layout::StreamRange range, Each&& eac
 
 }  // namespace
 
-// Applies an operation to the target's blocks in the order of the stream: a sink of
-// layout::walk_range().
+// Applies an atomic operation to the target's blocks, in the order of the stream and under the
+// locks of their stripes. layout::walk_range() calls its functions for the blocks of a layout (a
+// sink).
 class BlockUpdater {
  public:
   BlockUpdater(Executor& executor, const BoundOperation& operation, const std::byte* origin,
@@ -60,13 +63,14 @@ class BlockUpdater {
 
   [[nodiscard]] bool full() const { return !status_.ok(); }
 
-  // Applies the collected blocks. Called after the last block.
+  // Applies the blocks that were collected and not applied yet. Called after the last block.
   [[nodiscard]] Status finish() {
     if (status_.ok()) status_ = apply_collected();
     return status_;
   }
 
-  // `at` is the target's own address. Blocks hold whole elements.
+  // Applies the operation to a block of whole elements. `at`: the block's address in the target's
+  // process.
   void block(layout::Address at, std::uint64_t bytes) {
     while (bytes != 0 && !full()) {
       const std::uint64_t here = std::min(bytes, bytes_in_stripe(at));
@@ -97,13 +101,13 @@ class BlockUpdater {
   }
 
  private:
-  // Returns the bytes of the elements from `at` on that begin in the stripe of `at`.
+  // Returns the bytes of the whole elements from `at` on that begin in the same stripe as `at`.
   [[nodiscard]] std::uint64_t bytes_in_stripe(layout::Address at) const {
     const std::uint64_t left = kStripe - at % kStripe;
     return (left + operation_.what.element - 1) / operation_.what.element * operation_.what.element;
   }
-  // Locks the stripe of `at`, and holds the lock until a block with another lock comes. Blocks
-  // collected under the last lock are applied first.
+  // Locks the stripe of `at`, and holds the lock until a block with another lock comes. Blocks that
+  // were collected under the lock held before are applied first.
   void hold(layout::Address at) {
     StripeLock& wanted = operation_.locks->of(at);
     if (held_ == &wanted) return;
@@ -128,8 +132,9 @@ class BlockUpdater {
     return used_ == kBlocks ? apply_collected() : Status{};
   }
 
-  // Applies the collected blocks, at most kPart bytes, which only the kernel reaches. The caller
-  // holds the lock of their stripe.
+  // Applies the collected blocks: reads them by one kernel copy, combines, and writes them back.
+  // They have at most kPart bytes, and only the kernel reaches them. The caller holds the lock of
+  // their stripe.
   Status apply_collected() {
     const std::span<const iovec> blocks(collected_.data(), std::exchange(used_, 0));
     const std::uint64_t bytes = std::exchange(collected_bytes_, 0);
@@ -223,7 +228,7 @@ Status Executor::update(const BoundOperation& operation, layout::StreamRange ran
   return sink.finish();
 }
 
-// Carries out a put or get; not atomic, so without locks.
+// Carries out a range of a put or get, which is not atomic and needs no locks.
 Status Executor::move(const RmaBuffer& to, const RmaBuffer& from, layout::StreamRange range) {
   const bool to_contiguous = to.layout == nullptr;
   if (to.mapped != nullptr && from.mapped != nullptr && !to.in_heap && !to_contiguous &&
@@ -317,7 +322,7 @@ Status Executor::run(const DeferredList& list, const memory::View& target, Strip
                       .element = entry.element,
                       .bytes = entry.bytes};
     operation.locks = &locks;
-    // const_cast: an origin buffer is only read.
+    // const_cast: the bytes of the list are an origin buffer here, which is only read.
     operation.origin.mapped = const_cast<std::byte*>(data);
     operation.target.base = {entry.address, target.pid, target.rank};
     operation.target.mapped = reach_->is_own(target) ? pointer_to(entry.address) : nullptr;
@@ -328,7 +333,8 @@ Status Executor::run(const DeferredList& list, const memory::View& target, Strip
   return done;
 }
 
-// Writes the puts that follow each other from entry `next` on, by one kernel copy.
+// Carries out the successive puts of the list from entry `next` on, by one kernel copy. Then `next`
+// is the first entry that is no put, and `data` its bytes.
 Status Executor::write_run(const DeferredList& list, const memory::View& target,
                            std::uint32_t& next, const std::byte*& data) const {
   std::array<iovec, DeferredList::kOperations>

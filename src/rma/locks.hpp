@@ -24,7 +24,8 @@ namespace mh::rma {
 inline constexpr std::uint64_t kStripe = 64U << 10U;
 inline constexpr std::size_t kStripeLocks = 64;
 
-// Tells whether the process of a rank of the node still runs.
+// Tells whether the process of a rank of the node still runs, so that the lock of a dead process
+// can be taken over.
 struct Liveness {
   bool (*is_alive)(const void* context, std::uint32_t rank);
   const void* context;
@@ -32,20 +33,22 @@ struct Liveness {
 
 class alignas(kCacheLine) StripeLock {
  public:
-  // `me`: this process's rank on the node, the same for all of its threads.
+  // Waits for the lock, and takes it. `me`: the rank on the node of the calling process, the same
+  // for all of its threads.
   void lock(std::uint32_t me, const Liveness& liveness) {
     if (!try_lock(me)) lock_slowly(me, liveness);
   }
   void unlock() {
-    // release: pairs with the acquire in try_lock() of the next holder, which then sees the
-    // updates.
+    // release: pairs with the acquire in try_lock() of the next holder, which then sees the updates
+    // that were made under the lock.
     holder_.store(0, std::memory_order_release);
   }
 
  private:
   bool try_lock(std::uint32_t me) {
     std::uint32_t nobody = 0;
-    // acquire: pairs with the release in unlock().
+    // acquire: pairs with the release in unlock() of the last holder, whose updates this thread
+    // then sees.
     return holder_.compare_exchange_strong(nobody, me + 1, std::memory_order_acquire,
                                            std::memory_order_relaxed);
   }
@@ -85,23 +88,24 @@ enum class LockMode : std::uint8_t { shared, exclusive };
 //   writers_ <= readers_ + 1 <= next_ + 1
 class alignas(kCacheLine) TargetLock {
  public:
-  // relaxed: no data is published with a number.
+  // Returns the next number of a lock request. relaxed: no data is published with a number.
   [[nodiscard]] std::uint32_t draw() { return next_.fetch_add(1, std::memory_order_relaxed); }
 
-  // Returns true once for each number, when that number has entered.
+  // Tries to enter with a number that draw() has returned. Returns true once for each number: the
+  // lock is then held.
   [[nodiscard]] bool enter(std::uint32_t number, LockMode mode) {
-    // acquire, both: pairs with the releases in enter() and leave() of earlier numbers.
+    // acquire, in both loads: pairs with the releases in enter() and leave() of earlier numbers.
     if (mode == LockMode::exclusive) return writers_.load(std::memory_order_acquire) == number;
     if (readers_.load(std::memory_order_acquire) != number) return false;
-    // While readers_ equals this number, no other thread writes readers_. release: passes the last
-    // writer's updates to the next reader.
+    // Lets the next number enter, too, if it is a reader. While readers_ equals this number, no
+    // other thread writes readers_. release: passes the last writer's updates to the next reader.
     readers_.store(number + 1, std::memory_order_release);
     return true;
   }
 
   void leave(LockMode mode) {
-    // release, both: pairs with the acquires in enter(). A writer holds the lock alone, so no other
-    // thread changes readers_ meanwhile.
+    // release, in both additions: pairs with the acquires in enter(). A writer holds the lock
+    // alone, so no other thread changes readers_ meanwhile.
     if (mode == LockMode::exclusive) readers_.fetch_add(1, std::memory_order_release);
     writers_.fetch_add(1, std::memory_order_release);
   }

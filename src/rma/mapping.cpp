@@ -28,12 +28,13 @@ std::uint64_t digest(std::string_view text) {
   return value;
 }
 
-// The kernel's struct procmap_query, which is newer than many systems' headers.
+// The kernel's struct procmap_query, the argument of the ioctl PROCMAP_QUERY. Declared here,
+// because it is newer than the headers of many systems.
 struct MappingQuery {
   static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 13 * 8);
-  // Readable, writable, shared, backed by a file.
+  // Flags of a query for mappings that are readable, writable, shared, and backed by a file.
   static constexpr std::uint64_t kSharedFile = 0x01 | 0x02 | 0x08 | 0x20;
-  // if the address has no such mapping, the next mapping
+  // Flag of a query: if no such mapping has the address, the answer is the next mapping behind it.
   static constexpr std::uint64_t kOrNext = 0x10;
 
   std::uint64_t size = sizeof(MappingQuery);
@@ -70,15 +71,16 @@ std::string text_of(const Fd& file) {
   return text;
 }
 
-// Removes the mark of an unlinked file: another process may have read the path before it was
-// unlinked.
+// Returns the path of a mapped file without " (deleted)", the kernel's mark of an unlinked file.
+// Another process may have read the path before the file was unlinked, and both must find the same
+// digest.
 std::string_view name_in(std::string_view text) {
   constexpr std::string_view kGone = " (deleted)";
   if (text.ends_with(kGone)) text.remove_suffix(kGone.size());
   return text;
 }
 
-// Reads the fields of a line one after the other.
+// Reads the fields of a line of /proc/self/maps one after the other.
 class Fields {
  public:
   explicit Fields(std::string_view line) : left_(line) {}
@@ -142,9 +144,9 @@ std::optional<Mapping> shared_file_in(std::string_view line) {
 
 Fd open_maps() { return Fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)); }
 
-// Asks the kernel (Linux 6.11 or later) for the mapping at address `from`, without reading text.
-// With kOrNext in `flags`, the answer may be the next mapping. ENOENT: there is no such mapping.
-// Other errors: an older kernel.
+// Asks the kernel (Linux 6.11 or later) for the shared file mapping at address `from`, without
+// reading text. With kOrNext in `flags`, the answer may be the next such mapping. ENOENT: there is
+// none. Other errors: the kernel is older.
 Result<Mapping> query_mapping(const Fd& maps, std::uint64_t from, std::uint64_t flags) {
   std::array<char, PATH_MAX> name;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   MappingQuery query{.wanted = MappingQuery::kSharedFile | flags, .from = from};
@@ -156,7 +158,8 @@ Result<Mapping> query_mapping(const Fd& maps, std::uint64_t from, std::uint64_t 
 
 bool is_none(const Status& status) { return status.sys_errno == ENOENT; }
 
-// Queries all shared mappings of files, one by one. Returns nothing on kernels before 6.11.
+// Queries all shared mappings of files from the kernel, one by one. Returns nothing on kernels
+// before Linux 6.11, which cannot be queried.
 std::optional<std::vector<Mapping>> asked_for(const Fd& maps) {
   std::vector<Mapping> all;
   for (std::uint64_t from = 0;;) {

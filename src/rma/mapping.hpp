@@ -15,7 +15,7 @@
 
 namespace mh::rma {
 
-// A range of bytes of a file.
+// A range of bytes of a file, by which two processes can tell that they map the same memory.
 struct FileRange {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;  // 0: no file
@@ -30,31 +30,33 @@ struct Mapping {
   FileRange file;  // from `begin` on
 };
 
-// kernel: queries each mapping (PROCMAP_QUERY, Linux 6.11), or reads the list on older kernels.
-// list: reads all mappings as text from /proc/self/maps, which takes some microseconds for each ten
-// mappings.
+// The way to learn the mappings of this process. With `kernel`, each mapping is queried
+// (PROCMAP_QUERY, Linux 6.11), or the list is read on older kernels. With `list`, all mappings are
+// read as text from /proc/self/maps, which takes some microseconds for each ten mappings.
 enum class MappingSource : std::uint8_t { kernel, list };
 
 class Mappings {
  public:
-  // Reads the shared, writable file mappings that this process has now.
+  // Reads all shared, writable file mappings that this process has at the time of the call.
   static Mappings read(MappingSource source = MappingSource::kernel);
-  // Reads the mapping of `address` alone, if the kernel answers queries; otherwise all mappings.
+  // Reads the mapping of `address` alone, if the kernel answers queries (Linux 6.11); otherwise all
+  // mappings.
   static Mappings around(std::uint64_t address);
 
   // True if read() has made this object: it has all shared, writable file mappings of the process.
   [[nodiscard]] bool are_all() const { return are_all_; }
 
-  // Returns the bytes of a file behind [address, address + bytes), or nothing unless one file backs
-  // all of them.
+  // Returns the bytes of a file that this process has mapped at [address, address + bytes), or
+  // nothing unless one file backs all of them.
   [[nodiscard]] std::optional<FileRange> file_of(const void* address, std::uint64_t bytes) const;
-  // Returns the address at which this process can load and store the bytes, or null.
+  // Returns the address at which this process can load and store these bytes of a file, or null if
+  // it does not map all of them.
   [[nodiscard]] std::byte* address_of(const FileRange& range) const;
 
  private:
   void add(const Mapping& next);
 
-  // readable and writable; adjacent mappings of adjacent bytes are merged
+  // The readable and writable mappings; adjacent mappings of adjacent bytes of a file are merged.
   std::vector<Mapping> shared_;
   bool are_all_ = false;
 };

@@ -4,8 +4,8 @@
 // The *stream* of an operation is the packed bytes of its buffers: origin, target and result have
 // the same basic elements. Any range of the stream with whole elements can be carried out alone, by
 // any process that reaches all buffers. The *owner* is the origin, the rank that made the call. A
-// put replaces; a get fetches and changes nothing; neither is atomic. Limits: ranks of one node;
-// operations on other nodes go in pieces (piece.hpp).
+// put replaces the target's elements; a get fetches them and changes nothing; neither is atomic.
+// Limit: origin and target are on one node; operations on other nodes go in pieces (piece.hpp).
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@
 
 namespace mh::rma {
 
-// The memory of one buffer as this process sees it.
+// A buffer of an operation: the memory of the origin, the target or the result, as this process
+// sees it.
 struct RmaBuffer {
   const layout::Layout* layout = nullptr;  // null: contiguous from `base` on
   std::uint64_t count = 0;                 // elements of the layout, one after the other
@@ -29,8 +30,8 @@ struct RmaBuffer {
   bool in_heap = false;                    // `mapped` lies in a peer's heap: see after_writing()
 };
 
-// Return the elements of a buffer: at addresses of the process that owns the memory, or at those of
-// this process.
+// Return the elements of a buffer for the layout engine: at their addresses in the process that
+// owns the memory (there), or at their addresses in this process (here).
 inline layout::Elements elements_there(const RmaBuffer& buffer) {
   return {.layout = buffer.layout, .count = buffer.count, .base = buffer.base.address};
 }
@@ -38,7 +39,8 @@ inline layout::Elements elements_here(const RmaBuffer& buffer) {
   return {
       .layout = buffer.layout, .count = buffer.count, .base = layout::address_of(buffer.mapped)};
 }
-// Pack and unpack a range of the buffer's stream. Precondition: this process maps the buffer.
+// Pack and unpack a range of the packed stream of a buffer. Precondition: this process maps the
+// buffer.
 inline void pack_here(const RmaBuffer& from, layout::StreamRange range, std::byte* to) {
   if (from.layout == nullptr) {
     std::memcpy(to, from.mapped + range.begin, range.end - range.begin);
@@ -54,7 +56,7 @@ inline void unpack_here(const RmaBuffer& to, layout::StreamRange range, const st
   }
 }
 
-// An operation without its buffers: plain data, which thieves read.
+// An operation without its buffers. Plain data, which thieves in other processes read.
 struct Operation {
   Op op = Op::replace;
   Type type = Type::other;
@@ -67,14 +69,15 @@ struct Operation {
   std::uint64_t bytes = 0;    // end of the stream
 };
 
-// Combines elements by the MPI library in the owner's process, where kernel_of() has no kernel.
+// Computes a reduction by the MPI library, in the owner's process alone, if kernel_of() has no
+// kernel for its operation and type.
 struct Reducer {
   void (*reduce)(const void* context, void* target, const void* origin,
                  std::size_t elements) = nullptr;
   const void* context = nullptr;
 };
 
-// An operation with its buffers.
+// An operation together with its buffers, as the process that carries it out sees them.
 struct BoundOperation {
   Operation what;
   RmaBuffer origin;
@@ -84,8 +87,8 @@ struct BoundOperation {
   Reducer reducer;               // used if kernel_of() has no kernel
 };
 
-// A buffer as the owner publishes it to thieves. Only contiguous buffers and single grids have this
-// form.
+// A buffer of an operation as the job's owner publishes it to thieves: contiguous, or a single grid
+// (regularly spaced blocks). Other buffers have no such form, so their operations become no jobs.
 struct SharedBuffer {
   layout::Compact shape;
   memory::View base{};

@@ -16,7 +16,7 @@ const ListedBlock* blocks_of(const RmaMessage& message) {
   return reinterpret_cast<const ListedBlock*>(&message + 1);
 }
 
-// Returns the bytes behind the head and the list of blocks.
+// Returns the origin's bytes in a message, which lie behind the head and the list of blocks.
 const std::byte* payload_of(const RmaMessage& message) {
   return reinterpret_cast<const std::byte*>(blocks_of(message) + message.blocks);
 }
@@ -25,8 +25,8 @@ std::uint64_t whole_elements(std::uint64_t bytes, const Operation& what) {
   return bytes / what.element * what.element;
 }
 
-// Returns a contiguous buffer in which byte `begin` of the stream lies at `bytes`. The buffer has
-// no bytes before that.
+// Returns the buffer of an operation whose stream is in memory only from byte `begin` on, at
+// `bytes`. Nothing accesses the part of the buffer before that.
 RmaBuffer end_of(const std::byte* bytes, std::uint64_t begin, const memory::View& owner) {
   RmaBuffer buffer;
   buffer.base = {reinterpret_cast<std::uint64_t>(bytes) - begin, owner.pid, owner.rank};
@@ -78,8 +78,9 @@ std::size_t OperationPiece::bytes() const {
 }
 
 void OperationPiece::write(RmaMessage head, std::byte* to) const {
-  // A grid is that of the whole operation, and the piece is a range of its stream. Without a grid,
-  // the stream of the piece begins at 0, and `address` is the piece's own.
+  // If the target buffer is a grid, the message describes the whole grid, and the piece as a range
+  // of the operation's stream. Otherwise the piece has a stream of its own, which begins at 0, and
+  // `address` is the address of the piece.
   const bool whole = shape_ && shape_->grid.dims != 0;
   head.what = operation_.what;
   head.what.begin = whole ? range_.begin : 0;

@@ -5,8 +5,8 @@
 // fit in one message each. A piece locates its bytes in the target by a grid (layout/compact.hpp),
 // or by a list of blocks if the target buffer is no grid. The target carries a piece out as an
 // origin on its node would, under the same stripe locks. A large piece is a job of the target, and
-// the ranks of its node help. This file knows no MPI and waits for nothing; its objects belong to
-// one thread.
+// the other ranks of the target's node help. This file knows no MPI and waits for nothing; its
+// objects belong to one thread.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ namespace mh::rma {
 // A *request* makes a rank access its own memory, or reports a step of an epoch; an *answer*
 // reports the result of a request.
 enum class RmaMessageKind : std::uint8_t {
-  // Requests. The first three are counted: the target reports how many it has carried out.
+  // Requests. The first three are counted: the receiver of a counted request reports to the sender
+  // how many of them it has carried out.
   operation,  // a piece of an operation
   swap,       // MPI_Compare_and_swap
   unlock,     // the sender releases its lock on the receiver's memory
@@ -32,15 +33,15 @@ enum class RmaMessageKind : std::uint8_t {
   post,       // the sender exposes its memory to the receiver
   complete,   // the sender has completed its epoch
   barrier,    // the sender has entered round `number` of a barrier
-  // Answers.
+  // Answers to requests. Their receiver is the rank that has sent the request.
   done,     // the target has carried out `number` counted requests of the receiver
   result,   // the previous target elements, for request `number` of the receiver
   granted,  // the receiver has the lock
 };
 
-// The head of every message between ranks of a window on different nodes. Plain data between
-// processes of one program on machines of one kind. The bytes behind the head are aligned to 16
-// bytes as well.
+// The head of every message between ranks of a window on different nodes. It is plain data, sent as
+// bytes between processes of one program on machines of one kind. The bytes behind the head are
+// aligned to 16 bytes as well.
 struct alignas(16) RmaMessage {
   RmaMessageKind kind = RmaMessageKind::operation;
   bool exclusive = false;     // of lock and unlock: the mode
@@ -57,23 +58,25 @@ struct alignas(16) RmaMessage {
 };
 static_assert(std::is_trivially_copyable_v<RmaMessage>);
 
-// Follows the head of a piece without a grid; the origin's bytes come after all blocks.
+// A block of the target buffer of a piece that is no grid. The list of blocks follows the head of
+// the message; the origin's bytes follow the list.
 struct ListedBlock {
   std::uint64_t address;  // in the target
   std::uint64_t bytes;
 };
 
-// A piece at the origin.
+// A piece of an operation at the origin, which writes it into a message.
 class OperationPiece {
  public:
-  // Takes as much of the operation, from byte `begin` of its stream on, as fits in a message of
-  // `most` bytes.
+  // Makes the piece that begins at byte `begin` of the operation's stream, with as many bytes as
+  // fit in a message of `most` bytes.
   OperationPiece(const BoundOperation& operation, std::uint64_t begin, std::size_t most);
 
   [[nodiscard]] layout::StreamRange range() const { return range_; }
-  // Bytes of the message.
+  // Returns the length of the message in bytes.
   [[nodiscard]] std::size_t bytes() const;
-  // Writes the message to `to`. `head` has the kind, sender, window and number, set by the caller.
+  // Writes the message to `to`. The caller has set the kind, sender, window and number of `head`;
+  // the piece sets the other fields.
   void write(RmaMessage head, std::byte* to) const;
 
  private:
@@ -85,20 +88,22 @@ class OperationPiece {
   std::vector<ListedBlock> blocks_;
 };
 
-// A received piece or swap at the target, carried out chunk by chunk.
+// A received piece, or a received MPI_Compare_and_swap, at the target, carried out chunk by chunk.
 class PieceRun {
  public:
-  // `message` and the bytes behind it, and `result` if there is one, outlive this object. `shared`:
-  // the other ranks of this node reach the message and `result`.
+  // Prepares to carry out a received message. `message` and the bytes behind it, and `result` if
+  // there is one, outlive this object. `shared`: the other ranks of this node reach the message and
+  // `result`.
   PieceRun(Window& window, const RmaContext& context, const RmaMessage& message, std::byte* result,
            std::uint32_t chunk_bytes, bool shared);
 
-  // Carries out one chunk; a swap or a piece with listed blocks at once. Returns true when the
-  // piece is over: done or failed.
+  // Carries out one chunk; a swap, or a piece whose blocks are listed, is carried out at once.
+  // Returns true when the piece is over: done or failed.
   [[nodiscard]] bool step(RmaContext& context);
   [[nodiscard]] bool all_claimed() const { return running_ && running_->all_claimed(); }
   [[nodiscard]] bool succeeded() const { return running_ ? running_->succeeded() : succeeded_; }
-  // Abandons the chunks that dead ranks have claimed. Precondition: all_claimed().
+  // Gives up the chunks that dead ranks have claimed, and so the piece. Precondition:
+  // all_claimed().
   void give_up() { running_->give_up(); }
 
  private:

@@ -12,14 +12,15 @@ namespace {
 
 // ---- Types --------------------------------------------------------------------------------------
 
-// The C structures of the pair types: a value and its index.
+// The C structures of MPI's pair types (MPI_DOUBLE_INT): a value and its index.
 template <class Value, class Index>
 struct ValueIndex {
   Value value;
   Index index;
 };
 
-// Types that allow only logical, or only bitwise, operations.
+// C types that stand for MPI types with logical operations only (Logical), or bitwise only
+// (ByteBits).
 template <class Bits>
 struct Logical {
   Bits bits;
@@ -28,7 +29,8 @@ struct ByteBits {
   std::uint8_t bits;
 };
 
-// The C types of the values of Type except `other`, in the same order.
+// A list of types. `Types` has the C type of each value of the enum Type except `other`, in the
+// order of the enum.
 template <class... Listed>
 struct TypeList {};
 using Types =
@@ -84,11 +86,12 @@ constexpr bool is_defined() {
 template <class T>
 using Unsigned = std::make_unsigned_t<T>;
 
-// Sums and products of integers wrap around.
+// Returns the sum or the product of two elements. Those of integers wrap around.
 template <Op op, class T>
 inline T sum_or_product(T target, T origin) {
   if constexpr (std::is_integral_v<T>) {
-    // Narrow types would be promoted to int, whose overflow is undefined.
+    // The arithmetic is unsigned, and at least as wide as `unsigned`: C++ would promote a narrow
+    // type to int, whose overflow is undefined.
     using Wider = std::conditional_t<(sizeof(T) < sizeof(unsigned)), unsigned, Unsigned<T>>;
     const auto a = static_cast<Wider>(static_cast<Unsigned<T>>(target));
     const auto b = static_cast<Wider>(static_cast<Unsigned<T>>(origin));
@@ -130,7 +133,7 @@ inline T combine_bits(T target, T origin) {
   return with_bits<T>((a != 0) != (b != 0) ? 1 : 0);
 }
 
-// Among equal values, the lesser index wins.
+// Carries out MPI_MAXLOC or MPI_MINLOC on two pairs. Among equal values, the lesser index wins.
 template <Op op, class T>
 inline T extreme_with_index(T target, T origin) {
   if (origin.value == target.value) {
@@ -141,7 +144,8 @@ inline T extreme_with_index(T target, T origin) {
   return better ? origin : target;
 }
 
-// Combines two elements. Extremes of signed zeros and NaNs are those of MPICH and Open MPI.
+// Combines an element of the target and one of the origin. The maximum and the minimum of signed
+// zeros and of NaNs are the same as in MPICH and Open MPI.
 template <Op op, class T>
 inline T combine_elements(T target, T origin) {
   if constexpr (op == Op::sum || op == Op::prod) {
@@ -159,8 +163,8 @@ inline T combine_elements(T target, T origin) {
 
 // ---- Kernels ------------------------------------------------------------------------------------
 
-// Accesses elements by memcpy, because they may lie at any address. Compilers turn memcpy into
-// plain loads and stores.
+// Combines the elements of two arrays. Accesses them by memcpy, because they may lie at any
+// address; compilers turn memcpy into plain loads and stores.
 template <Op op, class T>
 inline __attribute__((always_inline)) void combine_all(void* target, const void* origin,
                                                        std::size_t elements) {
@@ -181,7 +185,8 @@ void narrow(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);
 }
 
-// Compiled for AVX2 without fused multiply-add, so that results are bitwise those of narrow().
+// Does the same as narrow() above, compiled for AVX2. Without fused multiply-add, so that the
+// results are bitwise the same.
 template <Op op, class T>
 [[gnu::target("avx2")]] void wide(void* target, const void* origin, std::size_t elements) {
   combine_all<op, T>(target, origin, elements);

@@ -65,12 +65,13 @@ enum class Type : std::uint8_t {
 };
 inline constexpr std::size_t kTypes = static_cast<std::size_t>(Type::other) + 1;
 
-// Bytes from one element to the next in an array; 0 for `other`.
+// Returns the bytes from one element of the type to the next in an array; 0 for `other`.
 std::size_t bytes_of(Type type);
 
 using ReduceKernel = void (*)(void* target, const void* origin, std::size_t elements);
 
-// Returns null if the standard has no such reduction, and for replace and no_op.
+// Returns the kernel for an operation and a type; null if the standard has no such reduction, and
+// for replace and no_op.
 ReduceKernel kernel_of(Op op, Type type);
 
 }  // namespace mh::rma

@@ -18,8 +18,8 @@ bool is_alive(const void* node, std::uint32_t rank) {
   return static_cast<const node::Node*>(node)->is_alive(rank);
 }
 
-// Sets `mapped` if this process can load and store the whole buffer: in a peer's heap or in its own
-// memory.
+// Sets buffer.mapped if this process can load and store the whole buffer: it lies in a peer's heap
+// or in this process's own memory. `extent`: the bytes that the buffer covers.
 void find_here(RmaBuffer& buffer, const Extent& extent, const memory::Reach& reach) {
   const memory::View begin = buffer.base.at(static_cast<std::uint64_t>(extent.low));
   std::byte* here = reach.to_here(begin, extent.bytes());
@@ -28,7 +28,8 @@ void find_here(RmaBuffer& buffer, const Extent& extent, const memory::Reach& rea
   buffer.in_heap = !reach.is_own(begin);
 }
 
-// Returns nothing if the buffer is neither contiguous nor a single grid.
+// Returns the form of a buffer in which thieves read it; nothing if the buffer is neither
+// contiguous nor a single grid.
 std::optional<SharedBuffer> shared_buffer_of(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (buffer.layout == nullptr) return SharedBuffer{layout::compact_of_bytes(bytes), buffer.base};
   const auto compact = layout::compact_of(*buffer.layout, buffer.count);
@@ -126,7 +127,7 @@ bool Window::help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedCh
 
 bool Window::help_rank(RmaContext& context, std::uint32_t rank, HelpedChunk& helped) {
   RankPart& part = control_.part(rank);
-  // relaxed: a hint; the ticket of each job decides.
+  // relaxed: a hint where to look; each job itself decides whether a chunk is left.
   std::uint32_t open = part.open.load(std::memory_order_relaxed);
   for (; open != 0; open &= open - 1) {
     SharedJob& job = part.jobs[std::countr_zero(open)];
@@ -162,7 +163,8 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
 
 namespace {
 
-// operations without a message after a message that the target did not take
+// After a message that a target did not take, this rank carries out so many of its next operations
+// on the target itself, without a message.
 constexpr std::uint8_t kGoStraight = 32;
 constexpr std::uint32_t kTurnsBeforeDoubt = 4096;  // yields between two looks at the process table
 constexpr int kPatience = 80;                      // polls: some microseconds, about a system call
@@ -173,23 +175,26 @@ RmaBuffer buffer_of_bytes(std::byte* bytes) {
   return buffer;
 }
 
-// Returns the final state of message `posted`: kFree if the target did not take the message, which
-// was then withdrawn.
+// Waits for the answer to the active message with the word `posted` and returns the message's last
+// state. kFree: the target did not take the message for some microseconds, and it was withdrawn.
 ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t posted,
                                           const RmaContext& context, std::uint32_t target) {
   for (int look = 0; look < kPatience; ++look) {
-    // acquire: pairs with the release in serve_one().
+    // acquire: pairs with the release in serve_one() of the target, whose result this thread then
+    // reads.
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state == ActiveMessage::kDone || state == ActiveMessage::kFailed) return state;
     spin_pause();
   }
   std::uint64_t expected = posted;
   const std::uint64_t withdrawn = ActiveMessage::with(posted, ActiveMessage::kFree);
-  // relaxed: the target has not read the message.
+  // relaxed: if the exchange succeeds, the target has not taken the message, and has read and
+  // written nothing.
   if (message.word.compare_exchange_strong(expected, withdrawn, std::memory_order_relaxed)) {
     return ActiveMessage::kFree;
   }
-  // The target has taken the message: it needs a few memory copies, or until it is scheduled again.
+  // The target has taken the message, so this thread must wait. The target needs the time of a few
+  // memory copies, or, if the kernel has taken its core away, until it runs again.
   for (std::uint32_t turn = 1;; ++turn) {
     const auto state = ActiveMessage::state_of(message.word.load(std::memory_order_acquire));
     if (state != ActiveMessage::kTaken) return state;
@@ -201,12 +206,14 @@ ActiveMessage::DeliveryState await_answer(ActiveMessage& message, std::uint64_t 
 
 }  // namespace
 
-// Posts this rank's active message, filled in by fill(), and reads the answer by read(). Returns
-// nothing if the message is in use or the target is unlikely to be in MPI.
+// Posts this rank's active message, which fill(message) writes, to `target`; read(message) reads
+// the answer. Returns nothing if another thread of this rank uses the message, or if the target is
+// unlikely to be in MPI, as it did not take a recent message.
 template <class Fill, class Read>
 std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t target, Fill&& fill,
                                   Read&& read) {
-  // acquire: pairs with the release in asking_.clear() of another thread.
+  // acquire: pairs with the release in asking_.clear() of the thread that has used the message
+  // last.
   if (asking_.test_and_set(std::memory_order_acquire)) return std::nullopt;
   if (skips_left_[target] != 0) {
     --skips_left_[target];
@@ -218,9 +225,10 @@ std::optional<Status> Window::ask(const RmaContext& context, std::uint32_t targe
   const std::uint32_t number =
       static_cast<std::uint32_t>(message.word.load(std::memory_order_relaxed) >> 32U) + 1;
   const std::uint64_t posted = ActiveMessage::word_of(number, target, ActiveMessage::kPosted);
-  // release: pairs with the acquire in serve_one().
+  // release: pairs with the acquire in serve_one() of the target, which then reads the message.
   message.word.store(posted, std::memory_order_release);
-  // relaxed: a hint. If the target overlooks the message, await_answer() withdraws it.
+  // relaxed: a hint for the target where to look. If it overlooks the message, await_answer()
+  // withdraws the message.
   control_.part(target).mail[me_ / 64].fetch_or(1ULL << (me_ % 64), std::memory_order_relaxed);
   const ActiveMessage::DeliveryState state =
       await_answer(message, posted, context, exposed_[target].node_rank);
@@ -250,7 +258,8 @@ std::optional<Status> Window::ask_target(const RmaContext& context, const BoundO
 void Window::serve(RmaContext& context) {
   RankPart& mine = control_.part(me_);
   for (std::uint32_t word = 0; word * 64 < ranks(); ++word) {
-    // relaxed, both: a hint; the origin withdraws a message that this rank overlooks.
+    // relaxed, for the load and the exchange: a hint, since an origin withdraws a message that this
+    // rank overlooks.
     if (mine.mail[word].load(std::memory_order_relaxed) == 0) continue;
     std::uint64_t from = mine.mail[word].exchange(0, std::memory_order_relaxed);
     for (; from != 0; from &= from - 1) {
@@ -265,10 +274,10 @@ void Window::serve_one(RmaContext& context, std::uint32_t origin) {
   const bool for_me = ActiveMessage::target_of(word) == me_;
   if (!for_me || ActiveMessage::state_of(word) != ActiveMessage::kPosted) return;
   const std::uint64_t taken = ActiveMessage::with(word, ActiveMessage::kTaken);
-  // acquire: pairs with the release in ask().
+  // acquire: pairs with the release in ask() of the origin, which has written the message.
   if (!message.word.compare_exchange_strong(word, taken, std::memory_order_acquire)) return;
   const Status done = carry_out(context, message);
-  // release: pairs with the acquire in await_answer().
+  // release: pairs with the acquire in await_answer() of the origin, which then reads the result.
   message.word.store(
       ActiveMessage::with(taken, done ? ActiveMessage::kDone : ActiveMessage::kFailed),
       std::memory_order_release);
@@ -337,8 +346,9 @@ OperationRun::OperationRun(Window& window, const BoundOperation& operation,
   if (shared && operation.what.bytes - operation.what.begin > chunk_bytes_) open(chunk_bytes_);
 }
 
-// Opens a job. Leaves all chunks to this thread if a buffer is neither contiguous nor a single
-// grid, if the MPI library computes the reduction, or if no job slot is free.
+// Opens a job, so that other ranks can claim chunks of the operation. Opens none, and leaves all
+// chunks to this thread, if a buffer is neither contiguous nor a single grid, if the MPI library
+// computes the reduction, or if no job slot is free.
 void OperationRun::open(std::uint32_t chunk_bytes) {
   const Operation& what = operation_.what;
   std::optional<SharedBuffer> origin = SharedBuffer{};

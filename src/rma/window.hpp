@@ -35,7 +35,7 @@
 
 namespace mh::rma {
 
-// The memory that a rank of the window has exposed.
+// The memory of a rank that the window opens to the one-sided operations of the other ranks.
 struct Exposed {
   std::uint64_t base = 0;  // in the process of that rank
   std::uint64_t bytes = 0;
@@ -44,7 +44,7 @@ struct Exposed {
   pid_t pid = 0;
   std::byte* mapped = nullptr;  // address of `base` in this process; null: not mapped
 
-  // The node_rank of a rank on another node.
+  // The value of `node_rank` for a rank on another node.
   static constexpr std::uint32_t kElsewhere = ~std::uint32_t{0};
   [[nodiscard]] bool is_elsewhere() const { return node_rank == kElsewhere; }
 };
@@ -56,11 +56,12 @@ struct Extent {
 
   [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(high - low); }
 };
-// From the lowest to the highest byte of `count` elements of a layout (MPI's true extent), or
-// `bytes` contiguous bytes if `layout` is null.
+// Returns the bytes from the lowest to the highest byte of `count` elements of a layout (MPI's true
+// extent), or of `bytes` contiguous bytes if `layout` is null.
 Extent extent_of(const layout::Layout* layout, std::uint64_t count, std::uint64_t bytes);
 
-// The state that a thread needs to carry out operations. Each thread has its own.
+// The state that a thread needs to carry out one-sided operations, such as scratch buffers. Each
+// thread has its own object.
 class RmaContext {
  public:
   RmaContext(const node::Node& node, const memory::Reach& reach);
@@ -71,7 +72,8 @@ class RmaContext {
 
  private:
   friend class Window;
-  // Returns a buffer of another rank's job as this process reaches it. `number`: index in known_.
+  // Returns a buffer of another rank's job, with the address at which this process reaches it.
+  // `number`: the index in known_ of the layout cache for this buffer.
   RmaBuffer end_of(const SharedBuffer& shared, std::size_t number);
 
   const node::Node* node_;
@@ -81,7 +83,7 @@ class RmaContext {
   std::array<layout::LastLayout, 3> known_;  // layouts of origin, result and target of the last job
 };
 
-// A chunk of another rank's operation that this rank has carried out.
+// Describes a chunk of another rank's operation that this rank has carried out, for its counters.
 struct HelpedChunk {
   std::uint64_t bytes = 0;
   std::uint32_t owner = 0;  // rank on the node
@@ -89,7 +91,8 @@ struct HelpedChunk {
 
 class Window {
  public:
-  // `control`: its memory is shared by all ranks of the node and outlives this object. `exposed`:
+  // Makes this process's view of a window, in which it has rank `me`. The memory of `control` is
+  // shared by all ranks of the node and outlives this object. `exposed`: the memory of each rank,
   // by rank in the window.
   Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed);
 
@@ -99,36 +102,40 @@ class Window {
   [[nodiscard]] const Exposed& exposed(std::uint32_t rank) const { return exposed_[rank]; }
   [[nodiscard]] Epochs& epochs() { return epochs_; }
 
-  // Returns the target buffer at `address` in the process of `rank`, or nothing if part of the
-  // buffer lies outside the window.
+  // Returns the target buffer at `address` in the process of the window's rank `rank`, or nothing
+  // if part of the buffer lies outside the memory of that rank.
   [[nodiscard]] std::optional<RmaBuffer> target_buffer(std::uint32_t rank, std::uint64_t address,
                                                        const layout::Layout* layout,
                                                        std::uint64_t count, std::uint64_t bytes,
                                                        const memory::Reach& reach) const;
 
-  // Lets the target carry out a small operation, contiguous in all buffers, and waits some
-  // microseconds. Returns nothing if the operation was not carried out. Reasons: the target is not
-  // in MPI and does not take the message, has not taken a recent message, or another thread of this
-  // rank uses the message. With `compare` the operation is MPI_Compare_and_swap.
+  // Lets the target carry out a small operation, contiguous in all buffers, by an active message,
+  // and waits some microseconds for the answer. Returns nothing if the operation was not carried
+  // out, so that the caller has to do it. Reasons: the target is not in MPI and does not take the
+  // message, has not taken a recent message, or another thread of this rank uses the message. If
+  // `compare` is not null, the operation is MPI_Compare_and_swap with this value.
   std::optional<Status> ask_target(const RmaContext& context, const BoundOperation& operation,
                                    const void* compare = nullptr);
   // Defers a short operation without a result, contiguous in both buffers. Returns false for any
   // other operation, and if the list of the target is full. One thread at a time may call defer()
   // or carry_out_deferred().
   bool defer(const Operation& what, std::uint64_t address, const void* origin);
-  // True if operations are deferred. relaxed: each thread sees its own deferred operations.
+  // True if this rank has deferred operations on some target. relaxed: each thread sees its own
+  // deferred operations.
   [[nodiscard]] bool has_deferred() const {
     return deferred_lists_.load(std::memory_order_relaxed) != 0;
   }
-  // Carries out the deferred operations on rank `target`.
+  // Carries out this rank's deferred operations on the window's rank `target`.
   Status carry_out_deferred(RmaContext& context, std::uint32_t target);
 
-  // Carries out the active messages for this rank. Never blocks; a few loads when there are none.
+  // Carries out the active messages that other ranks have posted for this rank. Never blocks; costs
+  // a few loads if there are none.
   void serve(RmaContext& context);
 
-  // Carries out one chunk of an operation of another rank: of a random rank of this NUMA node, else
-  // of a random rank elsewhere on the node. Only a rank for which may_help(rank on the node) is
-  // true gets help. Returns false if no chunk was found. One thread at a time.
+  // Carries out one chunk of an operation of another rank: of a random rank on this rank's NUMA
+  // node, else of a random rank elsewhere on the node. Only a rank for which may_help(rank on the
+  // node) is true gets help. Returns false if no chunk was found. One thread at a time may call
+  // this function.
   bool help(RmaContext& context, bool (*may_help)(std::uint32_t), HelpedChunk& helped);
 
  private:
@@ -148,7 +155,8 @@ class Window {
   Epochs epochs_;
   steal::SlotBits slots_;                       // which of this rank's jobs are in use
   std::atomic_flag asking_ = ATOMIC_FLAG_INIT;  // this rank's active message is in use
-  // by target: how many of its next operations skip the active message
+  // For each target: how many of this rank's next operations on it are carried out without an
+  // active message, because the target did not take the last one.
   std::vector<std::uint8_t> skips_left_;
   std::vector<std::unique_ptr<DeferredList>>
       deferred_;                                  // by target; null until an operation is deferred
@@ -156,24 +164,27 @@ class Window {
   steal::CopyVictimPicker victims_;               // used by help()
 };
 
-// An operation under way. Belongs to the thread that has made the object.
+// An operation that its owner carries out chunk by chunk, as a job if other ranks can help. Belongs
+// to the thread that has made the object.
 class OperationRun {
  public:
-  // `shared`: the other ranks of the node can reach all buffers. `chunk_bytes`: bytes of one step.
+  // Makes the object, and opens a job if the operation has several chunks. `shared`: the other
+  // ranks of the node can reach all buffers. `chunk_bytes`: the bytes of one step.
   OperationRun(Window& window, const BoundOperation& operation, std::uint32_t chunk_bytes,
                bool shared);
   OperationRun(const OperationRun&) = delete;
   OperationRun& operator=(const OperationRun&) = delete;
   ~OperationRun() { close(); }
 
-  // Carries out one chunk, if one is left. Returns true when all chunks are done or one has failed.
+  // Carries out one chunk of the operation, if one is left. Returns true when all chunks are done
+  // or one has failed.
   [[nodiscard]] bool step(RmaContext& context);
   [[nodiscard]] bool all_claimed() const { return job_ != nullptr && !job_->job.has_work(); }
-  // Precondition: step() has returned true.
+  // True if the whole operation has been carried out. Precondition: step() has returned true.
   [[nodiscard]] bool succeeded() const {
     return succeeded_ && (job_ == nullptr || !job_->job.failed());
   }
-  // Abandons the chunks that dead ranks have claimed; the operation has failed. Precondition:
+  // Gives up the chunks that dead ranks have claimed: the operation has failed. Precondition:
   // all_claimed().
   void give_up();
 
@@ -191,10 +202,11 @@ class OperationRun {
   bool succeeded_ = true;
 };
 
-// Bytes of the target's stripe that precede the stream: the first chunk includes them. 0 unless the
+// Returns how many bytes of the target's stripe lie before the operation's first byte. The job
+// counts them as part of its first chunk, so that chunks end where stripes end. 0 unless the
 // operation is atomic and the target buffer contiguous.
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
-// Returns the range of the stream that a chunk covers.
+// Returns the range of the operation's stream that a chunk covers. `lead`: the result of lead_of().
 layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
 
 }  // namespace mh::rma
