@@ -21,8 +21,9 @@ inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // 85 us for a third ra
 
 class Chunking {
  public:
-  // `rules`: ascending by at_least, not empty. Chunk sizes are clamped to [kMinChunk, kMaxChunk]
-  // and rounded down to cache lines.
+  // Makes an object from the rules of a setting: a message of at least rule.at_least bytes has
+  // chunks of rule.chunk bytes. The rules are ascending by at_least, and not empty. Chunk sizes are
+  // clamped to [kMinChunk, kMaxChunk] and rounded down to cache lines.
   explicit Chunking(const std::vector<ChunkRule>& rules) : rules_(rules) {
     constexpr auto kLine = static_cast<std::uint32_t>(kCacheLine);
     for (ChunkRule& rule : rules_) {
@@ -45,8 +46,9 @@ class Chunking {
 
 // The order of chunks for a program that reads received data in the order `access`. The data that
 // the program reads first is copied last, so that it is still in the cache: a program that reads
-// upwards wants the chunks from high to low. Without such knowledge, the owner claims from the low
-// end and all other ranks claim from the high end, so that each core's cache keeps its own part.
+// upwards wants the chunks from high to low. If the order is not known, the owner claims from the
+// low end and all other ranks claim from the high end, so that each core's cache keeps its own
+// part.
 constexpr CopyOrder order_for(AccessOrder access) {
   switch (access) {
     case AccessOrder::low_to_high:

@@ -13,7 +13,7 @@ void Job::open(const CopySpec& work) {
   failures_.store(0, std::memory_order_relaxed);  // published by the release below
   done_.store(0, std::memory_order_relaxed);      // published by the same release
   // release: pairs with the acquire in take(). A thief that gets a chunk sees work_, chunks_ and
-  // the cleared counts.
+  // the cleared counts, all written above.
   ticket_.store((kBias + chunks_) * kOne, std::memory_order_release);
 }
 
@@ -57,8 +57,8 @@ void Job::finish(bool succeeded) {
   emulated::touch(&done_, emulated::Access::write);
   if (!succeeded)
     failures_.fetch_add(1, std::memory_order_relaxed);  // published by the release below
-  // release: the owner's acquire in finished() sees the bytes this thief copied, and the owner's
-  // next open() comes after this thief's last read of work_ (I3).
+  // release: pairs with the acquire in finished(). The owner sees the bytes that this thief has
+  // copied, and its next open() comes after this thief's last read of work_ (I3 in job.hpp).
   done_.fetch_add(1, std::memory_order_release);
 }
 

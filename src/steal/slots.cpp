@@ -6,7 +6,8 @@
 namespace mh::steal {
 
 void SlotBits::show(std::uint32_t slot) {
-  // relaxed: `open` and the board are hints. A thief that sees a hint early finds a closed ticket.
+  // relaxed: `open` and the work board are hints. A thief that sees a hint before the job is open
+  // finds no chunk.
   emulated::touch(open_, emulated::Access::write);
   open_->fetch_or(1U << slot, std::memory_order_relaxed);
   board_->post(rank_);
@@ -14,14 +15,15 @@ void SlotBits::show(std::uint32_t slot) {
 
 void SlotBits::hide(std::uint32_t slot) {
   const std::uint32_t bit = 1U << slot;
-  // relaxed: only this rank writes `open`. The load comes first, because the owner calls this in a
-  // loop.
+  // relaxed: only threads of this rank write `open`. The load comes before the write, because the
+  // owner calls this function again and again while it waits.
   if ((open_->load(std::memory_order_relaxed) & bit) == 0) return;
   emulated::touch(open_, emulated::Access::write);
   const std::uint32_t before = open_->fetch_and(~bit, std::memory_order_relaxed);
   if (before != bit) return;  // already hidden, or other slots are still shown
   board_->clear(rank_);
-  // Another thread of this rank may have shown a slot in between; its post must not be lost.
+  // Another thread of this rank may have shown a slot since the exchange above. The rank must then
+  // stay on the work board.
   if (open_->load(std::memory_order_relaxed) != 0) board_->post(rank_);
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The jobs of a rank and the job slots in use.
+// The job slots of a rank: its jobs in shared memory, and the slots that are in use.
 //
-// JobSlots is a rank's part in the node segment. A thief that finds the rank on the work board
-// reads `open`, and then only the jobs whose bits are set. SlotBits is private to the owner's
-// process: it allocates slots and maintains the hints `open` and the work board. A lost or stale
-// hint costs help, never correctness: the ticket of the job decides, and the owner finishes its job
-// alone if no thief comes. SlotKeeper opens jobs in JobSlots.
+// JobSlots is a rank's part in the node segment. A thief that finds the rank on the work board (the
+// ranks with open jobs) reads `open`, and then only the jobs whose bits are set. SlotBits is
+// private to the owner's process: it allocates slots and maintains the two hints for thieves,
+// `open` and the work board. A lost or stale hint costs help, never correctness: the job decides
+// whether a chunk is left, and the owner finishes its job alone if no thief comes. SlotKeeper opens
+// jobs in JobSlots.
 //
 // Threads: any thread of the owner; a job belongs to the thread that opened it.
 #pragma once
@@ -24,7 +25,8 @@ namespace mh::steal {
 inline constexpr std::uint32_t kSlots = 16;
 
 struct alignas(kCacheLine) JobSlots {
-  // Bit i: jobs[i] may have chunks left. The owner writes it, thieves read it. relaxed: a hint.
+  // Bit i is set while jobs[i] may have chunks left. The owner writes it, thieves read it. relaxed:
+  // a hint, since the job decides.
   std::atomic<std::uint32_t> open{0};
   Job jobs[kSlots];
   Shapes shapes[kSlots];  // of jobs[i]
@@ -32,22 +34,24 @@ struct alignas(kCacheLine) JobSlots {
 static_assert(std::is_standard_layout_v<JobSlots>);
 static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Shapes)));
 
-// Allocates the slots of a rank, and tells thieves by two hints which slots may have work. Limit:
-// 32 slots.
+// Allocates the job slots of a rank, and tells thieves which slots may have work, by two hints: a
+// word of bits for the slots, and the rank's bit on the work board. Limit: 32 slots.
 class SlotBits {
  public:
   static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
 
-  // `open`: bit i tells thieves that slot i may have work.
+  // Makes the object of rank `rank`, which has `slots` slots. Bit i of `open` tells thieves that
+  // slot i may have work.
   SlotBits(std::atomic<std::uint32_t>& open, node::WorkBoard& board, std::uint32_t rank,
            std::uint32_t slots)
       : open_(&open), board_(&board), rank_(rank), slots_(slots) {}
 
-  // Takes a slot for the calling thread; kNone if all are in use. No thief finds the slot before
-  // show().
+  // Allocates a slot for the calling thread; kNone if all are in use. No thief finds the slot
+  // before a call of show().
   std::uint32_t take() { return used_.take(slots_); }
   void show(std::uint32_t slot);
-  // Withdraws the hints of show(). Optional, idempotent.
+  // Takes back the hints of show(), so that thieves no longer look at the slot. Optional; may be
+  // called several times.
   void hide(std::uint32_t slot);
   void give_back(std::uint32_t slot);
 
@@ -61,8 +65,8 @@ class SlotBits {
   SlotSet<32> used_;
 };
 
-// The ranks that may find a job: all that read the work board, or only the sender of the message,
-// which reads the job's number in its send slot.
+// The ranks that may find a job: all ranks of the node, by the work board, or only the sender of
+// the message, which reads the job's number in its send slot.
 enum class JobVisibility : std::uint8_t { node, sender };
 
 class SlotKeeper {
@@ -70,15 +74,17 @@ class SlotKeeper {
   SlotKeeper(JobSlots& slots, node::WorkBoard& board, std::uint32_t rank)
       : slots_(&slots), bits_(slots.open, board, rank, kSlots) {}
 
-  // Opens a job with this work; null if all slots are in use (the caller then copies alone, or
-  // waits for one of its jobs). work.bytes and work.chunk_bytes are not 0. Shaped work needs
-  // `shapes`.
+  // Opens a job with this work and returns it; null if all slots are in use (the caller then copies
+  // alone, or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0. `shapes`: the
+  // shapes of both ends, if work.shaped is true.
   Job* open(const CopySpec& work, const Shapes* shapes = nullptr,
             JobVisibility visibility = JobVisibility::node);
 
-  // Hides a job without unclaimed chunks; thieves may still hold claimed chunks.
+  // Hides a job whose chunks are all claimed, so that thieves no longer look at it. Thieves may
+  // still be copying claimed chunks.
   void hide(const Job& job) { bits_.hide(slot_of(job)); }
-  // Frees the slot. Called after job.finished(), or once no living thread holds a chunk.
+  // Frees the job's slot. Called after job.finished(), or once no living thread holds a chunk of
+  // the job.
   void close(const Job& job) { bits_.give_back(slot_of(job)); }
 
   [[nodiscard]] bool any_in_use() const { return bits_.any_in_use(); }

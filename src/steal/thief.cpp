@@ -14,7 +14,8 @@ namespace mh::steal {
 namespace {
 
 constexpr std::size_t kLittleScratch = 4096;  // used if kScratchBytes cannot be allocated
-// The scratch buffer fits into L2 beside the data that are read and written, even if L2 has 256 KB.
+// The size of a thread's scratch buffer, in bytes. It fits into an L2 cache of 256 KB, beside the
+// data that are read and written.
 constexpr std::size_t kScratchBytes = 64U << 10U;
 
 template <class T>
@@ -53,8 +54,8 @@ std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
   return scratch_ == nullptr ? little : std::span<std::byte>(scratch_.get(), kScratchBytes);
 }
 
-// Copies by loads and stores alone, so this process must map both ends: the kernel cannot copy
-// layouts.
+// Copies data with gaps by loads and stores alone, so this process must map both ends: the kernel
+// cannot copy from one layout to another.
 Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk) {
   const auto begin = [](const memory::View& view, const layout::Compact& shape) {
     return view.at(static_cast<std::uint64_t>(shape.low));
@@ -134,7 +135,7 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
 bool Thief::help_rank(std::uint32_t victim) {
   JobSlots& slots = slots_of(victim);
   emulated::touch(&slots.open, emulated::Access::read);
-  // relaxed: a hint; the ticket of each job decides.
+  // relaxed: a hint where to look; each job itself decides whether a chunk is left.
   std::uint32_t open = slots.open.load(std::memory_order_relaxed);
   for (; open != 0; open &= open - 1) {
     if (run_one_chunk(slots.jobs[std::countr_zero(open)], victim)) return true;

@@ -22,7 +22,7 @@
 
 namespace mh::steal {
 
-// Offsets of a rank's structures inside the rank's area of the node segment.
+// Offsets, in bytes, of a rank's structures inside the rank's area of the node segment.
 struct AreaOffsets {
   std::size_t slots;     // JobSlots
   std::size_t counters;  // observe::RankCounters
@@ -31,34 +31,38 @@ struct AreaOffsets {
 
 class Thief {
  public:
-  // Precondition: node.settle(). The node and `reach` must outlive the thief.
+  // Makes the thief of a thread. `reach` copies, `strategy` (MH_STRATEGY) tells which ranks may be
+  // victims. `saturate_ranks`: how many active ranks saturate the memory of a NUMA node.
+  // Precondition: node.settle() has returned. The node and `reach` must outlive the thief.
   Thief(const node::Node& node, const AreaOffsets& offsets, Strategy strategy,
         std::uint64_t saturate_ranks, const memory::Reach& reach);
 
-  // Claims a chunk of the job of `owner` (any rank) and copies it. False: no chunk was left, or too
-  // many threads of this rank hold chunks.
+  // Claims a chunk of a job of rank `owner`, which may be this rank, and copies it. Returns false
+  // if no chunk was left, or if so many threads of this rank hold chunks that no further
+  // ClaimIntent is possible.
   bool run_one_chunk(Job& job, std::uint32_t owner);
-  // Does the same without a ClaimIntent, for the thread that owns the job and waits for it. False:
-  // no chunk was left.
+  // Claims and copies a chunk like run_one_chunk(), but announces no ClaimIntent. For the thread
+  // that owns the job and waits for it: no rank has to find out whether this thread lives. Returns
+  // false if no chunk was left.
   bool claim_and_copy(Job& job, std::uint32_t owner);
 
-  // Copies a chunk for a victim chosen by the strategy; never for this rank. False: no chunk was
-  // found. Without any open job the cost is a few loads of the work board.
+  // Copies one chunk for another rank, a victim that the strategy chooses. Returns false if no
+  // chunk was found. If no rank has an open job, the cost is a few loads of the work board.
   bool help();
 
-  // Copies a chunk of any open job of `victim`.
+  // Copies one chunk of any open job of rank `victim`. Returns false if no chunk was found.
   bool help_rank(std::uint32_t victim);
 
-  // Copies `chunk` of shaped work, which need not be the work of a job.
+  // Copies the bytes of `chunk` of work with gaps, which need not be the work of a job.
   Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
 
   // True if MH_STRATEGY lets this rank help `victim`. A victim on this rank's NUMA node may always
   // be helped. For a victim on another NUMA node, `localized` says no, `mixed` says yes, and
-  // `throughput` says yes while fewer ranks of that node are active than saturate its memory.
+  // `throughput` says yes while fewer ranks of that NUMA node are active than saturate its memory.
   [[nodiscard]] bool may_help(std::uint32_t victim) const;
-  // True if the strategy lets this rank copy chunks of a message that it has sent to `receiver`.
-  // Only `localized` forbids that, for another NUMA node. The strategy `throughput` permits it,
-  // because the data cross between the NUMA nodes whichever rank copies them.
+  // True if MH_STRATEGY lets this rank copy chunks of a message that it has sent to `receiver`.
+  // Only `localized` forbids that, for a receiver on another NUMA node. The strategy `throughput`
+  // permits it, because the data cross between the NUMA nodes whichever rank copies them.
   [[nodiscard]] bool may_copy_for(std::uint32_t receiver) const {
     return strategy_ != Strategy::localized || node_->is_near(receiver);
   }
@@ -69,10 +73,11 @@ class Thief {
  private:
   [[nodiscard]] JobSlots& slots_of(std::uint32_t rank) const;
   [[nodiscard]] const Shapes& shapes_of(const Job& job, std::uint32_t owner) const;
-  // The cache level expected to hold the whole message.
+  // Returns the cache level that is expected to hold the whole message of a job.
   [[nodiscard]] layout::CacheLevel cache_level_of(const CopySpec& work) const;
   [[nodiscard]] bool other_numa_node_allowed(std::uint32_t victim) const;
-  // This thief's scratch buffer, or `little` if there was no memory for it.
+  // Returns this thief's scratch buffer, or the caller's small buffer `little` if there was no
+  // memory for a scratch buffer.
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
   void count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
              std::uint64_t spent_ticks);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chooses the victim of a waiting rank: a random rank of the work board (CAB-MPI, III-C). The
-// caller says which ranks count, such as those of its own NUMA node.
+// Chooses the victim of a waiting rank: a random rank of those that the work board shows to have
+// open jobs (CAB-MPI, III-C). The caller says which ranks count, such as those of its own NUMA
+// node.
 //
 // Not thread-safe. Limit: node::kMaxRanks ranks.
 #pragma once
@@ -19,18 +20,19 @@ inline constexpr std::uint32_t kNobody = UINT32_MAX;
 
 class CopyVictimPicker {
  public:
-  // Ranks with different seeds draw different numbers.
+  // Starts the random numbers. Each rank passes another seed, so that ranks draw different victims.
   explicit CopyVictimPicker(std::uint32_t seed) : dice_(seed * 2654435761U + 1) {}
 
-  // Draws one of the first `ranks` ranks of the board for which counts(rank) is true; kNobody if
-  // there is none. Without any work on the board the cost is a load for each 64 ranks.
+  // Draws a random rank among the first `ranks` ranks of the work board that have an open job and
+  // for which counts(rank) is true; kNobody if there is none. If the board is empty, the cost is a
+  // load for each 64 ranks.
   template <class Counts>
   std::uint32_t pick(const node::WorkBoard& board, std::uint32_t ranks, Counts&& counts) {
     Mask found;  // NOLINT(cppcoreguidelines-pro-type-member-init): only words in use are read
     std::uint32_t victims = 0;
     for (std::uint32_t word = 0; word * 64 < ranks; ++word) {
       emulated::touch(&board.bits[word], emulated::Access::read);
-      // relaxed: a hint, see WorkBoard.
+      // relaxed: a hint, since a job itself decides whether a chunk is left.
       found[word] = those_of(board.bits[word].load(std::memory_order_relaxed), word * 64, counts);
       victims += static_cast<std::uint32_t>(std::popcount(found[word]));
     }
@@ -40,7 +42,8 @@ class CopyVictimPicker {
  private:
   using Mask = std::array<std::uint64_t, node::kMaxRanks / 64>;
 
-  // The bits of `posted`, a word of the work board, whose ranks count; bit 0 is the rank `first`.
+  // Returns those bits of `posted`, a word of the work board, for whose ranks counts(rank) is true.
+  // Bit 0 stands for the rank `first`.
   template <class Counts>
   static std::uint64_t those_of(std::uint64_t posted, std::uint32_t first, Counts& counts) {
     std::uint64_t found = 0;
@@ -50,7 +53,8 @@ class CopyVictimPicker {
     }
     return found;
   }
-  // The position of the n-th set bit (from 0). Precondition: more than n bits are set.
+  // Returns the position of the n-th set bit of a mask, counted from 0. Precondition: more than n
+  // bits are set.
   static std::uint32_t nth(const Mask& bits, std::uint32_t n) {
     for (std::uint32_t word = 0;; ++word) {
       const auto here = static_cast<std::uint32_t>(std::popcount(bits[word]));
@@ -63,7 +67,7 @@ class CopyVictimPicker {
       return word * 64 + static_cast<std::uint32_t>(std::countr_zero(left));
     }
   }
-  // xorshift is enough for a fair choice of victims.
+  // A generator of random numbers (xorshift), good enough for a fair choice of victims.
   std::uint32_t random() {
     dice_ ^= dice_ << 13U;
     dice_ ^= dice_ >> 17U;
