@@ -33,7 +33,8 @@ inline constexpr const char* kAbiName = "mpich";
 inline constexpr const char* kAbiName = "openmpi";
 #endif
 
-// Address of a symbol of the loaded libmpi, or nullptr. Called while the variant is opened.
+// Returns the address of a symbol of the libmpi that the program has loaded, or nullptr. Called
+// while this variant is opened.
 using FindSymbol = void* (*)(const char* name);
 
 }  // namespace mh::mpi
@@ -74,7 +75,9 @@ consteval std::size_t place_of(std::string_view symbol) {
 
 }  // namespace mh::mpi::handles
 
-// Open MPI's mpi.h defines MPI_COMM_WORLD as OMPI_PREDEFINED_GLOBAL(MPI_Comm, ompi_mpi_comm_world).
+// Open MPI's mpi.h defines MPI_COMM_WORLD as OMPI_PREDEFINED_GLOBAL(MPI_Comm, ompi_mpi_comm_world),
+// and all other predefined handles alike. This definition takes the address of the object from
+// `addresses` instead of a reference to libmpi.
 #undef OMPI_PREDEFINED_GLOBAL
 #define OMPI_PREDEFINED_GLOBAL(type, symbol) \
   (static_cast<type>(::mh::mpi::handles::addresses[::mh::mpi::handles::place_of(#symbol)]))

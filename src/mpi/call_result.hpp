@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The outcome of a call that Manyhands may carry out itself.
+// The outcome of an MPI call that Manyhands may carry out itself, or leave to the library.
 #pragma once
 
 #include <limits>
@@ -7,9 +7,9 @@
 
 namespace mh::mpi {
 
-// The return code of a call, or nothing if the library must get the call. The class is one word,
-// because compilers build an inlined std::optional<int> in memory by two stores, and the load that
-// follows waits for both stores (6 ns of the 13 ns of an MPI_Put).
+// The return code of a call that Manyhands has carried out, or nothing if the library must get the
+// call. The class is one word, because compilers build an inlined std::optional<int> in memory by
+// two stores, and the load that follows waits for both stores (6 ns of the 13 ns of an MPI_Put).
 class CallResult {
  public:
   constexpr CallResult(int code) : code_(code) {}
@@ -23,7 +23,7 @@ class CallResult {
   [[nodiscard]] constexpr int operator*() const { return code_; }
 
  private:
-  // Values that are no error codes of MPI.
+  // Marks for "no result" and refused(). No MPI library uses these values as error codes.
   static constexpr int kNone = std::numeric_limits<int>::min();
   static constexpr int kRefused = kNone + 1;
   int code_;

@@ -54,16 +54,19 @@ class Call:
     prototype: Prototype
     kind: str  # hand | given | observe | pass; given: calls.json has the body
     in_loops: str  # turns | refused | free
-    # The file of src/mpi/calls that includes the body. If empty, the body is in wrappers.cpp.
+    # The file of src/mpi/calls that includes the generated body. If empty, the body is in
+    # wrappers.cpp.
     file: str = ""
-    # C++ text of the body, by the keys of calls.json (docs/calls.md).
+    # The next fields are C++ text from which the body is made; each has its key in calls.json
+    # (docs/calls.md).
     before: str = ""
     after: str = ""
     instead: str = ""
     round: str = ""  # tried before everything else
     condition: str = ""  # of `does` and `instead`: the key "if"
     does: str = ""
-    # The MPI library may wait in the call, which has no arrival barrier.
+    # True if the MPI library may wait in the call for other ranks, and no arrival barrier precedes
+    # it.
     waits_in_library: bool = False
     sometimes: bool = False  # new in MPI 4: a supported library may lack the call
 
@@ -458,8 +461,8 @@ namespace mh::mpi {{
 
 # --- the profile --------------------------------------------------------------------------------
 
-# The names of calls that never wait for another rank, and of calls that programs repeat until they
-# succeed (POLLS).
+# The profile measures the time of a call as a wait for other ranks, except for the calls with these
+# names: IMMEDIATE never wait for another rank, and programs repeat POLLS until they succeed.
 IMMEDIATE = re.compile(
     r"I(?!nit|ntercomm|probe|mprobe)|.*_init|Start|Bsend|Cancel|Request_free|Pack|Unpack|Type_free"
     r"|Put|Get|Accumulate|R(put|get|accumulate)|Get_accumulate|Fetch_and_op|Compare_and_swap"
@@ -510,7 +513,8 @@ def collective_facts(p: Prototype, data: tuple[str, str] | None) -> str:
         else f"facts({name}count, {name}type, members(comm))"
         for name in ("send", "recv")
     )
-    # A neighbourhood collective has a count for each neighbour, not for each member of `comm`.
+    # A neighbourhood collective has counts for its neighbours, not for the members of `comm`, so
+    # the profile counts no data for the call.
     if data is None or (data[0].endswith("counts") and "eighbor" in p.name):
         return nothing
     if re.match(r"I?[Ss]catter", p.name):
@@ -583,7 +587,8 @@ def stand_in_body(index: int, call: Call) -> str:
     if call.kind == "observe":
         fixed = ", ".join(f"[[maybe_unused]] {x}" for x in p.parameters if x != "...")
         return f"void {p.name}({fixed}) {{\n  stand_in::count({index});\n}}"
-    # The counts are reported in Finalize and Abort, the last calls of a process.
+    # Finalize and Abort are the last calls of a process. In them the stand-in of the tests reports
+    # how often each call was made.
     report = "  stand_in::report();\n" if p.name in ("Finalize", "Abort") else ""
     return f"""int {p.name}({p.declared}) {{
   stand_in::count({index});

@@ -2,7 +2,7 @@
 // A cache of values that belong to MPI handles, with lookups of about two nanoseconds.
 //
 // The cache is direct-mapped, from a handle to a word that can be computed again at any time. The
-// user must drop an entry when its handle is freed, because libraries reuse handle values. Any
+// caller must drop an entry when its handle is freed, because libraries reuse handle values. Any
 // thread may call all functions; a lost race between two threads costs a second computation.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace mh::mpi {
 
-// The bits of a handle: an int in MPICH's ABI, a pointer in the others.
+// Returns the bits of an MPI handle, which is an int in MPICH's ABI and a pointer in the others.
 template <class Handle>
 std::uint64_t bits_of(Handle handle) {
   return (std::uint64_t)handle;  // NOLINT(google-readability-casting): int or pointer, by ABI
@@ -23,8 +23,9 @@ Handle handle_of(std::uint64_t bits) {
   return (Handle)bits;  // NOLINT(google-readability-casting): int or pointer, by ABI
 }
 
-// The index of a handle in a table of `size` elements, a power of two. Handles differ in their low
-// bits (MPICH) or in the bits above the alignment (pointers). A multiplicative hash spreads both.
+// Returns the index of a handle in a table of `size` elements, a power of two. Handles differ in
+// their low bits (MPICH) or in the bits above the alignment (pointers). A multiplicative hash
+// spreads both.
 constexpr std::size_t place_in(std::size_t size, std::uint64_t handle) {
   return (static_cast<std::uint32_t>(handle) * 0x9e3779b9U) >> (32 - std::countr_zero(size));
 }
@@ -36,10 +37,10 @@ class HandleCache {
   // compilers keep in memory, because every MPI call looks up a handle.
   [[nodiscard]] bool find(std::uint64_t handle, std::uint64_t& value) const {
     const CachedHandle& entry = entries_[place_in(kEntries, handle)];
-    // A seqlock with the handle as its sequence: fill() removes the handle before it changes the
-    // value. If the handle is the same before and after the value is read, the value belongs to the
-    // handle. The acquire pairs with the release in fill(); the fence orders the second read of the
-    // handle after the read of the value.
+    // A seqlock with the handle in place of a sequence number: fill() removes the handle before it
+    // changes the value. If the handle is the same before and after the value is read, the value
+    // belongs to the handle. The acquire pairs with the release in fill(); the fence orders the
+    // second read of the handle after the read of the value.
     if (entry.handle.load(std::memory_order_acquire) != handle + 1) return false;
     value = entry.value.load(std::memory_order_relaxed);
     std::atomic_thread_fence(std::memory_order_acquire);
@@ -50,8 +51,8 @@ class HandleCache {
     CachedHandle& entry = entries_[place_in(kEntries, handle)];
     if (entry.handle.exchange(kBusy, std::memory_order_acquire) == kBusy)
       return;  // another thread is filling the entry
-    // release: pairs with the fence in find(). A thread that sees the new value no longer sees the
-    // old handle.
+    // release: pairs with the acquire fence in find(). A thread that sees the new value in find()
+    // no longer sees the old handle when it reads the handle again.
     std::atomic_thread_fence(std::memory_order_release);
     entry.value.store(value, std::memory_order_relaxed);
     entry.handle.store(handle + 1, std::memory_order_release);

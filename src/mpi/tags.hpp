@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The tags of Manyhands' own messages, by private communicator. If two uses of one communicator
-// have a common tag, this file does not compile.
+// The tags of Manyhands' own messages on its private communicators. If two kinds of messages on one
+// communicator have a common tag, this file does not compile.
 //
 // Limit: no tag exceeds kLast, the least MPI_TAG_UB that MPI guarantees.
 #pragma once
@@ -16,7 +16,7 @@ namespace mh::mpi::tags {
 
 inline constexpr int kLast = 32767;
 
-// The tags first, first + 1, ..., first + count - 1.
+// A range of tags: first, first + 1, ..., first + count - 1.
 struct TagRange {
   int first;
   int count;
@@ -41,16 +41,16 @@ constexpr bool disjoint(const std::array<TagRange, kRanges>& ranges) {
 
 // ---- config.node_comm ---------------------------------------------------------------------------
 
-// FINs of nonblocking rendezvous sends, by SendSlot::own_fin().
+// FINs of nonblocking rendezvous sends. SendSlot::own_fin() says which tag a send has.
 inline constexpr TagRange kSendFins{0, static_cast<int>(p2p::SendSlot::kFinTagsOfRank)};
-// Resent messages, by slot of the sender's send table.
+// Resends: each message has the tag of its slot in the sender's send table.
 inline constexpr TagRange kResends{kSendFins.end(), static_cast<int>(p2p::SharedSendTable::kSlots)};
-// FINs of sends by internode pipeline, by SendId.
+// FINs of sends by internode pipeline. Each has the tag of its SendId, the number of the send.
 inline constexpr TagRange kInternodeFins{kResends.end(), 64};
 // kick_progress() probes for this tag, which no rank sends, to drive the library's progress.
 inline constexpr TagRange kProgressKick{kInternodeFins.end(), 1};
-// Blocks of collectives that are neither staged nor mapped (collective/pairwise.cpp), by
-// Comm::group.
+// Blocks that ranks send each other in collectives whose data are neither staged on boards nor
+// mapped (collective/pairwise.cpp). Each communicator has a tag, by Comm::group.
 inline constexpr TagRange kBlocks{kProgressKick.end(), static_cast<int>(coll::kBoards)};
 // FINs of persistent sends. Each send has a tag of its own until the program frees the send.
 inline constexpr TagRange kPersistentFins{kBlocks.end(), kLast + 1 - kBlocks.end()};
@@ -60,23 +60,26 @@ static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgress
 
 // ---- config.self_comm ---------------------------------------------------------------------------
 
-// Renewed messages (rndv/held_messages.hpp), which use these tags in turn.
+// Messages that this rank sends to itself, so that a receive can still match a message which a
+// probe has taken out of the library (rndv/held_messages.hpp). They use these tags in turn.
 inline constexpr TagRange kRenewed{0, 1 << 14U};
-// Copies between two layouts (send_to_self()).
+// A message from this rank to itself, by which send_to_self() copies data from one layout to
+// another.
 inline constexpr TagRange kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
 // ---- config.internode_comm ----------------------------------------------------------------------
 
-// Pieces of a message to another node, by the number of the message between the two ranks.
+// Pieces of messages to another node. The tag is the number of the message among those between the
+// two ranks, modulo the number of tags.
 inline constexpr TagRange kPieces{0, kLast + 1};
 
 static_assert(disjoint(std::array{kPieces}));
 
 // ---- config.windows_comm ------------------------------------------------------------------------
 
-// Requests and answers of windows over several nodes (rma/piece.hpp).
+// Requests and answers between ranks of windows over several nodes (rma/piece.hpp).
 inline constexpr TagRange kRequests{0, 1};
 inline constexpr TagRange kAnswers{kRequests.end(), 1};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, completion: MPI_Wait, MPI_Waitany, MPI_Waitsome, MPI_Test* and MPI_Cancel.
+// Chapter 3 of the MPI standard, completion: MPI_Wait, MPI_Waitany, MPI_Waitsome, MPI_Test* and
+// MPI_Cancel.
 //
-// A wait is a loop over the corresponding test of the library. If any started receive may
-// get an RTS header, the call records the handles before the library clears them, and passes every
-// completed request to rndv::complete().
+// A wait is a loop over the corresponding test of the library (MPI_Waitany: MPI_Testany). If any
+// started receive may get an RTS header, the call records the handles before the library clears
+// them. It then passes every completed request to rndv::complete(), which fetches the message.
 #include "mpi/calls/completion.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/compat/message.hpp"
@@ -28,15 +29,17 @@ using rndv::receives;
   return rndv::complete(std::move(claim), code, status.get());
 }
 
-// Calls the library in tail position, which saves a return from deep in the library's wait: 50 ns
-// in Open MPI 5.
+// Waits for one request, in the library if this is part of a tight loop of short messages
+// (shortcut.hpp). The library's call is a tail call, which saves a return from deep in the
+// library's wait: 50 ns in Open MPI 5.
 int wait_one(MPI_Request* request, MPI_Status* status) {
   if (switches.errors_are_fatal && may_wait_in_library()) return next.Wait(request, status);
   return wait_helping(request, status);
 }
 
-// Called after a test that found nothing: this rank may help other ranks, and tests again
-// meanwhile. True if a test set `flag` or failed; then `code` has the code of that test.
+// Called after a test of the program that found no completed request: this rank may help other
+// ranks, and calls test() again between the steps. True if a test set `flag` or failed; `code` is
+// then the code of that test.
 template <class Test>
 [[gnu::noinline]] bool found_while_helping(const int* flag, int* code, Test test) {
   return wait::help_if_polling([&] {
@@ -45,7 +48,9 @@ template <class Test>
   });
 }
 
-// The claim precedes the test: another thread may reuse the handle once the request is complete.
+// Tests one request in a process with several threads in MPI. The receive is claimed before the
+// test: once the library has completed the request, another thread may get the same handle for a
+// new one.
 [[gnu::noinline]] int test_one_claimed(MPI_Request* request, int* flag, MPI_Status* users) {
   ReceiveClaim claim = receives.claim(*request);
   StatusOrOwn status(users);
@@ -69,8 +74,8 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return rndv::complete(receives.claim(handle), code, status.get());
 }
 
-// True if a test of `count` requests has completed request `index`. A failed test may leave `index`
-// unset.
+// True if a test of `count` requests, which returned `code`, has completed request `index`. A
+// failed test may leave `index` unset.
 bool has_found(int code, int flag, int index, int count) {
   return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
 }
@@ -86,8 +91,8 @@ int complete_any(Polls polls, int count, MPI_Request* requests, int* index, int*
   return rndv::complete(handles.claim(static_cast<std::size_t>(*index)), code, status.get());
 }
 
-// Some programs poll millions of times a second, so a poll of a few requests that finds nothing is
-// as short as can be.
+// Carries out MPI_Testany. Some programs poll millions of times a second, so a poll of a few
+// requests that finds nothing is as short as can be.
 int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status* users) {
   std::array<MPI_Request, 4> handles;  // NOLINT(*-member-init): a poll writes what it needs
   if (switches.threads || length(count) > handles.size())
@@ -113,14 +118,17 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   int flag = 0;
   const int code = complete_any(Polls::until_found, count, requests, index, &flag, status);
-  // No request is active. MPI_Testany of MPICH would leave the status alone; MPI_Waitany does not.
+  // No request is active. MPI_Testany of MPICH would leave the program's status as it is;
+  // MPI_Waitany does not, so this wait calls MPI_Waitany.
   return code == MPI_SUCCESS && *index == MPI_UNDEFINED
              ? next.Waitany(count, requests, index, status)
              : code;
 }
 
-// Completes `found` requests of an array after a call that returned `code`. Their statuses are in
-// the order of `indices`, which is null if every request is complete.
+// Corrects what a test of an array of requests has found, after the library's call has returned
+// `code`: fetches rendezvous messages, and sets the statuses of the `found` completed requests. The
+// statuses are in the order of `indices`, which is null if every request is complete. Returns the
+// code for the program.
 int complete_found(RequestHandles& handles, Statuses& statuses, int found, const int* indices,
                    int code) {
   bool has_errors = code == MPI_ERR_IN_STATUS;
@@ -135,7 +143,8 @@ int complete_found(RequestHandles& handles, Statuses& statuses, int found, const
     const int completed =
         rndv::complete(handles.needed() ? handles.claim(at) : ReceiveClaim(), own, &status);
     if (own != MPI_SUCCESS || completed == MPI_SUCCESS) continue;
-    // After the first error of the call, MPI_ERROR of every status has to be set.
+    // The first error of the call: it will return MPI_ERR_IN_STATUS, so the program reads MPI_ERROR
+    // of every status. The library has not set that of the others.
     for (std::size_t j = 0; j < length(found) && !has_errors; ++j)
       statuses[j].MPI_ERROR = MPI_SUCCESS;
     has_errors = true;

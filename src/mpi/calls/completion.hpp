@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Shared parts of the calls that complete requests: the handles before the library clears them, and
-// statuses of our own if the caller ignores them.
+// Shared parts of the calls that complete requests (MPI_Wait* and MPI_Test*): copies of the
+// handles, made before the library clears them, and statuses of our own if the program ignores its
+// statuses.
 //
 // The objects belong to the calling thread.
 #pragma once
@@ -44,7 +45,8 @@ class Scratch {
 inline std::size_t length(int count) { return count > 0 ? static_cast<std::size_t>(count) : 0; }
 
 // A copy of the handles of an array of requests, made before the library clears them. The copy is
-// empty unless `needed`, that is, unless a receive is started that rndv::complete() has to see.
+// empty unless `needed`, that is, unless this rank has started a receive whose message
+// rndv::complete() may have to fetch.
 class RequestHandles {
  public:
   RequestHandles(int count, const MPI_Request* requests, bool needed)
@@ -53,8 +55,8 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // The receives are claimed before the test: once a request is complete, another thread may get
-    // its handle for a new request.
+    // Claims the receives before the library tests them: once a request is complete, another thread
+    // may get its handle for a new request.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -63,7 +65,8 @@ class RequestHandles {
   rndv::ReceiveClaim claim(std::size_t i) {
     return switches.threads ? std::move(claims_[i]) : rndv::receives.claim(handles_[i]);
   }
-  // True if the thread of this call has to fetch the message of request `i`.
+  // True if the thread of this call has claimed request `i`, a receive, and so has to fetch its
+  // message.
   bool is_claimed(std::size_t i) { return static_cast<bool>(claims_[i]); }
 
  private:
@@ -73,8 +76,8 @@ class RequestHandles {
   std::vector<rndv::ReceiveClaim> claims_;  // empty unless switches.threads
 };
 
-// The statuses of an array of requests: the caller's, or our own if the caller ignores statuses and
-// `needed` is true.
+// The statuses of an array of requests: the program's, or our own if the program ignores statuses
+// and `needed` is true, that is, if Manyhands itself has to read them.
 class Statuses {
  public:
   Statuses(int count, MPI_Status* users, bool needed)
@@ -89,17 +92,17 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests: tells services.exchange_detector of the call. True
-// if a request may need rndv::complete().
+// Called by every call that completes requests: tells the detector of exchanges that the rank does
+// so. True if a request may be of a rendezvous message, which rndv::complete() has to fetch.
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;
 }
 
-// Called after a test that found nothing. A program may test once per element that it computes.
-// Therefore, while this rank has no send under way, only each kOwnDuties-th failed test moves
-// chunks of the rank's own messages. True if the caller is to call wait::help_if_polling(), which
-// may help other ranks.
+// Called after a test of the program that found no completed request. A program may test once per
+// element that it computes, so a test must be cheap. Therefore, while this rank has no send under
+// way, only each kOwnDuties-th failed test moves chunks of the rank's own messages. True if the
+// caller is to call wait::help_if_polling(), which may help other ranks.
 inline bool note_failed_test() {
   constexpr std::uint32_t kOwnDuties = 64;
   static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact
@@ -110,11 +113,11 @@ inline bool note_failed_test() {
   return before % wait::PollingStretch::kPolls == 0 && !switches.threads;
 }
 
-// Whether a completion call tests once, or until the test finds something.
+// Tells whether a call tests its requests once (MPI_Test*), or until one is complete (MPI_Wait*).
 enum class Polls : std::uint8_t { once, until_found };
 
-// Calls `test`, which returns the library's code and writes `found`, once or until `found` is not
-// 0. Helps other ranks meanwhile.
+// Calls test() once, or until it has set `found` to another value than 0 or has failed. Returns the
+// code of the last test, which is the library's. Helps other ranks between the tests.
 template <class Test>
 int poll_requests(Polls polls, const int* found, Test&& test) {
   int code = MPI_SUCCESS;
@@ -130,8 +133,9 @@ int poll_requests(Polls polls, const int* found, Test&& test) {
   return code;
 }
 
-// The number of tests before a wait begins to help: many for a latency-bound exchange, few while a
-// long message is under way.
+// Returns how many tests a wait makes before it begins to help other ranks. Many if the rank
+// exchanges short messages, whose latency counts; few while a long message of the rank is under
+// way.
 inline int polls_before_help() {
   return services.send_table.empty() && !rndv::receives.any_long() ? wait::kManyPolls
                                                                    : wait::kFewPolls;

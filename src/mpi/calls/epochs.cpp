@@ -36,8 +36,8 @@ int epoch_result(const Win& win, bool fine) {
   return fine ? MPI_SUCCESS : rma::raise_error(win.handle, MPI_ERR_OTHER);
 }
 
-// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or nothing where the library
-// refuses such calls itself.
+// The result of a lock, unlock or flush of MPI_PROC_NULL: success, or nothing (the library gets the
+// call) for a library that reports such calls as errors.
 constexpr CallResult kProcNull =
     rma::kLocksNobody ? CallResult(MPI_SUCCESS) : CallResult(std::nullopt);
 
@@ -47,8 +47,9 @@ bool is_rank(const Win& win, int rank) {
 
 // ---- Fence --------------------------------------------------------------------------------------
 
-// A barrier of the window's ranks, after their operations have completed. Writes before the barrier
-// are visible after it, because arrivals::barrier() releases and acquires the arrival counts.
+// A barrier of the window's ranks, after their operations have completed. Writes of a rank before
+// the barrier are visible to all ranks after it, because arrivals::barrier() releases and acquires
+// the arrival counts.
 bool window_barrier(Win& win) {
   if (win.internode == nullptr) {
     arrivals::barrier(*win.comm);
@@ -98,7 +99,8 @@ CallResult post(MPI_Group group, Win& win) {
       continue;
     }
     std::atomic<std::uint32_t>& posts = win.window.control().posts_to(origin)[win.window.me()];
-    // release: pairs with the acquire in start() of that rank. Only this rank writes `posts`.
+    // release: pairs with the acquire in start() of the origin. This rank alone writes the word
+    // `posts`.
     posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   return MPI_SUCCESS;
@@ -114,7 +116,8 @@ CallResult start(MPI_Group group, Win& win) {
   const mh::rma::Posts posts = win.window.control().posts_to(win.window.me());
   for (const std::uint32_t target : targets) {
     arrivals::wait_until([&] {
-      // acquire: pairs with the release in post() of that rank, or of this rank's server.
+      // acquire: pairs with the release in post() of the target. For a target on another node it
+      // pairs with the release in handle_step() of this rank's server.
       return posts[target].load(std::memory_order_acquire) != win.posts_used[target];
     });
     ++win.posts_used[target];
@@ -123,7 +126,8 @@ CallResult start(MPI_Group group, Win& win) {
 }
 
 // MPI_Win_complete. Open MPI accepts the call without a start on a window that has had no fence, no
-// start with a target, and no lock_all. In this case the library's own call decides.
+// start with a target, and no lock_all. For such a window this function returns nothing, and the
+// library's own call decides.
 CallResult complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
@@ -143,7 +147,8 @@ CallResult complete(Win& win) {
       fine = remote::await_results(win, target) && fine;
       continue;
     }
-    // release: pairs with the acquire in is_completed() of that rank.
+    // release: pairs with the acquire in is_completed() of the target, which then sees this rank's
+    // updates.
     win.window.control().part(target).completed.fetch_add(1, std::memory_order_release);
   }
   return epoch_result(win, fine);
@@ -152,8 +157,9 @@ CallResult complete(Win& win) {
 bool is_completed(const Win& win, std::size_t origins) {
   const std::atomic<std::uint64_t>& completed =
       win.window.control().part(win.window.me()).completed;
-  // acquire: pairs with the release in complete() of every origin, or in this rank's server, by the
-  // chain of additions.
+  // acquire: pairs with the release of every origin in complete(), and of this rank's server for
+  // origins on other nodes. All of them add to the same word, so the last value passes on every
+  // release.
   return completed.load(std::memory_order_acquire) - win.completes_used >= origins;
 }
 
@@ -188,7 +194,7 @@ int test_for_origins(int* flag, Win& win) {
 
 enum class Flushed : bool { at_origin, at_target };
 
-// The rank of the window that a flush or unlock names; empty: all ranks.
+// The rank of the window that a flush or an unlock names; empty if the call is for all ranks.
 using Target = std::optional<std::uint32_t>;
 
 bool complete_remote(Win& win, Target target, Flushed where) {
@@ -206,8 +212,8 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
   }
 }
 
-// Unlocks the target. A target on another node unlocks itself once it has carried out the
-// operations that were sent before.
+// Unlocks the target's memory. A target on another node gets a message instead: its server unlocks
+// once it has carried out the operations that this rank sent before.
 void release(Win& win, std::uint32_t target, Epochs::LockState how) {
   if (how == Epochs::LockState::unchecked) return;
   const LockMode mode =
@@ -268,8 +274,9 @@ CallResult unlock(int rank, Win& win) {
 
 int unlock_all(Win& win) { return end_lock(win, std::nullopt); }
 
-// Completes the operations to `target`. On this node only deferred operations are under way. Also
-// drives MPI progress: a program may wait in a loop of flushes.
+// Completes this rank's operations on `target`. Of operations on this node, only deferred ones are
+// still to be carried out. The call also drives the MPI library's progress, since a program may
+// wait for another rank in a loop of flushes.
 int flush(Win& win, Target target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);
@@ -278,8 +285,8 @@ int flush(Win& win, Target target, Flushed where) {
     if (!may && rma::is_strict(win)) return refused(win);
   }
   const bool fine = rma::complete_deferred(win, target);
-  // Orders the window's operations and the program's own loads and stores; pairs with the same
-  // fence on other ranks.
+  // seq_cst: orders the window's operations and the program's own loads and stores before and after
+  // the flush. Pairs with the same fence on other ranks.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
   return epoch_result(win, complete_remote(win, target, where) && fine);
@@ -296,8 +303,8 @@ int sync(Win& win) {
     const ThreadLock hold(win.mutex);
     if (!win.window.epochs().is_passive()) return refused(win);
   }
-  // Orders the program's loads and stores before MPI_Win_sync and those after the call; pairs with
-  // the same fence on other ranks.
+  // seq_cst: orders the program's loads and stores before MPI_Win_sync and those after the call.
+  // Pairs with the same fence on other ranks.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   rma::progress_sometimes();
   return MPI_SUCCESS;
@@ -317,7 +324,8 @@ int Win_free(MPI_Win* win) {
   const MPI_Win handle = *win;
   if (Win* ours = rma::find_window(handle)) {
     if (!ours->window.epochs().may_free()) return refused(*ours);
-    // operations of an epoch that no fence has ended
+    // Carries out operations that were deferred in an epoch of fences that the program has not
+    // ended by a last fence.
     static_cast<void>(rma::complete_deferred(*ours));
     static_cast<void>(window_barrier(*ours));  // after it no rank carries out an operation
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, non-destructive tests: MPI_Request_get_status and its variants.
+// Chapter 3 of the MPI standard, non-destructive tests: MPI_Request_get_status and its variants.
 //
 // These calls leave a complete request in place. They nevertheless fetch a rendezvous message, so
 // that the status is right.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that free or change handles: communicators, datatypes, error handlers. Also the barrier.
+// Calls that free or change handles: communicators, datatypes, error handlers. Also MPI_Barrier.
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/compat/error_handlers.hpp"
 #include "mpi/compat/message.hpp"
@@ -15,8 +15,8 @@
 namespace mh::mpi {
 namespace {
 
-// Removes the communicator's record before `call` frees the handle, because the library may reuse
-// the handle at once.
+// Frees a communicator by `call`, MPI_Comm_free or MPI_Comm_disconnect. Removes its record before
+// that, because the library may reuse the handle at once.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);
@@ -39,8 +39,9 @@ bool spans_nodes(MPI_Comm handle) {
   return comm != nullptr && !comm->on_one_node;
 }
 
-// A barrier while Manyhands may serve windows over several nodes. The wait loop serves requests of
-// other nodes sooner than the server thread does (mpi/rma/serving.hpp).
+// Carries out MPI_Barrier on several nodes while windows over several nodes may be ours. The rank
+// waits in the wait loop, which serves requests of other nodes sooner than the server thread does
+// (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = next.Ibarrier(comm, &request);
@@ -68,15 +69,15 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
 
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   error_handlers::note_change();
-  // An error handler may depend on the thread that runs it, so from now on no server
-  // (threads/election.hpp) tests requests for other threads.
+  // The program's error handler may depend on the thread that runs it. From now on, therefore, no
+  // waiting thread tests requests on behalf of other threads (the server of threads/election.hpp).
   if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
-    // From now on Manyhands would not see that a collective fails on this rank alone, because the
-    // failing call returns MPI_SUCCESS. Arrival barriers and rendezvous therefore end now, as after
-    // a failure.
+    // With this handler, a failing collective returns MPI_SUCCESS in some libraries, so Manyhands
+    // would not see that a collective has failed on this rank alone. Arrival barriers and
+    // rendezvous therefore end now, as after such a failure.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failing_calls_return_success())
       comms::end_arrival_barriers();

@@ -20,7 +20,8 @@ namespace {
 using openmp::Obstacle;
 using openmp::Participant;
 
-// A fair lock: a thread that passes its turn on queues behind the waiting threads.
+// The turn to call the MPI library, as a fair lock: a thread that passes its turn on queues behind
+// the threads that wait for theirs.
 class TurnLock {
  public:
   void lock() {
@@ -30,10 +31,12 @@ class TurnLock {
     while (!is_served(mine)) ::sched_yield();
   }
   void unlock() {
-    // Only the holder writes. release: pairs with the acquire of the next holder in is_served().
+    // Only the lock's holder writes `served_`. release: pairs with the acquire of the next holder
+    // in is_served().
     served_.store(served_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
-  // True if a thread waits for the lock. Called by the holder. relaxed: a hint, read again soon.
+  // True if another thread waits for the lock. Called by the lock's holder between two tests of its
+  // wait. relaxed: a hint, since the holder asks again soon.
   [[nodiscard]] bool is_wanted() const {
     return next_.load(std::memory_order_relaxed) - served_.load(std::memory_order_relaxed) > 1;
   }
@@ -48,13 +51,15 @@ class TurnLock {
 TurnLock g_library;
 
 constinit thread_local bool t_in_call = false;
-// True if the call of this thread passes its turn on while it waits.
+// True while this thread is in an MPI call that, whenever it has to wait, lets other threads have
+// its turn to call the library.
 constinit thread_local bool t_may_pass = false;
 
 void exclude_if_needed(Participant& me, Rule rule) {
   if (me.marked) return;
-  // While a virtual thread waits for a message, no other virtual thread of its kernel thread can
-  // run.
+  // A region that calls MPI needs a team of real threads. The virtual threads
+  // (openmp/virtual_threads.hpp) of a real thread run one after the other: while one waits for a
+  // message, none of the others could send it.
   me.meets_team_call(Obstacle::mpi);
   if (me.team != nullptr) openmp::exclude_region(me, Obstacle::mpi);
   if (rule == Rule::refused) openmp::exclude_region(me, Obstacle::collectives);
@@ -76,8 +81,9 @@ Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   has_library_ = !config.multiple && me.role != Participant::Role::watched;
   if (!has_library_) return;
   g_library.lock();
-  // The owner is in no call of the library, since this helper holds the lock. A call that began
-  // earlier does not pass its turn on.
+  // A helper calls MPI, so from now on several threads may be in intercepted calls. The moment is
+  // safe: this helper holds the lock, so the owner is in no call. The owner's earlier calls kept
+  // their turns to the end, because switches.threads was false.
   if (me.role == Participant::Role::helper) expect_threads();
   t_may_pass = switches.threads;
 }

@@ -25,12 +25,12 @@
 
 namespace mh::mpi::in_loop {
 
-// The rule for a call, from calls.json: it takes its turn, or is also an error in a marked loop and
-// on a helper.
+// The rule for an MPI call in a shared loop, from calls.json. turns: the call waits for its
+// thread's turn. refused: the call is also an error in a marked loop and on a helper.
 enum class Rule : std::uint8_t { turns, refused };
 
-// A call of MPI by a thread that runs iterations of a region. Calls inside that call, by the
-// library or a callback, belong to the same turn.
+// The turn of a thread that runs iterations of a region and calls MPI. The object lives as long as
+// the call. MPI calls inside that call, by the library or a callback, belong to the same turn.
 class Turn {
  public:
   Turn(openmp::Participant& me, Rule rule);
@@ -38,7 +38,8 @@ class Turn {
   Turn(const Turn&) = delete;
   Turn& operator=(const Turn&) = delete;
 
-  // True if the call is an error in this loop. Prints a message once.
+  // True if `call` is an error in this loop, for which the caller then raises the error. The first
+  // such call of the process prints a message.
   [[nodiscard]] bool refuses(const char* call) const;
 
  private:
@@ -51,14 +52,16 @@ class Turn {
 int raise_on_comm(MPI_Comm comm);
 int raise_on_window(MPI_Win window);
 
-// Passes the turn to a waiting thread, between two tests of a wait.
+// Lets a thread that waits for its turn call the MPI library. Called by a thread that waits in an
+// MPI call, between two of its tests.
 void pass_turn();
 
 // From now on several threads of this rank may be in intercepted calls (switches.threads). Not to
 // be called while an intercepted call is under way.
 void expect_threads();
 
-// From now on every call of the program is checked.
+// Called once loops are shared: from now on every intercepted call checks whether its thread is in
+// a shared loop.
 void start();
 
 }  // namespace mh::mpi::in_loop

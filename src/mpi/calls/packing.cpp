@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 5, MPI_Pack and MPI_Unpack: by the layout engine where datatype/packing.hpp says so.
+// Chapter 5 of the MPI standard, MPI_Pack and MPI_Unpack: carried out by the layout engine
+// (src/layout) where datatype/packing.hpp says that it is faster, else by the library.
 #include "mpi/datatype/packing.hpp"
 
 #include "layout/pack.hpp"
@@ -14,7 +15,8 @@ namespace mh::mpi {
 namespace packing {
 namespace {
 
-// The arguments of MPI_Pack or MPI_Unpack: `room` bytes at `stream`, the first `*position` in use.
+// The arguments of MPI_Pack or MPI_Unpack. The buffer for the packed stream has `room` bytes at
+// `stream`, of which the first `*position` bytes are in use.
 template <class Count>
 struct PackCall {
   const void* memory;
@@ -26,7 +28,8 @@ struct PackCall {
   MPI_Comm comm;
 };
 
-// The bytes that the layout engine is to move; 0 if the library has to carry out the call.
+// Returns the number of bytes that the layout engine is to move; 0 if the library has to carry out
+// the call.
 template <class Count>
 std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout) {
   const std::uint64_t size = layout.size();
@@ -41,8 +44,8 @@ std::uint64_t bytes_of(const PackCall<Count>& call, const layout::Layout& layout
   return memory::device_runtime_loaded() ? 0 : count * size;
 }
 
-// True if the layout engine has carried out the call. `move` is layout::pack_range or
-// layout::unpack_range.
+// Tries to carry out the call by the layout engine. False if the library has to carry it out.
+// `move` is layout::pack_range or layout::unpack_range.
 template <class Count, class Move>
 bool moved(const PackCall<Count>& call, const layout::Layout& layout, Move move) {
   const std::uint64_t bytes = bytes_of(call, layout);
@@ -64,7 +67,8 @@ constexpr auto kPack = [](const layout::Elements& from, layout::StreamRange rang
 constexpr auto kUnpack = [](const layout::Elements& to, layout::StreamRange range,
                             const char* stream) { layout::unpack_range(to, range, stream); };
 
-// Carries out the call by the layout engine, or by `library()`, the MPI library's own call.
+// Carries out the call by the layout engine, or else by library(), the MPI library's own MPI_Pack
+// or MPI_Unpack.
 template <class Count, class Move, class Library>
 [[gnu::noinline]] int serve(const PackCall<Count>& call, Move move, Library library) {
   if (!switches.active) return library();

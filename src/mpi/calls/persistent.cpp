@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, persistent requests, and MPI_Request_free.
+// Chapter 3 of the MPI standard, persistent requests, and MPI_Request_free.
 #include "mpi/calls/start_and_wait.hpp"
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/job/config.hpp"
@@ -63,7 +63,9 @@ int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int t
                  MPI_Request* handle) {
   const int code = by_count::Recv_init(next, buffer, count, type, source, tag, comm, handle);
   if (code != MPI_SUCCESS) return code;
-  // Open MPI frees a persistent receive that fails, and reuses its handle.
+  // A receive request that is still known under this handle belongs to a persistent receive that
+  // has failed: Open MPI has freed the receive and reuses its handle. The old receive request is
+  // removed.
   if (rndv::ReceiveClaim failed = receives.claim(*handle)) {
     rndv::unpost_receive(*failed);
     receives.erase(*failed);
@@ -87,7 +89,8 @@ int free_request(MPI_Request* request) {
   }
   rndv::ReceiveClaim claim = receives.claim(*request);
   if (!claim) return next.Request_free(request);
-  // The message of this started receive will still come: the wait loop completes the request.
+  // The receive is started, so its message will still come. The wait loop completes the receive
+  // request then; the program no longer knows it.
   if (claim->started) {
     detached_operations.fetch_add(1, std::memory_order_relaxed);
     receives.free(*claim);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, probes: MPI_Probe, Iprobe, Mprobe and Improbe.
+// Chapter 3 of the MPI standard, probes: MPI_Probe, Iprobe, Mprobe and Improbe.
 //
-// The library's status has the size of an RTS header; the program gets the size of the message.
+// For a rendezvous message the library's status has the size of the RTS header, so the program gets
+// a status with the size of its message.
 #include "mpi/calls/completion.hpp"
 #include "mpi/compat/message.hpp"
 #include "mpi/job/switches.hpp"
@@ -13,7 +14,7 @@
 namespace mh::mpi {
 namespace {
 
-// The arguments of a probe, and what its last look found.
+// The arguments of a probe, and the message, if any, that its last look into the library has found.
 struct Probe {
   int source;
   int tag;
@@ -26,8 +27,9 @@ struct Probe {
   int code = MPI_SUCCESS;
 };
 
-// Looks at held messages, then probes in the library, as one step (held_messages.hpp). True if
-// there is a message, or an error.
+// Looks for a message among those that an earlier probe has taken out of the library (held
+// messages, held_messages.hpp), and then in the library. No message can be held between the two
+// looks. True if there is a message, or an error.
 bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   auto& [source, tag, comm, users_status, message, status, is_held, flag, code] = probe;
   const rndv::MatchingStep step(kind);
@@ -41,16 +43,16 @@ bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   return flag != 0 || code != MPI_SUCCESS;
 }
 
-// The part of a probe that the server of the waiting threads may carry out for the calling thread.
-// True if there is a message, or an error.
+// Looks for a message once. Where many threads wait, the server thread may do this for the thread
+// that has called the probe. True if there is a message, or an error.
 bool look_once(Probe& probe) {
   using Kind = rndv::MatchingStep::Kind;
   rndv::note_probe();
   if (!look_in(Kind::shared, probe)) return false;
   if (!switches.threads || probe.message != nullptr || probe.is_held) return true;
-  // Open MPI fills the status after it has released its lock: by then another thread may have
-  // received the message, and the status may be that of another message. An exclusive step keeps
-  // other threads from receiving.
+  // Probes again while no other thread can receive (an exclusive step). Open MPI fills the status
+  // after it has released its lock: by then another thread may have received the message, and the
+  // first status may be that of another message.
   return look_in(Kind::exclusive, probe);
 }
 
@@ -74,8 +76,9 @@ void return_message(Probe& probe) {
     rndv::hold_matched(probe.comm, probe.message, status);
 }
 
-// Corrects what the probe has found: the status gets the size of the program's message, and the
-// handle of a matched probe stands for that message. False if another thread has received it.
+// Corrects the result of a probe: the status gets the size of the program's message, and the handle
+// of a matched probe stands for that message. False if another thread has received the message
+// meanwhile.
 bool complete(Probe& probe) {
   if (probe.code != MPI_SUCCESS) return true;
   if (probe.message != nullptr) {
@@ -86,7 +89,7 @@ bool complete(Probe& probe) {
   return probe.flag != 0;
 }
 
-// Probes once. True if there is a message, or an error.
+// Probes once, and corrects the result. True if there is a message, or an error.
 bool look_and_complete(Probe& probe) {
   while (look_once(probe)) {
     if (complete(probe)) return true;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half of MPI_Isendrecv.
+// Chapter 3 of the MPI standard, receiving: MPI_Recv, Irecv, Mrecv, Imrecv and the receiving half
+// of MPI_Isendrecv.
 //
-// A blocking receive becomes a nonblocking receive and a wait, so that the rank can help meanwhile.
-// In a tight loop of short messages a blocking receive stays the library's call (shortcut.hpp). A
-// receive whose buffer has room for an RTS header is entered in the table of receive requests
-// (rndv/receive_requests.hpp), and completed by rndv::complete().
+// A blocking receive becomes a nonblocking receive and a wait, so that the rank can help other
+// ranks meanwhile. In a tight loop of short messages a blocking receive stays the library's call
+// (shortcut.hpp). A receive whose buffer has room for an RTS header is entered in the table of
+// receive requests (rndv/receive_requests.hpp), and completed by rndv::complete().
 #include "mpi/rndv/receive.hpp"
 
 #include "mpi/calls/shortcut.hpp"
@@ -26,7 +27,8 @@ namespace {
 using rndv::ReceiveRequest;
 using rndv::receives;
 
-// Starts to receive a held message (rndv/held_messages.hpp).
+// Starts to receive a held message, which an earlier probe has taken out of the library
+// (rndv/held_messages.hpp).
 template <class Count>
 int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& held,
                ReceiveRequest& request, MPI_Request* handle) {
@@ -38,7 +40,8 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
     request.buffer = rndv::receive_buffer(*held.comm, buffer, count, type, held.status.MPI_SOURCE);
   }
   const int code = by_count::Imrecv(next, buffer, count, type, &held.message, handle);
-  // A receive shorter than an RTS header truncates the message, and no other receive will read it.
+  // The buffer is shorter than an RTS header, so this receive truncates the rendezvous message and
+  // no other receive will read it. Its sender need not wait any longer.
   if (code == MPI_SUCCESS && held.send && !request.buffer) rndv::discard_message(*held.send);
   return code;
 }
@@ -68,8 +71,8 @@ bool needs_completion(const ReceiveRequest& request) {
   return request.buffer || request.is_held_message;
 }
 
-// Enters a nonblocking receive in the table of receive requests. The start of the receive has
-// returned `code`.
+// Enters a nonblocking receive in the table of receive requests, by the handle that the program
+// will complete. `code`: the result of the receive's start.
 int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -81,8 +84,8 @@ int enter_started(int code, ReceiveRequest& request, MPI_Request handle) {
   return code;
 }
 
-// Enters a blocking receive in the table of receive requests. The start of the receive has returned
-// `code`.
+// Enters a blocking receive in the table of receive requests, already claimed by this thread, which
+// waits for it. `code`: the result of the receive's start.
 int enter_blocking(int code, ReceiveRequest& request, BlockingReceive& receive) {
   if (code != MPI_SUCCESS || !needs_completion(request)) {
     receives.discard(request);
@@ -113,11 +116,12 @@ template int start_blocking_receive(void*, MPI_Count, MPI_Datatype, int, int, MP
                                     BlockingReceive&);
 
 int await_library(BlockingReceive& receive, MPI_Status* status) {
-  // A receive from MPI_PROC_NULL: the library's blocking call writes the standard's status.
+  // A receive from MPI_PROC_NULL was not started. The library's blocking receive fills the status
+  // as the standard says.
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, status);
-  // A receive that can get no RTS header polls for long before it helps, unless this rank has a
-  // rendezvous send under way.
+  // If no RTS header can come and this rank has no rendezvous send under way, only the latency of
+  // the receive counts: the rank tests many times before it helps other ranks.
   const bool latency = !receive.claim && services.send_table.empty();
   const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
   if (switches.errors_are_fatal) return await_request(&receive.request, status, polls);
@@ -145,9 +149,9 @@ int receive_short(void* buffer, Count count, MPI_Datatype type, int source, int 
   return complete_short_receive(code, buffer, count, type, source, tag, comm, status.get());
 }
 
-// True if a receive needs nothing but the library's call: no RTS header fits into the buffer, and
-// errors end the program. MPI_Recv then jumps to the library, which saves a return from deep in the
-// library's wait: 50 ns in Open MPI 5.
+// True if MPI_Recv needs nothing but the library's call: no RTS header fits into the buffer, and
+// errors end the program. The library's call is then a tail call, which saves a return from deep in
+// the library's wait: 50 ns in Open MPI 5.
 template <class Count>
 bool passes_to_library(Count count, MPI_Datatype type) {
   return datatypes::known(count, type).bytes < p2p::kRtsBytes && switches.errors_are_fatal &&
@@ -179,7 +183,7 @@ template <class Count>
 template <class Count>
 int start_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
                   MPI_Request* handle) {
-  // The buffer has no room for an RTS header: the library's call is enough, and becomes a jump.
+  // No RTS header fits into the buffer, so the library's call is enough, as a tail call.
   if (datatypes::known(count, type).bytes < p2p::kRtsBytes && !rndv::may_be_held()) [[likely]] {
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
   }
@@ -208,7 +212,8 @@ int start_receive_matched(void* buffer, Count count, MPI_Datatype type, MPI_Mess
   return enter_started(code, request, *handle);
 }
 
-// Enters the receiving half of MPI_Isendrecv, which the library has started.
+// Enters the receiving half of MPI_Isendrecv, which the library has started, in the table of
+// receive requests.
 void enter_combined(void* buffer, MPI_Count count, MPI_Datatype type, int source, int tag,
                     MPI_Comm comm, MPI_Request handle) {
   if (!switches.active || source == MPI_PROC_NULL) return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
+// Chapter 3 of the MPI standard, sending: MPI_Send, Ssend, Rsend and their non-blocking forms.
 //
 // A short message goes straight to the library. A send that may wait for its receiver becomes a
 // nonblocking send and a wait, so that the rank can help meanwhile. A long message to a rank of the
@@ -20,11 +20,12 @@
 namespace mh::mpi {
 namespace {
 
-// Bytes. Every supported library sends shorter standard-mode messages eagerly. Such a send never
-// waits for its receiver and needs no wait loop.
+// In bytes. Every supported library sends a shorter message in standard mode before its receiver
+// has come. Such a send never waits and needs no wait loop.
 constexpr std::uint64_t kNeverWaits = 2048;
 
-// Makes the library's call for a mode. Inlined, so that a short send ends in a jump to the library.
+// Makes the library's call for a send mode (MPI_Send, MPI_Ssend or MPI_Rsend). Inlined, so that a
+// short send ends in a tail call of the library.
 template <class... Arguments>
 [[gnu::always_inline]] inline int send_now(SendMode mode, Arguments... arguments) {
   if (mode == SendMode::standard) return by_count::Send(next, arguments...);
@@ -49,8 +50,9 @@ OutgoingMessage message_of(SendMode mode, const void* buffer, Count count,
           .synchronous = mode == SendMode::synchronous};
 }
 
-// Reserves a slot of the send table, or an internode send, for the message. False if the library
-// has to send it. `has_request`: the program gets a request, which a FIN message completes.
+// Reserves a slot of the send table, or else an internode send, for the message. False if the
+// library has to send it. `has_request`: the program gets a request, which a FIN message completes
+// (MPI_Isend).
 bool reserve(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info,
              bool has_request, SendRequest& send) {
   message.pattern = send.pattern;
@@ -69,8 +71,9 @@ int start_reserved(const SendRequest& send, const OutgoingMessage& message) {
                    : internode::start_send(*send.internode_id, message);
 }
 
-// Starts a reserved send. The program's request is the receive of the FIN, which is started before
-// the RTS header is sent, so that the FIN is never unexpected.
+// Starts a send for which reserve() has reserved a slot or an internode send. The program's request
+// is the receive of the FIN, which is started before the RTS header is sent, so that the FIN is
+// never an unexpected message.
 int start_with_fin(const SendRequest& send, const OutgoingMessage& message, MPI_Request* request) {
   int code = send.slot ? rndv::receive_fin(*send.slot, request)
                        : internode::receive_fin(*send.internode_id, request);

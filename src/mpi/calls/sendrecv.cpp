@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, MPI_Sendrecv and MPI_Sendrecv_replace.
+// Chapter 3 of the MPI standard, MPI_Sendrecv and MPI_Sendrecv_replace.
 #include <cstring>
 #include <memory>
 #include <new>
@@ -15,8 +15,8 @@
 namespace mh::mpi {
 namespace {
 
-// Cancels the receive of a call whose send has failed to start. The receive may still get its
-// message.
+// Cancels the receive of an MPI_Sendrecv whose send has failed to start, and waits for it: the
+// message may have come before. Returns `code`, the error of the send.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);
@@ -26,8 +26,8 @@ int withdraw(BlockingReceive& receive, int code) {
   return code;
 }
 
-// Receives from MPI_PROC_NULL by the library's MPI_Sendrecv, which writes the status in its own
-// way.
+// Carries out the receive of an MPI_Sendrecv from MPI_PROC_NULL by the library's MPI_Sendrecv,
+// because libraries differ in the status that they write.
 int receive_from_nobody(MPI_Comm comm, MPI_Status* status) {
   return next.Sendrecv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, nullptr, 0, MPI_BYTE, MPI_PROC_NULL,
                        0, comm, status);
@@ -81,7 +81,8 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
 // MPI_ERR_NO_MEM on `comm` if there is no memory.
 template <class Count>
 struct PackedCopy {
-  // Copies contiguous data as bytes with their type; the library packs other data.
+  // Fills the copy. Contiguous data are copied byte by byte, and sent with their own type. The
+  // library packs other data, which are sent as MPI_PACKED.
   int pack(const void* buffer, Count elements, MPI_Datatype of, MPI_Comm comm) {
     const datatypes::Info info = datatypes::info(of);
     if (info.contiguous) {
@@ -109,7 +110,8 @@ struct PackedCopy {
   MPI_Datatype type{};
 };
 
-// True if MPI_Sendrecv_replace of the library writes MPI_ERROR of the status, as in MPICH.
+// Finds out, by a call with MPI_PROC_NULL, whether MPI_Sendrecv_replace of the library sets
+// MPI_ERROR of the status, as in MPICH.
 bool replacing_writes_error() {
   static const bool writes = [] {
     MPI_Status status{};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chapter 3, completion: MPI_Waitall.
+// Chapter 3 of the MPI standard, completion: MPI_Waitall.
 //
 // In a tight loop of short messages the call goes straight to the library, if errors are fatal and
-// no operation of Manyhands is under way (shortcut.hpp): then no status needs a correction.
-// Otherwise one loop completes the requests in the order of their completion, and fetches a
-// rendezvous message once its RTS header has come.
+// no operation of Manyhands is under way (shortcut.hpp): then no status needs a correction by
+// Manyhands. Otherwise one loop completes the requests in the order of their completion, and
+// fetches a rendezvous message once its RTS header has come.
 #include <algorithm>
 #include <utility>
 
@@ -18,8 +18,8 @@
 namespace mh::mpi {
 namespace {
 
-// The state of an MPI_Waitall. Uses MPI_Testsome, because MPI_Testall fails in MPICH 4.0 if a
-// persistent collective is among the requests.
+// The state of an MPI_Waitall. It calls MPI_Testsome again and again, because MPI_Testall fails in
+// MPICH 4.0 if a persistent collective is among the requests.
 class WaitAll {
  public:
   WaitAll(int count, MPI_Request* requests, MPI_Status* users)
@@ -46,8 +46,9 @@ class WaitAll {
  private:
   static constexpr int kOpen = -1;  // in `codes_`: the request is not complete
 
-  // Tests the requests that are left. True if all are complete, or if only the thread of the call
-  // may complete the requests that the test has found.
+  // Tests the requests that are not complete yet. Where many threads wait, another thread of the
+  // rank may do this for the thread of the call. True if all requests are complete, or if only the
+  // thread of the call may complete those that the test has found.
   bool poll() {
     code_ = next.Testsome(count_, left_.data(), &found_, indices_.data(), completed_.data());
     if (is_refused() || found_ == MPI_UNDEFINED) return true;
@@ -60,7 +61,8 @@ class WaitAll {
   [[nodiscard]] bool is_refused() const {
     return code_ != MPI_SUCCESS && code_ != MPI_ERR_IN_STATUS;
   }
-  // True if the test has found a receive whose message the thread of this call has to fetch.
+  // True if the test has found a receive that the thread of this call has claimed, and whose
+  // message therefore only that thread may fetch.
   bool is_claimed() {
     return std::any_of(indices_.data(), indices_.data() + length(found_), [this](int index) {
       return handles_.is_claimed(static_cast<std::size_t>(index));
@@ -72,8 +74,8 @@ class WaitAll {
     for (std::size_t i = 0; i < length(found_); ++i) {
       const auto index = static_cast<std::size_t>(indices_[i]);
       MPI_Status& status = completed_[i];
-      // The request leaves the array, because MPICH 4.0 treats a completed persistent collective as
-      // active in the next test.
+      // The request is taken out of the array that MPI_Testsome gets, because MPICH 4.0 treats a
+      // completed persistent collective as active in the next test.
       requests_[index] = std::exchange(left_[index], MPI_REQUEST_NULL);
       const int code = with_errors ? status.MPI_ERROR : MPI_SUCCESS;
       codes_[index] = rndv::complete(handles_.claim(index), code, &status);
@@ -87,7 +89,8 @@ class WaitAll {
   int finish() {
     for (std::size_t i = 0; users_ != nullptr && i < length(count_); ++i) {
       if (codes_[i] != kOpen) users_[i].MPI_ERROR = codes_[i];
-      // The request is null or inactive: the library writes the empty status in its own way.
+      // A request that no test has found is null or inactive: the library's MPI_Waitall writes the
+      // empty status for it, in which libraries differ.
       if (codes_[i] == kOpen) next.Waitall(1, &requests_[i], &users_[i]);
       if (codes_[i] == kOpen && has_errors_) users_[i].MPI_ERROR = MPI_SUCCESS;
     }
@@ -112,8 +115,9 @@ class WaitAll {
   return WaitAll(count, requests, statuses).run();
 }
 
-// Calls the library in tail position, which saves a return from deep in the library's wait: 50 ns
-// in Open MPI 5.
+// Carries out MPI_Waitall, in the library if this is part of a tight loop of short messages. The
+// library's call is a tail call, which saves a return from deep in the library's wait: 50 ns in
+// Open MPI 5.
 int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   if (switches.errors_are_fatal && may_wait_in_library())
     return next.Waitall(count, requests, statuses);
