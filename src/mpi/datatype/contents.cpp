@@ -48,7 +48,8 @@ Contents::Contents(MPI_Datatype type) {
 }
 
 Contents::~Contents() {
-  // A component type must be freed unless it is predefined.
+  // MPI_Type_get_contents returns new handles of component types, except for predefined ones. They
+  // must be freed.
   for (MPI_Datatype type : types_) {
     Sizes sizes;
     int combiner = MPI_COMBINER_NAMED;

@@ -14,7 +14,8 @@
 
 namespace mh::mpi {
 
-// Bytes of an element's data; 0 if the inquiry fails.
+// Returns the size (MPI_Type_size) of an element in bytes: its data without gaps. 0 if the
+// library's call fails.
 std::uint64_t size_of(MPI_Datatype type);
 struct TypeBounds {
   MPI_Count lower = 0;
@@ -43,21 +44,23 @@ class Contents {
     return is_large_ ? counts_[i] : integers_[i];
   }
   [[nodiscard]] std::vector<std::int64_t> numbers(std::size_t first, std::size_t count) const;
-  // Displacements and strides in bytes. `before`: the numbers ahead of the displacements in the
-  // constructor's arguments.
+  // Displacement or stride number `i` in bytes. `before`: how many numbers the constructor's
+  // arguments have ahead of the displacements, for constructors with large counts.
   [[nodiscard]] std::int64_t displacement(std::size_t i, std::size_t before) const {
     return is_large_ ? counts_[before + i] : addresses_[i];
   }
   [[nodiscard]] std::vector<std::int64_t> displacements(std::size_t count,
                                                         std::size_t before) const;
-  // Arguments that are of type int with and without large counts. int_argument(): integer `i` of
-  // all arguments. int_after_counts(): integer `i` after an array of `numbers` counts. Without
-  // large counts, the array consists of integers, too.
+  // Arguments that are of type int even in a constructor with large counts, such as the order of an
+  // array. Function int_argument() returns integer `i` of all arguments. Function
+  // int_after_counts() returns integer `i` after an array of `numbers` counts, which are integers,
+  // too, unless the constructor has large counts.
   [[nodiscard]] int int_argument(std::size_t i) const { return integers_[i]; }
   [[nodiscard]] int int_after_counts(std::size_t i, std::size_t numbers) const {
     return integers_[is_large_ ? i : i + numbers];
   }
-  // Returns `count` numbers from number `first` on, counted after `ints` arguments of type int.
+  // Returns `count` of the constructor's counts, from count number `first` on. If the constructor
+  // has no large counts, they are in one array with `ints` other integers, which come first.
   [[nodiscard]] std::vector<std::int64_t> numbers_after_ints(std::size_t ints, std::size_t first,
                                                              std::size_t count) const {
     return numbers((is_large_ ? 0 : ints) + first, count);

@@ -9,11 +9,12 @@
 namespace mh::mpi::datatypes {
 namespace {
 
-// Written only by MPI_Init and MPI_Finalize, while no other call reads it.
+// The communicator on which is_committed() tests datatypes, if any (probe_commits_on()). Written
+// only by MPI_Init and MPI_Finalize, while no other call reads it.
 std::optional<MPI_Comm> g_probe_comm;
 
-// True if repeated elements follow each other without gaps, and the first begins at the buffer's
-// address.
+// True if repeated elements of the type follow each other without gaps, and the first begins at the
+// buffer's address. `size`: MPI_Type_size of the type.
 bool is_tiling(MPI_Datatype type, std::uint64_t size) {
   const TypeBounds bounds = bounds_of(type);
   const TypeBounds true_bounds = true_bounds_of(type);
@@ -24,9 +25,10 @@ bool is_tiling(MPI_Datatype type, std::uint64_t size) {
 
 bool is_contiguous(MPI_Datatype type);
 
-// True if the bytes of a tiling type are certainly in order: all its constructors always keep the
-// order. An indexed type with swapped blocks tiles, too, but has another order. Every type that is
-// not certain counts as not contiguous, which costs speed and never correctness.
+// True if the bytes of a type without gaps are certainly in order, because all its constructors
+// always keep the order. An indexed type with swapped blocks has no gaps, either, but has another
+// order. Every type that is not certain counts as not contiguous, which costs speed and never
+// correctness.
 bool keeps_order(MPI_Datatype type) {
   const Contents contents(type);
   if (!contents.is_readable()) return false;
@@ -56,7 +58,8 @@ bool is_contiguous(MPI_Datatype type) {
 
 }  // namespace
 
-// Sends a message to MPI_PROC_NULL: the library checks its arguments, and sends and reads nothing.
+// Sends a message to MPI_PROC_NULL with the type. The library checks the arguments, and refuses a
+// type that is not committed; it sends and reads nothing.
 bool detail::is_committed(MPI_Datatype type) {
   if (type == MPI_DATATYPE_NULL) return false;
   const char byte = 0;

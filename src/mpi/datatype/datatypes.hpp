@@ -31,8 +31,8 @@ inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; 
 inline std::uint64_t pack(Info info) { return info.size << 1U | (info.contiguous ? 1U : 0U); }
 }  // namespace detail
 
-// The size of `count` elements of a cached type; kUnknown bytes for any other. Calls no function,
-// so that a wrapper may look the size up on its shortest path.
+// Returns the size of `count` elements of a type that is in the cache; kUnknown bytes for any other
+// type. Calls no function, so that a wrapper may look the size up on its shortest path.
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 struct KnownSize {
   std::uint64_t bytes;
@@ -59,13 +59,15 @@ inline bool is_usable(MPI_Datatype type) {
   return detail::cache.find(bits_of(type), word) || detail::is_committed(type);
 }
 
-// Sets the communicator for commit probes: `self` contains this rank alone and returns errors. A
-// probe tests whether a type is committed, for which there is no inquiry call. Before this call,
-// and after stop_commit_probes(), all types count as committed.
+// Sets the communicator for commit probes: `self` contains this rank alone and returns errors.
+// There is no inquiry call that tells whether a type is committed, so is_usable() sends with the
+// type to MPI_PROC_NULL on `self`. Before this call, and after stop_commit_probes(), all types
+// count as committed.
 void probe_commits_on(MPI_Comm self);
 void stop_commit_probes();
 
-// For MPI_Type_free: the handle may be reused for another type.
+// Drops the cached size of a type. Called by MPI_Type_free, after which the library may give the
+// handle to another type.
 inline void forget_type(MPI_Datatype type) {
   detail::cache.drop(bits_of(type));
   packing::forget_type(type);

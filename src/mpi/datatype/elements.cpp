@@ -14,7 +14,7 @@ namespace {
 
 using mh::rma::Type;
 
-// Names of predefined types without MPI_. Name and size together determine the type.
+// Names of MPI's predefined types, without "MPI_". Name and size together tell the representation.
 constexpr std::string_view kIntegers[] = {
     "AINT",   "COUNT",     "INT",           "INT16_T",  "INT32_T",  "INT64_T",
     "INT8_T", "INTEGER",   "INTEGER1",      "INTEGER2", "INTEGER4", "INTEGER8",
@@ -46,8 +46,8 @@ constexpr PairName kPairs[] = {
     {"2REAL", Type::float_float},
 };
 
-// Returns the type of `bytes` bytes among `sizes` consecutive types of mh::rma::Type, each twice as
-// long as the type before.
+// Returns the type of `bytes` bytes. `smallest`, of `smallest_bytes` bytes, is the first of `sizes`
+// consecutive values of mh::rma::Type, each of which stands for a type twice as long as the last.
 Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, int sizes) {
   for (int i = 0; i < sizes; ++i) {
     if (bytes == smallest_bytes << static_cast<unsigned>(i)) {
@@ -71,7 +71,8 @@ Type named_type(MPI_Datatype type, std::uint64_t bytes) {
   const auto is_in = [name](const auto& names) {
     return std::ranges::find(names, name) != std::end(names);
   };
-  // REAL16 and similar types may have another 16-byte format than C's long double.
+  // Only the name LONG_DOUBLE means C's long double. REAL16 and similar types may have another
+  // format of 16 bytes.
   if (name == "LONG_DOUBLE") return Type::long_double;
   if (name == "C_LONG_DOUBLE_COMPLEX" || name == "CXX_LONG_DOUBLE_COMPLEX") {
     return Type::complex_long_double;
@@ -86,7 +87,8 @@ Type named_type(MPI_Datatype type, std::uint64_t bytes) {
   return pair != std::end(kPairs) ? pair->type : Type::other;
 }
 
-// Returns the type that MPI_Type_create_f90_real or a similar call has made, by its size.
+// Returns the type of an element that MPI_Type_create_f90_real or a similar call has made.
+// `combiner` tells which call made it, `bytes` is the size.
 Type parameterised_type(int combiner, std::uint64_t bytes) {
   if (combiner == MPI_COMBINER_F90_REAL) return real_type(bytes);
   return combiner == MPI_COMBINER_F90_COMPLEX ? complex_type(bytes) : integer_type(bytes);
@@ -94,7 +96,7 @@ Type parameterised_type(int combiner, std::uint64_t bytes) {
 
 enum class Composition : std::uint8_t { none, alike, unlike };
 
-// The content of a type: nothing, elements of one predefined type, or elements of several.
+// The content of a datatype: no elements, elements of one predefined type, or elements of several.
 struct TypeContent {
   Composition parts = Composition::none;
   MPI_Datatype basic{};
@@ -134,8 +136,8 @@ Element detail::inspect(MPI_Datatype type) {
              .padded = extent != bytes,
              .named = kind.basic == type && kind.combiner == MPI_COMBINER_NAMED,
              .bytes = static_cast<std::uint32_t>(extent)};
-    // The library's element has another size than this compiler's, so only the library computes
-    // with the type.
+    // If the library's element has another size than this compiler's C type, only the library
+    // computes with it (Type::other).
     if (mh::rma::bytes_of(found.type) != found.bytes) found.type = Type::other;
   }
   cache.fill(bits_of(type), pack(found));

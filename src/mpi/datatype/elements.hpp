@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The basic elements of a datatype. An accumulate needs a type whose elements are all of one kind.
+// The basic elements of a datatype: which predefined type they are of, if all are of one. An
+// accumulate needs such a datatype.
 //
 // A predefined type is recognised by its name, which is the same in all libraries, and by its size.
 // The library itself computes with types whose names do not determine the representation (MPI_CHAR,
@@ -47,10 +48,12 @@ inline Element of(MPI_Datatype type) {
   return detail::inspect(type);
 }
 
-// Returns the predefined type of the elements of a uniform type.
+// Returns the predefined type of the elements of a type whose elements are all of one kind
+// (Element::uniform).
 MPI_Datatype basic_of(MPI_Datatype type);
 
-// For MPI_Type_free: the handle may be reused for another type.
+// Drops the cached element of a type. Called by MPI_Type_free, after which the library may give the
+// handle to another type.
 inline void forget_type(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
 
 }  // namespace mh::mpi::elements

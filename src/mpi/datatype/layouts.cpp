@@ -18,7 +18,8 @@ using layout::LayoutPtr;
 
 constexpr Status kUnknown{Code::unsupported};
 
-// `unknown`: a basic type with a gap inside has no layout. `filled`: the gap counts as data.
+// The treatment of a basic type with a gap inside (MPI_SHORT_INT). unknown: a datatype with such
+// elements has no layout. filled: the gap counts as data.
 enum class Gaps : bool { unknown, filled };
 
 Result<LayoutPtr> read_layout(MPI_Datatype type, int depth, Gaps gaps);
@@ -72,7 +73,8 @@ Result<LayoutPtr> structure_layout(const Contents& made, int depth, Gaps gaps) {
   const auto count = static_cast<std::size_t>(made.number(0));
   std::vector<LayoutPtr> children;
   for (std::size_t i = 0; i < made.types(); ++i) {
-    // Consecutive members of the same type are read once.
+    // A structure often has many members of one type, so the type of the last member is not read
+    // again.
     const bool again = i > 0 && made.type(i) == made.type(i - 1);
     Result<LayoutPtr> child =
         again ? Result<LayoutPtr>(children.back()) : read_layout(made.type(i), depth + 1, gaps);
@@ -82,7 +84,8 @@ Result<LayoutPtr> structure_layout(const Contents& made, int depth, Gaps gaps) {
   return layout::structure(made.numbers(1, count), made.displacements(count, 1 + count), children);
 }
 
-// Builds the layout of a constructor with one component type.
+// Builds the layout of a type made by a constructor with one component type, whose layout is
+// `part`.
 Result<LayoutPtr> composed_layout(const Contents& made, const LayoutPtr& part) {
   const layout::Layout& child = *part;
   const auto listed = [&] { return static_cast<std::size_t>(made.number(0)); };
@@ -116,7 +119,8 @@ Result<LayoutPtr> composed_layout(const Contents& made, const LayoutPtr& part) {
   }
 }
 
-// Applies the library's own bounds, which decide where the standard leaves a choice (padding).
+// Gives the layout the bounds that the library reports for the type. The standard leaves libraries
+// a choice, such as the padding at the end of a structure.
 Result<LayoutPtr> with_bounds_of(MPI_Datatype type, const LayoutPtr& layout) {
   const auto [lower, extent] = bounds_of(type);
   if (lower == layout->lower() && extent == layout->extent()) return layout;
@@ -145,7 +149,7 @@ bool agrees_with_library(MPI_Datatype type, const layout::Layout& layout) {
   return lower == layout.true_lower() && lower + extent == layout.true_upper();
 }
 
-// The cached result for a type.
+// The result of reading a type, cached until MPI_Type_free.
 struct CachedLayout {
   LayoutPtr layout;               // null if there is none
   bool holds_rts_header = false;  // an RTS header can be received with this type
@@ -170,8 +174,9 @@ CachedLayout cached_layout(MPI_Datatype type) {
     const auto at = g_layouts.by_type.find(bits_of(type));
     if (at != g_layouts.by_type.end()) return at->second;
   }
-  // Reads the type without the lock, because a long list takes milliseconds. Two threads may read
-  // the same type at once.
+  // Reads the type without holding the cache's lock, because a long list of blocks takes
+  // milliseconds. Two threads may read the same type at once; both then use the result that is
+  // stored first.
   CachedLayout found = inspect(type);
   const std::lock_guard<std::mutex> hold(g_layouts.mutex);
   return g_layouts.by_type.emplace(bits_of(type), std::move(found)).first->second;

@@ -20,12 +20,14 @@ layout::LayoutPtr of(MPI_Datatype type);
 // with this type would end within a basic element (signature.hpp).
 layout::LayoutPtr of_rendezvous(MPI_Datatype type);
 
-// Returns the layout as if gaps inside basic elements (MPI_SHORT_INT) were data. The packed stream
-// is not MPI's, but is equal for any two such layouts of one signature. Null if the type has no
-// layout. Not cached.
+// Returns the layout that the type has if gaps inside basic elements (MPI_SHORT_INT) count as data.
+// One-sided operations move such elements together with their gaps. The packed stream is not MPI's,
+// but is equal for any two such layouts of one type signature. Null if the type has no layout. Not
+// cached.
 layout::LayoutPtr padded_of(MPI_Datatype type);
 
-// For MPI_Type_free: the handle may be reused for another type.
+// Drops the cached layout of a type. Called by MPI_Type_free, after which the library may give the
+// handle to another type.
 void forget_type(MPI_Datatype type);
 
 }  // namespace mh::mpi::layouts

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Selects the calls of MPI_Pack and MPI_Unpack for which the layout engine is faster than the
-// library.
+// Selects the calls of MPI_Pack and MPI_Unpack for which the layout engine (src/layout) is faster
+// than the library.
 //
 // The packed stream of the supported MPI libraries is that of the engine (tests/mpi/layouts). The
 // first call with a type goes to the library; the type is read only if that call succeeds, so a
@@ -21,9 +21,10 @@
 
 namespace mh::mpi::packing {
 
-// The shortest stream (bytes) that the engine packs faster than the library, by the mean length of
-// the stream's blocks. Open MPI is as fast with blocks of 25 to 63 bytes, and fast with a few
-// longer blocks; MPICH is slower with all blocks (docs/decisions/layout).
+// Returns the least length of a packed stream, in bytes, from which the layout engine packs faster
+// than the library. `block`: the mean length of the type's blocks in bytes. Open MPI is as fast
+// with blocks of 25 to 63 bytes, and fast with a few longer blocks; MPICH is slower with all blocks
+// (docs/decisions/layout).
 constexpr std::uint64_t least_bytes([[maybe_unused]] std::uint64_t block) {
 #if defined(MH_ABI_OPENMPI)
   if (block <= 24) return 2048;
@@ -37,13 +38,13 @@ inline std::uint64_t least_bytes(const layout::Layout& layout) {
 }
 
 namespace detail {
-// By type: the address of its layout, which layouts::of() keeps until the type is freed; 0 if the
-// type is left to the library.
+// Maps the handle of a type to the address of its layout, which layouts::of() keeps until the type
+// is freed; 0 if MPI_Pack and MPI_Unpack with the type are left to the library.
 inline HandleCache<> layouts;
 
-// The last type that was left to the library, and the largest count of such a call. Kept because
-// the shortest calls take 12 ns. relaxed: the two fields need not match, since leaving a call to
-// the library is never wrong.
+// The last type with which a call was left to the library, and the largest count of such a call.
+// With both, the next such call is recognised at once, because the shortest calls take 12 ns.
+// relaxed: the two fields need not match, since leaving a call to the library is never wrong.
 struct LeftCall {
   std::atomic<MPI_Datatype> type{};
   std::atomic<MPI_Count> most{-1};
@@ -58,8 +59,8 @@ bool is_left(MPI_Datatype type, Count count) {
          count <= detail::left.most.load(std::memory_order_relaxed);
 }
 
-// The entry of a type in detail::layouts. `known`: the type has an entry. `layout` is null if calls
-// with the type are left to the library.
+// The knowledge about a type: its entry in detail::layouts. `known`: the type has an entry.
+// `layout` is null if MPI_Pack and MPI_Unpack with the type are left to the library.
 struct PackedLayout {
   bool known;
   const layout::Layout* layout;
@@ -70,11 +71,13 @@ inline PackedLayout find_layout(MPI_Datatype type) {
   return {.known = true, .layout = reinterpret_cast<const layout::Layout*>(address)};
 }
 
-// Records a type that the library has accepted in a call.
+// Reads the layout of a type that the library has just accepted in MPI_Pack or MPI_Unpack, for
+// later calls.
 void learn_type(MPI_Datatype type);
-// Leaves this call, and shorter ones with the same type, to the library.
+// Records that this call, and shorter ones with the same type, are left to the library.
 void leave_type(MPI_Datatype type, const layout::Layout* layout);
-// For MPI_Type_free: the handle may be reused for another type.
+// Drops what is cached about a type. Called by MPI_Type_free, after which the library may give the
+// handle to another type.
 void forget_type(MPI_Datatype type);
 
 }  // namespace mh::mpi::packing

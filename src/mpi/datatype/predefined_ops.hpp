@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The predefined operations of reductions and accumulates.
+// MPI's predefined operations (MPI_SUM and others) as values of mh::rma::Op, for reductions and
+// accumulates.
 #pragma once
 
 #include <optional>
@@ -9,7 +10,8 @@
 
 namespace mh::mpi::elements {
 
-// Returns nothing for an operation of the user, and for MPI_OP_NULL. Some nanoseconds.
+// Translates a predefined operation; returns nothing for an operation of the program, and for
+// MPI_OP_NULL. Takes some nanoseconds.
 inline std::optional<mh::rma::Op> op_of(MPI_Op op) {
   using mh::rma::Op;
   if (op == MPI_SUM) return Op::sum;

@@ -8,7 +8,8 @@
 namespace mh::mpi {
 namespace {
 
-// The bytes of a range that basic elements have not filled yet.
+// The first bytes of a packed stream, as ends_element() fills them with the basic elements of a
+// type one after the other: how many bytes are still to be filled.
 struct UnfilledBytes {
   std::uint64_t left;
   bool fits = true;  // no element reaches beyond the range

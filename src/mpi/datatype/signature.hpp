@@ -2,8 +2,9 @@
 // The type signature of a message: the sizes of its basic elements, in order.
 //
 // An RTS header is received with the receiver's type. The header must consist of whole basic
-// elements of that type, since MPICH takes anything else for a truncated message. Sender and
-// receiver have only the signature in common for certain. Thread-safe.
+// elements of that type, since MPICH takes anything else for a truncated message. The sender
+// decides this by its own type, because sender and receiver have only the signature in common for
+// certain. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,9 @@
 
 namespace mh::mpi {
 
-// True if byte `bytes` of the packed stream of a long message of this type begins a basic element.
-// Reads the type level by level, as far as those bytes; false if the type cannot be read.
+// True if byte `bytes` of the packed stream of many elements of this type begins a basic element,
+// so that the bytes before it are whole basic elements. Reads the type level by level, only as far
+// as those bytes; false if the type cannot be read.
 bool ends_element(MPI_Datatype type, std::uint64_t bytes);
 
 }  // namespace mh::mpi

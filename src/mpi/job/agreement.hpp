@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Agreement of the ranks of a communicator while a job starts or ends. All calls are collective.
+// Agreement of the ranks of a communicator while an MPI job starts or ends. All calls are
+// collective.
 //
 // Each call except gather_rows() starts a nonblocking collective of the library and waits for it in
-// the wait loop, which yields the core. With more ranks than cores, a rank in the library's own
-// wait would keep, for a time slice, a core that the last rank needs.
+// the wait loop, which yields the core. With more ranks than cores, a rank that waits in the
+// library would keep its core for a time slice, although the rank for which all others wait needs
+// it.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +17,8 @@
 
 namespace mh::mpi::agreement {
 
-// Starts a collective by start(&request) and waits for its end. Calls meanwhile() before each test.
-// False if the library refuses the collective.
+// Starts a collective of the library by start(&request) and waits for its end in the wait loop.
+// Calls meanwhile() before each test. False if the library refuses the collective.
 template <class Start, class Meanwhile>
 bool carry_out(Start start, Meanwhile meanwhile) {
   MPI_Request request = MPI_REQUEST_NULL;
@@ -51,7 +53,7 @@ void broadcast(T& value, int root, MPI_Comm comm) {
   });
 }
 
-// The values of all ranks, by rank.
+// Returns the values `mine` of all `ranks` ranks of the communicator, in the order of the ranks.
 template <class T>
 std::vector<T> gather(const T& mine, std::size_t ranks, MPI_Comm comm) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -63,8 +65,8 @@ std::vector<T> gather(const T& mine, std::size_t ranks, MPI_Comm comm) {
   return all;
 }
 
-// Reduces `count` values `mine` of every rank to `whole`, on every rank. False if the library
-// refuses the collective.
+// Reduces the `count` values at `mine` of all ranks to `whole`, on every rank, by one nonblocking
+// MPI_Iallreduce. False if the library refuses the collective.
 inline bool reduce(const void* mine, void* whole, int count, MPI_Datatype type, MPI_Op operation,
                    MPI_Comm comm) {
   return carry_out([&](MPI_Request* request) {
@@ -72,14 +74,15 @@ inline bool reduce(const void* mine, void* whole, int count, MPI_Datatype type, 
   });
 }
 
-// True if `here` is true on every rank.
+// Returns true on every rank if `here` is true on every rank; else false.
 inline bool all(bool here, MPI_Comm comm) {
   const int mine = here ? 1 : 0;
   int least = 0;
   return reduce(&mine, &least, 1, MPI_INT, MPI_MIN, comm) && least != 0;
 }
 
-// Returns the rows of all ranks of MPI_COMM_WORLD, by rank, at rank 0; no rows at other ranks.
+// Gathers rows, such as lines of a report: returns the rows of all ranks of MPI_COMM_WORLD at rank
+// 0, in the order of the ranks, and no rows at other ranks.
 template <class Row>
 std::vector<Row> gather_rows(const std::vector<Row>& mine) {
   static_assert(std::is_trivially_copyable_v<Row>);

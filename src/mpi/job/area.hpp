@@ -34,9 +34,10 @@ struct alignas(kCacheLine) RankArea {
   ArrivalLines arrival_lines;
   ArrivalTable arrival_table;         // used in the area of rank 0 only
   coll::Board boards[coll::kBoards];  // by group; only the first kBoards groups have boards
-  // rts_sized_sends[r]: a bit for each hash of a communicator and tag with which this rank has sent
-  // rank r a message as long as an RTS header. Written by this rank, read by receivers; relaxed: a
-  // receiver reads the word after it has received the message.
+  // Notes of messages of the program that are as long as an RTS header, so that receivers tell them
+  // from RTS headers. Word r is for messages to rank r; its bits stand for hashes of communicator
+  // and tag. Written by this rank, read by receivers. relaxed: a receiver reads the word after it
+  // has received the message.
   std::atomic<std::uint64_t> rts_sized_sends[node::kMaxRanks];
 };
 static_assert(alignof(RankArea) == kCacheLine && sizeof(RankArea) % kCacheLine == 0);

@@ -51,36 +51,40 @@ inline constexpr std::uint32_t kUnknownGroup = 0xfffffffeU;  // not looked up ye
 
 struct ArrivalLines {
   struct alignas(kCacheLine) Line {
-    // Written by the rank that owns the area. release: the rank's work before the collective is
-    // visible to ranks whose acquire sees the count. Zeroed under the lock with a new entry (G2).
+    // The number of collectives other than barriers that the rank which owns the area has entered.
+    // Only that rank adds. The order is release: the rank's work before the collective is visible
+    // to ranks whose acquire sees the count. Zeroed under the table's lock when the line gets a new
+    // entry (G2).
     std::atomic<std::uint64_t> arrivals{0};
     std::atomic<std::uint64_t> barriers{0};  // release and acquire as for `arrivals`
   };
   Line line[kGroups];
 };
 
-// ending: no send may be posted, but a rank may not have seen this yet. over: all ranks have.
+// Tells whether ranks of the node may post rendezvous sends. ending: no longer, but a rank may not
+// have seen this yet. over: all ranks have seen it.
 enum class RendezvousPhase : std::uint32_t { allowed, ending, over };
 
 struct alignas(kCacheLine) ArrivalTable {
   struct GroupEntry {
     std::uint64_t key = 0;       // 0: free
     std::uint32_t to_leave = 0;  // members that have not left
-    // 1 once the arrival barrier is off (G4). release by the rank whose collective failed, acquire
-    // by waiting ranks; zeroed with a new entry.
+    // 1 once the arrival barrier of the group is off (G4). release by the rank whose collective
+    // failed, acquire by waiting ranks. Zeroed when another group gets the entry.
     std::atomic<std::uint32_t> off{0};
   };
 
-  // Guards `frozen` and the entries, except `off`. acquire to lock, pairs with the release of the
-  // last unlock.
+  // A spin lock for `frozen` and the entries, except `off`. acquire when it is taken: pairs with
+  // the release of the last holder's unlock.
   std::atomic<std::uint32_t> lock{0};
   std::uint32_t frozen = 0;  // 1 once the table was full (G3)
-  // A collective has failed on some rank, or may have failed unnoticed. Set once. relaxed: a rank
-  // whose message depends on this flag has learned of the failure by the program's own means.
+  // 1 once a collective has failed on some rank of the node, or may have failed unnoticed. Set
+  // once. relaxed: a rank whose message depends on this flag has learned of the failure by the
+  // program's own means.
   std::atomic<std::uint32_t> failed{0};
-  // Whether messages of the node may go by rendezvous (G4, G5, a truncated receive). For G5 it is
-  // ended before the communicator is used. relaxed: a rank in a collective of that communicator was
-  // in the call that made the communicator.
+  // Tells whether messages of the node may go by rendezvous (G4, G5, a truncated receive). For G5,
+  // rendezvous ends in the call that makes the communicator. relaxed: a rank that enters a
+  // collective of that communicator was in that call, too, and so sees this value.
   std::atomic<RendezvousPhase> rendezvous{RendezvousPhase::allowed};
   GroupEntry entries[kGroups];
 };

@@ -23,7 +23,7 @@
 namespace mh::mpi::comms {
 namespace {
 
-// The adopted communicators of this process.
+// The communicators of this process that Manyhands has a record of (adopted ones, comms.hpp).
 struct Communicators {
   std::mutex mutex;  // guards `by_handle`, and the children of each communicator
   std::unordered_map<std::uint64_t, std::shared_ptr<Comm>> by_handle;
@@ -42,16 +42,18 @@ std::uint64_t mix(std::uint64_t hash, std::uint64_t value) {
   return hash ^ (hash >> 33U);
 }
 
-// The key of a new communicator. Children with the same members and salt are counted, so that a
-// repeated constructor gives new keys.
+// Returns the key of a communicator that is being made of `parent`. `on_node`: its members on this
+// node. `salt` distinguishes constructors that not all members of the parent call. The parent
+// counts the communicators that it has had with these members and salt, so each of them gets a key
+// of its own.
 std::uint64_t child_key(Comm& parent, const GroupOnNode& on_node, int salt) {
   const std::uint64_t like = mix(mix(parent.key, static_cast<std::uint64_t>(salt)), on_node.hash);
   const std::lock_guard<std::mutex> hold(g_communicators.mutex);
   return mix(like, ++parent.children[like]) | 2U;  // never 0 (a free entry) and never kWorldKey
 }
 
-// Returns the rank in `comm` of each rank of the node, or MPI_UNDEFINED, by one call of the
-// library.
+// Translates, by one call of the library, the ranks of this node to ranks in `comm`; MPI_UNDEFINED
+// for those outside it.
 std::vector<int> ranks_in(MPI_Comm comm) {
   MPI_Group group{};
   real.Comm_group(comm, &group);
@@ -101,11 +103,11 @@ ArrivalTable& table() { return services.area(0).arrival_table; }
 class TableLock {
  public:
   TableLock() {
-    // acquire: pairs with the release of the last holder in the destructor, maybe in another
-    // process. If the holder dies, the launcher ends the whole MPI job. The holder keeps the lock
-    // for a fraction of a microsecond. A yield would let another thread of this rank pass. The
-    // threads of two ranks would then no longer meet in the same collective, and would wait for
-    // each other by time slices.
+    // acquire: pairs with the release in the destructor of the last holder, maybe in another
+    // process. If the holder dies, the launcher ends the whole MPI job. The holder needs a fraction
+    // of a microsecond, so waiting ranks first spin. A yield at once would let another thread of
+    // the same rank pass. Threads of two ranks would then no longer meet in the same collective,
+    // and would wait for each other by time slices.
     for (int tries = 0; table().lock.exchange(1, std::memory_order_acquire) != 0; ++tries) {
       if (tries < kSpins) {
         spin_pause();
@@ -129,7 +131,8 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     if (all.entries[index].key != 0) continue;
     all.entries[index].key = key;
     all.entries[index].to_leave = static_cast<std::uint32_t>(members);
-    // relaxed: the lock publishes these words; each member takes the lock to find the entry.
+    // relaxed, for all words reset below: the table's lock publishes them, since each member takes
+    // the lock to find the entry.
     all.entries[index].off.store(0, std::memory_order_relaxed);
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];
@@ -249,8 +252,8 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   return comm;
 }
 
-// The boards of a communicator whose ranks are all on this node; empty for other communicators, and
-// if no boards are left. With boards, the ranks carry out collectives of the communicator.
+// Returns the boards of a communicator whose ranks are all on this node: its ranks carry out its
+// collectives by them. Empty for other communicators, and if no boards are left.
 coll::BoardGroup boards_of(const Comm& comm) {
   if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
   std::vector<coll::Board*> boards;
@@ -286,9 +289,10 @@ void end_rendezvous() {
   if (state.load(std::memory_order_relaxed) == RendezvousPhase::over) return;
   RendezvousPhase expected = RendezvousPhase::allowed;
   state.compare_exchange_strong(expected, RendezvousPhase::ending, std::memory_order_relaxed);
-  // membarrier() makes every running thread of the machine pass a fence (about 20 ms), so that
-  // post_in_table() (rndv/send.cpp) needs no fence instruction. Where the kernel refuses the call,
-  // the polls in drain_rendezvous() last longer than a store needs to become visible.
+  // This membarrier() makes every running thread of the machine pass a fence (in about 20 ms): each
+  // sees the new state, or its send is visible here. post_in_table() (rndv/send.cpp) therefore
+  // needs no fence instruction. Where the kernel refuses the call, the polls in drain_rendezvous()
+  // last longer than a store needs to become visible.
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
   state.store(RendezvousPhase::over, std::memory_order_relaxed);
 }

@@ -41,14 +41,14 @@ struct GroupOnNode {
   std::uint64_t hash;                      // of `members`
 };
 
-// The record of a communicator. A receive under way shares the record, which may outlive the
-// program's communicator.
+// The record of an adopted communicator. A receive under way shares the record, which may outlive
+// the program's communicator.
 struct Comm : std::enable_shared_from_this<Comm> {
   using Member = GroupOnNode::Member;
 
   MPI_Comm handle;
   std::uint64_t key;  // the same on all members of this node
-  // Copies from `group_on_node`, which owns the arrays:
+  // The members from `size` to `members` repeat what `group_on_node` says, which owns the arrays.
   int size;
   int rank;
   bool on_one_node;  // all members are on this node
@@ -56,16 +56,16 @@ struct Comm : std::enable_shared_from_this<Comm> {
   std::span<const Member> members;  // this rank included
   std::shared_ptr<const GroupOnNode> group_on_node;
   steal::CopyOrder order;  // from the hint post_comm_access
-  // The number of communicators made of this communicator, by members and salt. Guarded by the
-  // mutex of all communicators.
+  // The number of communicators that were made of this communicator, by a hash of their members on
+  // this node and of the salt of adopt(). Guarded by the mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // The state of this rank in the communicator's collectives. The first collective looks for the
-  // group (comms::join()).
+  // The index of this communicator in the arrival table. comms::join() finds it in the
+  // communicator's first collective.
   std::uint32_t group = kUnknownGroup;
-  // This rank's own line, and GroupEntry::off of the group, which is set once a collective of the
-  // group has failed on a rank (G4 in arrival_table.hpp). Null before join(), and without an
-  // arrival barrier.
+  // This rank's line in the arrival table, and the word GroupEntry::off of the communicator's
+  // entry. That word is set once a collective of the communicator has failed on a rank (G4 in
+  // arrival_table.hpp). Null before join(), and without an arrival barrier.
   ArrivalLines::Line* line = nullptr;
   std::atomic<std::uint32_t>* off = nullptr;
   std::uint64_t arrived = 0;   // collectives that this rank has entered
@@ -79,12 +79,13 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   static constexpr std::int16_t kElsewhere = -1;
 
-  // The rank on this node of `rank_in_comm`; kElsewhere for another node, a wildcard or a bad rank.
+  // Returns the rank on this node of the member `rank_in_comm`; kElsewhere if the member is on
+  // another node, and for a wildcard or a bad rank.
   [[nodiscard]] std::int32_t on_node(int rank_in_comm) const {
     if (rank_in_comm < 0 || rank_in_comm >= size) return kElsewhere;
     return node_rank_of[rank_in_comm];
   }
-  // True for a member on another node; false for a wildcard or a bad rank.
+  // True if the member `rank_in_comm` is on another node; false for a wildcard or a bad rank.
   [[nodiscard]] bool is_elsewhere(int rank_in_comm) const {
     return rank_in_comm >= 0 && rank_in_comm < size && on_node(rank_in_comm) == kElsewhere;
   }
@@ -97,7 +98,8 @@ inline HandleCache<1024> cache;
 Comm* find_slow(MPI_Comm handle);
 }  // namespace detail
 
-// Null for a communicator that was not adopted. Any thread. Valid until the communicator is freed.
+// Returns the record of a communicator, null if it was not adopted. Any thread may call this
+// function. The record is valid until the communicator is freed.
 inline Comm* find(MPI_Comm handle) {
   std::uint64_t word = 0;
   if (detail::cache.find(bits_of(handle), word)) [[likely]]
@@ -105,54 +107,58 @@ inline Comm* find(MPI_Comm handle) {
   return detail::find_slow(handle);
 }
 
-// The communicator with this key; null if the program has freed the communicator.
+// Returns the record of the communicator with this key; null if the program has freed the
+// communicator.
 Comm* find_key(std::uint64_t key);
-// Keeps the object alive while a message may still come on the communicator. Null gives null.
+// Shares the record of a communicator, so that it lives while a message may still come on the
+// communicator. Null gives null.
 inline std::shared_ptr<Comm> share(Comm* comm) {
   return comm == nullptr ? nullptr : comm->shared_from_this();
 }
-// The communicator on which an error of `comm` is raised: its handle, or MPI_COMM_WORLD once the
-// program has freed `comm`.
+// Returns the communicator on which an error of a call on `comm` is raised: its handle, or
+// MPI_COMM_WORLD once the program has freed `comm`.
 MPI_Comm for_errors(const Comm& comm);
 
-// Ends arrival barriers and rendezvous on the node for good: a collective has failed on a rank, or
-// may fail with MPI_SUCCESS (G4 in arrival_table.hpp).
+// Ends arrival barriers and rendezvous on the node for good. Called when a collective has failed on
+// a rank, or when failing collectives may return MPI_SUCCESS (G4 in arrival_table.hpp).
 void end_arrival_barriers();
 bool arrival_barriers_ended();
-// Ends rendezvous on this node for good: a communicator has no arrival barrier (G5), a collective
-// has failed (G4), a receive was truncated (rndv/buffered_sends.hpp), or an RTS header was
-// overwritten (rndv/receive.hpp). After the call, no rank posts a further rendezvous send.
+// Ends rendezvous on this node for good: a communicator has no arrival barrier (G5 in
+// arrival_table.hpp), a collective has failed (G4), a receive was truncated
+// (rndv/buffered_sends.hpp), or an RTS header was overwritten (rndv/receive.hpp). After the call,
+// no rank posts a further rendezvous send.
 void end_rendezvous();
 bool rendezvous_ended();  // only while switches.active
-// True while messages of this node may go by rendezvous. Only while switches.active.
+// True while messages of this node may go by rendezvous. May be called only while switches.active
+// is true.
 bool allow_rendezvous();
 
 void start();  // adopts MPI_COMM_WORLD and MPI_COMM_SELF
 void stop();
 
-// Adopts a communicator after its constructor has succeeded on all members of `parent` that are in
-// `fresh`. `fresh` is MPI_COMM_NULL on a rank outside it, and is no intercommunicator. `salt`
-// distinguishes constructors that not all members of the parent call.
+// Adopts a communicator, that is, makes its record, after its constructor has succeeded on all
+// members of `parent` that are in `fresh`. `fresh` is MPI_COMM_NULL on a rank outside it, and is no
+// intercommunicator. `salt` distinguishes constructors that not all members of the parent call.
 void adopt(MPI_Comm parent, MPI_Comm fresh, int salt = 0);
-// Adopts a communicator that has the ranks of `parent` in the same order.
+// Adopts (makes a record of) a communicator that has the ranks of `parent` in the same order.
 void adopt_duplicate(MPI_Comm parent, MPI_Comm fresh);
 // Sets Comm::order from the hint post_comm_access, if `info` has it: the order in which the program
 // reads received data (CAB-MPI, III-E1). Ignores unknown values, and communicators that are not
 // adopted.
 void read_hints(MPI_Comm handle, MPI_Info info);
-// Makes a second arrival barrier over the members of `parent`, for an object with collectives of
-// its own (a window).
+// Makes the record of a second arrival barrier over the members of `parent`, for a window or
+// another object that has collectives of its own.
 std::unique_ptr<Comm> make_shadow(MPI_Comm parent);
-// Enters the group and sets Comm::line and Comm::boards. Called in the first collective of the
-// communicator, which every member calls.
+// Finds or makes the communicator's entry in the arrival table, and sets Comm::group, line and
+// boards. Called in the first collective of the communicator, which every member calls.
 void join(Comm& comm);
 // Called when the communicator is freed: gives up this rank's share of the communicator's entry in
-// the arrival table; the last member frees the entry. A rank that has never joined has no share,
-// and then no member has one.
+// the arrival table; the last member frees the entry. If this rank has never called join(), no
+// member has, and there is no entry.
 void leave(Comm& comm);
-// Forgets a communicator before it is freed. The object lives on while a receive shares it. Null if
-// the communicator was not adopted. The caller follows up with leave(), or with restore() if the
-// library could not free the communicator.
+// Takes the record of a communicator out of the table before the library frees the handle; null if
+// the communicator was not adopted. The record lives on while a receive shares it. The caller
+// follows up with leave(), or with restore() if the library could not free the communicator.
 std::shared_ptr<Comm> forget(MPI_Comm handle);
 void restore(std::shared_ptr<Comm> comm);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The constants of this process's job: its rank, the agreements of the node's ranks, the private
-// communicators.
+// The constants of this process in its MPI job: its rank, what the ranks of the node have agreed on
+// at the start, and the communicators for messages of Manyhands' own.
 //
 // Read-only between start-up and MPI_Finalize; any thread reads them without a lock. The writers
 // are lifecycle/bootstrap.cpp, lifecycle/node_setup.cpp, internode/internode.cpp and
@@ -14,17 +14,18 @@
 
 namespace mh::mpi {
 
-// In bytes. A lower MH_THRESHOLD is raised to this value: a rendezvous does not pay for shorter
-// messages.
+// The least threshold for rendezvous, in bytes. A lower MH_THRESHOLD is raised to this value: a
+// rendezvous does not pay for shorter messages.
 inline constexpr std::uint64_t kLeastThreshold = 4096;
 
 struct ProcessConfig {
-  // Messages on this node may go by rendezvous: single_copy, heaps_mapped or pipelines is true.
+  // True if messages on this node may go by rendezvous: single_copy, heaps_mapped or pipelines is
+  // true.
   bool rendezvous = false;
   bool single_copy = false;   // the kernel copies between any two ranks of the node
   bool heaps_mapped = false;  // all ranks map each other's heaps (job/heaps.hpp)
   bool pipelines = false;     // messages may go through cells (p2p/pipeline.hpp)
-  // Messages to other nodes may go by internode pipelines (internode/internode.hpp).
+  // True if messages to other nodes may go by internode pipelines (internode/internode.hpp).
   bool internode = false;
   bool internode_windows = false;  // Manyhands serves windows over nodes (rma/remote.hpp)
   bool helps_messages = false;     // ranks of this node may help with messages
@@ -37,12 +38,12 @@ struct ProcessConfig {
   int world_rank = 0;
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of the MPI job
 
-  // Sizes in bytes from which messages go by rendezvous.
+  // Lengths in bytes from which a message goes by rendezvous.
   std::uint64_t least_threshold = 0;     // the least of any rank of the MPI job
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
   std::uint64_t unmapped_threshold = 0;  // all other messages: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange
-  // Sizes in bytes from which third ranks help.
+  // Lengths in bytes from which third ranks, neither sender nor receiver, help with a message.
   std::uint64_t help_threshold = 0;                      // of a message that the kernel copies
   std::uint64_t mapped_help_threshold = 0;               // of a message whose ends all ranks map
   steal::CopyOrder order = steal::CopyOrder::both_ends;  // of chunks, by MH_POST_COMM_ACCESS
@@ -58,7 +59,8 @@ namespace detail {
 }
 inline constexpr const ProcessConfig& config = detail::config;
 
-// True if third ranks help with a message of `bytes` bytes that the kernel copies.
+// True if third ranks, neither sender nor receiver, help with a message of `bytes` bytes that the
+// kernel copies.
 inline bool is_for_third_ranks(std::uint64_t bytes) {
   return config.single_copy && config.ranks > 2 && bytes >= config.help_threshold;
 }

@@ -16,7 +16,8 @@ namespace {
 
 constexpr std::chrono::milliseconds kDoorTimeout(20'000);
 
-// The functions of the preloaded heap library; null without a shared heap.
+// The functions of the heap library, if the program runs with this library preloaded; else null,
+// and this rank has no shared heap.
 const mh_heap_door* g_heap = nullptr;
 
 const mh_heap_door* find_heap() {

@@ -10,16 +10,18 @@
 
 namespace mh::mpi::heaps {
 
-// Collective over the node, after Services::memory exists. Every rank maps the heaps of all other
-// ranks. `door`: the socket that the root passes descriptors through; null on other ranks. True if
-// every rank has a heap, wants to share it, and has mapped the heaps of all other ranks.
+// Exchanges the heaps of the ranks of the node: every rank maps the heaps of all other ranks.
+// Collective, after Services::memory has been made. `door`: the socket through which the node's
+// first rank passes file descriptors; null on other ranks. True if every rank has a heap, wants to
+// share it, and has mapped the heaps of all other ranks.
 bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
-// True if the peers can reach all of these bytes of this rank. Some nanoseconds; only while
-// ProcessConfig::heaps_mapped.
+// True if the other ranks of the node reach all of these bytes, because they lie in this rank's
+// shared heap. Takes some nanoseconds. May be called only while ProcessConfig::heaps_mapped is
+// true.
 bool contain(const void* address, std::uint64_t bytes);
 
-// The statistics of this rank's heap. Nothing if the ranks do not share their heaps.
+// Returns the statistics of this rank's heap; nothing if the ranks do not share their heaps.
 std::optional<mh_heap_stats> stats();
 
 }  // namespace mh::mpi::heaps

@@ -25,8 +25,8 @@ steal::Thief& thief() {
 }
 
 void kick_progress() {
-  // Probes on the node's communicator, not on one of a single rank: MPICH answers a probe of a
-  // communicator of one rank without any progress.
+  // Probes on the communicator of the node's ranks, because MPICH answers a probe on a communicator
+  // of a single rank without any progress.
   int flag = 0;
   real.Iprobe(MPI_ANY_SOURCE, tags::kProgressKick.first, config.node_comm, &flag,
               MPI_STATUS_IGNORE);

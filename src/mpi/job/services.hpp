@@ -2,7 +2,8 @@
 // The services of this process: node segment, send table, job slots, helpers, pipelines.
 //
 // lifecycle/bootstrap.cpp makes them at start-up and destroys them at MPI_Finalize. Each service's
-// header says which threads may use it. An optional service exists only where it can be used.
+// header says which threads may use it. A service in a std::optional exists only where it can be
+// used.
 #pragma once
 
 #include <cstdint>
@@ -34,8 +35,9 @@ struct Services {
   p2p::PostedReceives posted_receives;
   p2p::ExchangeDetector exchange_detector;
 
-  // Only where cores are lent. Destroyed by take_back_cores() (lifecycle/cores.cpp) or not at all:
-  // a program may call exit() from a helper's thread, or in a child that has no helpers.
+  // The helpers of this rank, which work on lent cores; null where no cores are lent. Destroyed by
+  // take_back_cores() (lifecycle/cores.cpp) or never: a program may call exit() from a helper's
+  // thread, or in a forked child, which has no helpers.
   lend::Pool* helpers = nullptr;
   std::optional<lend::Lender> lender;                  // lends the core that this rank waits on
   std::optional<lend::Workers> workers;                // lend this rank's other cores
@@ -58,11 +60,12 @@ inline memory::View view_of(const void* address, std::uint32_t rank) {
   return view_of(reinterpret_cast<std::uint64_t>(address), rank);
 }
 
-// The calling thread's Thief, which has scratch memory and picks victims. Made at the first use.
-// Only while switches.active.
+// Returns the calling thread's Thief, by which it helps other ranks. The first call makes the
+// object. May be called only while switches.active is true.
 steal::Thief& thief();
 
-// Drives the progress of the MPI library, for a wait that only reads memory.
+// Makes the MPI library progress, for a wait that otherwise only reads memory and would not call
+// the library.
 void kick_progress();
 
 }  // namespace mh::mpi

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The facts of a process that change while it runs.
+// The facts about a process that change while it runs, such as whether Manyhands is active.
 //
 // Each member names its writers. All but `switched_on` change only while no other thread of the
 // program is in an intercepted call, so they are plain words.
@@ -22,12 +22,13 @@ struct Switches {
   // True if calls that fail do not return, because no communicator has had an error handler but
   // MPI_ERRORS_ARE_FATAL. Written by start_helping() and MPI_Comm_set_errhandler.
   bool errors_are_fatal = false;
-  // written by MPI_Pcontrol; relaxed: other threads see the change soon
+  // True unless the program has switched Manyhands off by MPI_Pcontrol(0). Written by MPI_Pcontrol.
+  // relaxed: other threads see the change soon.
   std::atomic<bool> switched_on{true};
 };
 
-// Hidden, as are all objects that the shortest calls read: -fvisibility affects definitions only,
-// and the compiler reaches a default-visible declaration through a table of addresses.
+// Hidden, as are all objects that the shortest calls read. Compilers reach a declaration of default
+// visibility through a table of addresses, and -fvisibility affects definitions only.
 [[gnu::visibility("hidden")]] extern Switches switches;
 
 // A lock that is taken only while `switches.threads` is true.

@@ -30,7 +30,8 @@ class ThiefWatch {
   }
 
  private:
-  // True if a rank may hold a chunk of this rank's jobs and is alive (`living`) or dead.
+  // True if a rank has announced that it may hold a chunk of this rank's jobs, and is alive
+  // (`living` is true) or dead (`living` is false).
   static bool any_visit(bool living) {
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       if (node::may_hold_chunk_of(services.node->record(rank), config.me) &&
