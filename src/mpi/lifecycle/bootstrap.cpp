@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Start and end of Manyhands in a process: MPI_Init, MPI_Init_thread, MPI_Finalize, MPI_Abort; also
-// MPI_Pcontrol. One thread.
+// MPI_Pcontrol. Runs in one thread.
 #include <algorithm>
 
 #include "base/clock.hpp"
@@ -95,8 +95,8 @@ void stop_helping() {
   if (!switches.started) return;
   switches.started = false;
   wait::offer_tasks({});  // no task may run on top of a task that has called exit()
-  // Waits for the ranks of this node, and helps them: after the barrier none of them needs this
-  // rank.
+  // Waits until all ranks of MPI_COMM_WORLD on this node are here, and helps them meanwhile: after
+  // this barrier none of them needs this rank.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
   node_setup::withdraw_node();
   rma::remote::stop_internode();
@@ -118,15 +118,17 @@ void stop_helping() {
   real.Comm_free(&detail::config.node_comm);
   datatypes::stop_commit_probes();
   real.Comm_free(&detail::config.self_comm);
-  // The segment stays mapped: threads of the program may still be inside an intercepted call, and
-  // the process is about to end.
+  // The segment stays mapped, since threads of the program may still be inside an intercepted call.
+  // It goes with the process, which is about to end.
 }
 
-// True if MPI_THREAD_MULTIPLE is requested, whatever the program asks for: iterations of a loop on
-// a lent core may call MPI at any time. MPI allows to provide more than the requested level.
+// True if MPI_Init_thread of the library is to be asked for MPI_THREAD_MULTIPLE, whatever the
+// program asks for: iterations of a loop on a lent core may call MPI at any time. MPI allows to
+// provide more than the requested level.
 bool wants_all_threads() {
   if (!settings().enable) return false;
-  // The server thread, which carries out requests of other nodes, calls MPI, too (rma/serving.hpp).
+  // The server thread carries out requests of other nodes (rma/serving.hpp), and so calls MPI
+  // beside the program's threads.
   if (settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;
   return level == ThreadLevel::multiple ||

@@ -22,8 +22,9 @@
 namespace mh::mpi::cores {
 namespace {
 
-// The CPUs of this rank's workers: those that belong to this rank alone. With MH_CORES (for tests):
-// this rank's CPU, once for each further core of its equal share.
+// Returns the CPUs of this rank's workers, which lend its spare cores: the CPUs that belong to this
+// rank alone. With MH_CORES (for tests) all workers share this rank's CPU; there are as many as the
+// rank has further cores in its equal share.
 std::vector<std::int32_t> worker_cpus() {
   const std::int32_t here = services.node->mine().cpu;
   if (settings().cores == 0) return lend::cpus_for_workers(services.node->own_cpus(), here);
@@ -31,7 +32,8 @@ std::vector<std::int32_t> worker_cpus() {
   return std::vector<std::int32_t>(std::min(share, lend::Workers::kMost), here);
 }
 
-// This rank's share of the cores that the ranks of the node may use.
+// Returns this rank's equal share of the cores that the ranks of the node may use, at most the CPUs
+// that its process may run on.
 std::uint32_t own_cores() {
   std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
   cpu_set_t mine;
@@ -60,7 +62,7 @@ void share_loops() {
   }
 }
 
-// Says, once per node, why no loops are shared.
+// Prints, once per node, why the node's ranks do not share their loops.
 void say_no_loops(std::string_view reason) {
   if (config.me == 0) print_message("loops are not shared: {}", reason);
 }
@@ -75,7 +77,9 @@ void share_cores() {
     return;
   }
   const auto policy = settings().victim;
-  // A rank with a message on a pipeline lends to the rank at the other end, by lend_to_partner().
+  // Decides to which rank, and for which work, a waiting rank lends its core. A rank with a message
+  // of its own on a pipeline lends the core for pipelines only to the rank at the other end, by
+  // lend_to_partner() (progress.cpp).
   const auto admitted = [](std::uint32_t rank, lend::WorkKind kind) {
     const bool own = kind == lend::WorkKind::pipelines && services.pipeline_engine &&
                      services.pipeline_engine->has_messages();

@@ -35,8 +35,8 @@ void say_once_no_lock() {
       config.world_rank, node::NamedLocks::kMost);
 }
 
-// True outside of shared loops if the library admits several threads, or if this is the only thread
-// that may call the library.
+// True if this thread may call the MPI library outside of shared loops: the library admits several
+// threads, or this is the only thread that may call it.
 bool may_call_library() {
   if (config.multiple) return true;
   int level = MPI_THREAD_SERIALIZED;
@@ -44,7 +44,7 @@ bool may_call_library() {
   return level <= MPI_THREAD_FUNNELED && ::gettid() == ::getpid();
 }
 
-// Drives the MPI library; returns false if this thread may not call it.
+// Makes the MPI library progress; returns false if this thread may not call the library.
 bool advance() {
   if (!switches.started) return false;
   if (openmp::in_region() && openmp::current->marked) {

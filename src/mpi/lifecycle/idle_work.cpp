@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The variant's side of base/idle_work.h. A thread of a task library does steps of the wait loop
-// while it has no task. With MH_TASKS_IN_WAIT, a thread that waits in an MPI call runs tasks.
+// The functions that a variant of libmanyhands.so offers to task libraries by base/idle_work.h. A
+// thread of a task library does steps of the wait loop while it has no task. With MH_TASKS_IN_WAIT,
+// a thread that waits in an MPI call runs tasks.
 //
 // Active from MPI_Init to MPI_Finalize. Thread-safe. A thread that offers tasks is in no
 // intercepted call at the time.

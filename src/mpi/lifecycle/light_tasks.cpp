@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interposer's side of base/light_tasks.h: looks for the library of light tasks at the start.
+// Looks for the library of light tasks at the start, and lets its tasks wait in MPI by the
+// functions of base/light_tasks.h.
 //
 // A task *parks* if its worker runs other tasks while the task waits in MPI. Tasks park at
 // MPI_THREAD_MULTIPLE only, because each may continue on another thread. Tasks do not park where a

@@ -34,7 +34,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kDoorTimeout = milliseconds(20'000);
-// Bytes. Shorter messages of exchanges gain nothing by cells.
+// The highest threshold for rendezvous in an exchange (two ranks send each other messages at once),
+// in bytes, where the kernel does not copy. Shorter messages of exchanges gain nothing by cells.
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
 // The state of this process while the node is built. Main thread only.
@@ -50,7 +51,8 @@ NodeConstruction g_node;
 
 // ---- Agreement ----------------------------------------------------------------------------------
 
-// The reason of the lowest rank that has a reason, known to all ranks of the node.
+// Returns the reason of the lowest rank that has one, the same on all ranks of the node; empty if
+// no rank has a reason. Collective.
 std::string agreed_reason(const std::string& reason) {
   std::array<char, 160> text{};
   reason.copy(text.data(), text.size() - 1);
@@ -60,7 +62,8 @@ std::string agreed_reason(const std::string& reason) {
   return {};
 }
 
-// Agrees on a reason not to go on with the setup; true if some rank has a reason.
+// Agrees with the other ranks of the node whether to go on with the setup. `reason`: why this rank
+// cannot go on; empty if it can. True if some rank has a reason.
 bool stops_at(const std::string& reason) {
   g_node.why_not = agreed_reason(reason);
   return !g_node.why_not.empty();
@@ -68,8 +71,8 @@ bool stops_at(const std::string& reason) {
 
 // ---- The ranks of the node ----------------------------------------------------------------------
 
-// The first data that the ranks of a node exchange. With these data, peers try to read this rank's
-// memory.
+// The first data that the ranks of a node exchange. With these data, the other ranks try to read
+// this rank's memory.
 struct PeerInfo {
   memory::AccessFacts surroundings;
   std::uint64_t address;
@@ -87,8 +90,8 @@ std::vector<PeerInfo> exchange_peer_infos() {
   return agreement::gather(mine, config.ranks, config.node_comm);
 }
 
-// The reason why the root cannot pass the segment on, if any: the socket's address belongs to a
-// network namespace, so all ranks must be in the same namespace.
+// Returns the reason why the node's first rank cannot pass the segment on, or nothing: the socket's
+// address belongs to a network namespace, so all ranks must be in the same namespace.
 std::string check_network(const std::vector<PeerInfo>& infos) {
   const bool same = std::ranges::all_of(infos, [&](const PeerInfo& info) {
     return info.surroundings.net_namespace == infos[0].surroundings.net_namespace;
@@ -110,7 +113,8 @@ std::string reason(const char* what, Status status) {
   return fmt::format("{}: {}", what, describe(status.code));
 }
 
-// Makes the segment. Called by the first rank of the node. Returns the reason if that fails.
+// Makes the node's segment. Called by the first rank of the node. Returns the reason if that fails,
+// else nothing.
 std::string make_segment(Invitation& invitation) {
   const std::size_t bytes = node::Node::bytes_needed(config.ranks, area_bytes());
   auto segment = node::Segment::create(bytes);
@@ -182,14 +186,15 @@ std::string probe_peers(const std::vector<PeerInfo>& infos) {
   return {};
 }
 
-// The reason why no message goes by rendezvous, whatever memory the ranks can reach; empty if there
-// is no reason.
+// Returns the reason why no message may go by rendezvous, even if the ranks reach each other's
+// memory; empty if there is no reason.
 std::string look_for_objections() {
   if (settings().memory == MemoryPath::none) return "MH_MEMORY=none";
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
 }
 
-// The reason why the kernel does not copy between the ranks; empty if it does.
+// Returns the reason why the kernel is not to copy between the ranks, or cannot; empty if it does.
+// Collective over the node.
 std::string try_memory(const std::vector<PeerInfo>& infos) {
   let_peers_read(infos);
   agreement::barrier(config.node_comm);
@@ -201,8 +206,8 @@ std::string try_memory(const std::vector<PeerInfo>& infos) {
 // ---- Start and stop -----------------------------------------------------------------------------
 
 // Maps the heaps of the ranks if every rank has one. Ranks in different pid namespaces cannot tell
-// whether a peer is alive, and map no heaps. All their messages are the library's: UCX in MPICH 4
-// often hangs in MPI_Finalize of such ranks if UCX has sent few messages.
+// whether a peer is alive, and map no heaps. All messages of such ranks are left to the library:
+// UCX in MPICH 4 often hangs in MPI_Finalize of such ranks if UCX has sent few messages.
 void map_heaps() {
   const MemoryPath path = settings().memory;
   services.memory.emplace(
@@ -238,8 +243,9 @@ bool is_on_one_host() {
          most[0] == ~most[1] && most[0] != 0;
 }
 
-// A communicator of the ranks that can share memory. An MPI job on one host needs no split, in
-// which MPI libraries keep the core while they wait (docs/decisions/interposer/start-of-job.md).
+// Returns a communicator of the ranks that can share memory. An MPI job on one host needs no
+// MPI_Comm_split_type, in which ranks of some MPI libraries keep their cores while they wait
+// (docs/decisions/interposer/start-of-job.md).
 MPI_Comm ranks_of_host() {
   MPI_Comm shared = MPI_COMM_NULL;
   const auto duplicate = [&](MPI_Request* request) {
@@ -251,8 +257,8 @@ MPI_Comm ranks_of_host() {
   return shared;
 }
 
-// Builds the node step by step; all its ranks agree on every step. A profile needs the segment,
-// also without help.
+// Builds the node step by step; all its ranks agree on every step. A profile needs the segment, so
+// the node is built for a profile even if MH_ENABLE=0 forbids all help.
 void build_steps() {
   const char* const disabled = settings().enable ? "" : "MH_ENABLE=0";
   if (stops_at(!profile::is_wanted() && *disabled != 0 ? disabled
@@ -277,8 +283,8 @@ void build_steps() {
   detail::config.windows =
       agreed_reason(settings().windows == WindowScope::none ? "none" : "").empty();
   detail::config.single_copy = !stops_at(try_memory(infos));
-  // Each rank needs a core: only threads of its own process can move its end of a message on a
-  // pipeline.
+  // Pipelines need a core for each rank: only threads of a rank's own process can move its end of a
+  // message on a pipeline.
   const std::string why_no_pipelines =
       agreed_reason(!services.node->has_one_pid_namespace() ? "process numbers differ"
                     : node_setup::oversubscribed()          ? "more ranks than cores"

@@ -11,34 +11,40 @@
 
 namespace mh::mpi::node_setup {
 
-// Waits until every rank of the MPI job has called this function. After tuning::kStartPatienceNs,
-// rank 0 prints that every rank of the MPI job needs the LD_PRELOAD.
+// Waits until every rank of the MPI job has called this function. A rank that runs without
+// Manyhands never does: after tuning::kStartPatienceNs, rank 0 prints that every rank needs the
+// LD_PRELOAD.
 void await_everyone();
 
-// Makes the private communicators, and sets config.me and config.ranks.
+// Makes the communicators for messages of Manyhands' own, and sets config.me and config.ranks, the
+// rank on this node and the number of ranks on it.
 void make_communicators();
 
-// Builds the node. The results are in `config`; switches.active is set once the segment exists.
+// Builds the node: segment, records and access to memory. The results are in `config`;
+// switches.active is set once the segment exists.
 void build_node();
 
-// From now on `mh top` does not see this MPI job.
+// Closes the descriptor by which `mh top` finds the segment: from now on it does not see this MPI
+// job.
 void withdraw_node();
 
 // Sets config.least_threshold to the size of the shortest message that any rank of the MPI job
-// sends by rendezvous. Shorter receives need not expect an RTS header.
+// sends by rendezvous. A receive with a shorter buffer need not expect an RTS header.
 void agree_on_threshold();
 
-// The agreed reason why the kernel does not copy between the ranks of this node; empty if it does.
-// Without config.rendezvous, the reason why the ranks do not help each other with messages.
+// Returns the reason, agreed among the ranks of this node, why the kernel does not copy between
+// them; empty if it does. If no message goes by rendezvous (config.rendezvous is false), it is the
+// reason why the ranks do not help each other with messages.
 const std::string& why_no_single_copy();
 
-// Cores of this node that its ranks may use. Nodes that share a machine (MH_FAKE_NODES) divide its
-// cores.
+// Returns the number of cores of this node that its ranks may use. Simulated nodes that share a
+// machine (MH_FAKE_NODES) divide its cores.
 std::uint32_t usable_cores();
-// True with more ranks than cores: another rank needs the core of a waiting rank.
+// True if the node has more ranks than cores: another rank needs the core of a waiting rank.
 bool oversubscribed();
 
-// Bytes from the beginning of a rank's area to the cells of its pipelines.
+// Returns the number of bytes from the beginning of a rank's area in the segment to the cells of
+// its pipelines.
 std::size_t cells_offset();
 
 }  // namespace mh::mpi::node_setup

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of the start and the end beside node_setup.hpp. Called by bootstrap.cpp only.
+// The parts of the start and the end of a process beside node_setup.hpp. Called by bootstrap.cpp
+// only.
 #pragma once
 
 #include <string>
@@ -18,7 +19,8 @@ wait::WaitActions& node_work();
 // empty if they could.
 void write_report(const std::string& why_not);
 
-// From now on light tasks of this process park while they wait in MPI (light_tasks.cpp).
+// Called once: from then on light tasks of this process park while they wait in MPI, that is, their
+// workers run other tasks (light_tasks.cpp).
 void park_light_tasks();
 
 // The cores that a rank lends and borrows (cores.cpp).
@@ -27,10 +29,11 @@ namespace cores {
 // Lends this rank's core during waits, and lets other ranks lend cores to this rank's pipelines and
 // loops.
 void share_cores();
-// Undoes share_cores().
+// Undoes share_cores() at the end of the process: destroys the workers, the lender and the helpers.
 void take_back_cores();
 
-// The rules for waits of this rank on this machine.
+// Returns the rules for waits of this rank, such as whether it yields, for this machine and its
+// number of ranks.
 wait::WaitRules rules();
 
 }  // namespace cores

@@ -55,7 +55,8 @@ class NodeWork final : public wait::WaitActions {
 
   bool help() override {
     std::atomic<std::uint32_t>& idle = services.node->mine().idle;
-    // relaxed: a hint for ranks that count idle or active ranks.
+    // This rank is not idle while it helps. relaxed: a hint for ranks that count idle or active
+    // ranks.
     idle.store(0, std::memory_order_relaxed);
     const bool worked = thief().help() || rma::help_operation() || lend_core();
     idle.store(1, std::memory_order_relaxed);
@@ -91,10 +92,11 @@ class NodeWork final : public wait::WaitActions {
   void return_core() override { lend::give_core_back(); }
 
  private:
-  // Copies a chunk of a message that this rank receives.
+  // Copies a chunk of a message that this rank receives. False if no job of this rank has a chunk
+  // left.
   static bool receive_chunk() {
     steal::JobSlots& mine = services.own_area().jobs;
-    // relaxed: written by this rank only.
+    // relaxed: only threads of this rank write `open`, and a missed job is found at the next step.
     for (std::uint32_t open = mine.open.load(std::memory_order_relaxed); open != 0;
          open &= open - 1) {
       if (thief().run_one_chunk(mine.jobs[__builtin_ctz(open)], config.me)) return true;
@@ -102,8 +104,8 @@ class NodeWork final : public wait::WaitActions {
     return false;
   }
 
-  // Lends this rank's core, for one unit, to a rank with work that only threads of that rank's
-  // process can do.
+  // Lends this rank's core, for one unit, to a rank that has work which only threads of its own
+  // process can do: iterations of a loop, or an end of a pipeline.
   static bool lend_core() {
     if (!services.lender) return false;
     return lend([] {
@@ -113,8 +115,8 @@ class NodeWork final : public wait::WaitActions {
     });
   }
 
-  // Lends the core by way(), and counts and traces the time for which the core is away. Returns
-  // true if the core was lent.
+  // Lends this rank's core by calling way(), and counts and traces the time for which the core is
+  // away. Returns true if the core was lent.
   template <class Way>
   static bool lend(Way&& way) {
     const std::uint64_t begin = ticks();
@@ -139,8 +141,8 @@ class NodeWork final : public wait::WaitActions {
     return true;
   }
 
-  // Finds loops in objects that were loaded since the last look, such as Python's extension
-  // modules.
+  // Looks for OpenMP loops to share in objects that were loaded since the last look, such as
+  // Python's extension modules.
   static void look_for_objects() {
     static std::uint64_t next_look = 0;  // used by the one thread that helps in the wait loop
     const std::uint64_t now = ticks();

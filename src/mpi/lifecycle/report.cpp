@@ -29,7 +29,7 @@ namespace {
 using observe::HelpedBytes;
 using observe::RankReport;
 
-// Which reports are written. Rank 0's settings decide for all ranks.
+// The reports that are written at the end. Rank 0's settings decide for all ranks.
 struct Wishes {
   bool summary;
   bool profile;
@@ -42,7 +42,8 @@ Wishes agree_on_wishes() {
 }
 
 void own_loops(observe::Loops& loops) {
-  // The report has no row for Obstacle::none.
+  // The report counts excluded regions by obstacle; it has no count for Obstacle::none, the first
+  // one.
   static_assert(openmp::kObstacles == observe::kObstacles + 1);
   const openmp::SharingReport report = openmp::sharing_report();
   loops.regions_shared = report.shared;
@@ -96,7 +97,8 @@ RankReport own_report() {
   }
   mine.world_rank = static_cast<std::uint32_t>(config.world_rank);
   mine.helping = config.rendezvous ? 1 : 0;
-  // Identifies the node by its first world rank; rank 0 renumbers the nodes.
+  // The node's number in the report is the first world rank on the node; rank 0 renumbers the nodes
+  // later.
   mine.node = switches.active ? services.node->record(0).world_rank
                               : static_cast<std::uint32_t>(config.world_rank);
   return mine;

@@ -25,13 +25,13 @@
 
 namespace mh::mpi::rma {
 
-// Names control memory on its node.
+// Names control memory among the ranks of its node.
 struct ControlName {
   std::uint32_t maker = 0;   // rank on the node
   std::uint32_t number = 0;  // counted by its maker; 0: memory that is not kept
 };
 
-// Orders the names in a map.
+// Orders control memory by name, for the maps of ControlPool.
 inline bool operator<(const ControlName& left, const ControlName& right) {
   return std::tie(left.maker, left.number) < std::tie(right.maker, right.number);
 }
@@ -40,22 +40,27 @@ class ControlPool {
  public:
   static constexpr std::size_t kMostBytes = 4U << 20U;
 
-  // Returns a name for new memory of `bytes` bytes that rank `me` makes for a group. Number 0 if
-  // the limit is reached: the memory is not kept.
+  // Returns a name for new control memory of `bytes` bytes that rank `me` makes for the members of
+  // a communicator (`group`). Its number is 0 if the limit kMostBytes is reached: the ranks then do
+  // not keep the memory.
   ControlName name(std::uint32_t me, std::size_t bytes, std::shared_ptr<const GroupOnNode> group);
   struct KeptControl {
     ControlName name;
     node::Segment segment;
   };
-  // Takes unused memory that this rank has made for the group, if any.
+  // Takes control memory that this rank has made for the same members and that no window uses, if
+  // any.
   [[nodiscard]] std::optional<KeptControl> take_unused(const GroupOnNode* group);
-  // Takes the unused memory of this name; nothing if this rank does not keep that memory.
+  // Takes the control memory of this name, which no window uses; nothing if this rank does not keep
+  // it.
   std::optional<node::Segment> take(const ControlName& name);
-  // Called if new memory was made for a window that stays the library's: no rank keeps the memory.
+  // Forgets new control memory of `bytes` bytes, because its window stays the library's: no rank
+  // keeps the memory.
   void forget(const ControlName& name, std::size_t bytes);
-  // Keeps the memory for the next window, or unmaps it if its number is 0.
+  // Takes back the control memory of a window: keeps it for the next window of the same ranks, or
+  // unmaps it if the name's number is 0.
   void give(const ControlName& name, node::Segment segment);
-  // Unmaps all memory that this rank keeps.
+  // Unmaps all control memory that this rank keeps.
   void clear();
 
  private:

@@ -24,7 +24,8 @@ struct SentRmaMessages {
   std::vector<SentRmaMessage> under_way;
   std::atomic<std::uint32_t> long_count{0};  // long messages under way; relaxed: a hint
 };
-// Never destroyed: a program may call exit() at any time.
+// The messages that this rank is sending. The object is never destroyed: a program may call exit()
+// at any time.
 SentRmaMessages& g_sent = *new SentRmaMessages;
 
 }  // namespace
@@ -83,7 +84,8 @@ bool MessageInbox::start_receives() {
     MessageBuffer buffer(static_cast<std::size_t>(bytes));
     if (buffer.empty()) break;  // no memory: the library keeps the message
     MPI_Request request = MPI_REQUEST_NULL;
-    // No other thread receives with this tag, so the receive matches the probed message.
+    // This receive gets the message that the probe has found, because no other thread receives with
+    // this tag.
     real.Irecv(buffer.data(), bytes, MPI_BYTE, status.MPI_SOURCE, tag_, config.windows_comm,
                &request);
     incoming_.push_back({status.MPI_SOURCE, std::move(buffer), request, false});

@@ -47,26 +47,29 @@ class MessageBuffer {
   std::size_t bytes_ = 0;
 };
 
-// Sends a message. Thread-safe. Returns false if the library refuses.
+// Starts to send a message to a rank of MPI_COMM_WORLD; the function owns the buffer from then on.
+// Thread-safe. Returns false if the library refuses.
 bool send_message(int world_rank, const tags::TagRange& tag, MessageBuffer buffer);
-// Frees the buffers that the library has sent. Returns true if no send is under way, and false if
-// another thread is sending or freeing. Thread-safe.
+// Frees the buffers of messages that the library has sent. Returns true if no send is under way,
+// and false if some are, or if another thread is in this function or in send_message().
+// Thread-safe.
 bool free_sent_buffers();
-// The number of long messages that this rank has under way.
+// Returns how many long messages (MessageBuffer::is_long()) of this rank the library has not sent
+// yet.
 std::uint32_t long_messages_under_way();
 
-// Received messages with one tag. One thread at a time.
+// The messages with one tag that this rank receives. Used by one thread at a time.
 class MessageInbox {
  public:
   explicit MessageInbox(const tags::TagRange& tag) : tag_(tag.first) {}
 
-  // Starts to receive the messages that the library has; returns true if there were any.
+  // Starts to receive the messages that have come to the library; returns true if there were any.
   bool start_receives();
   enum class Acceptance : std::uint8_t { accepted, not_now, stop };
   using Handler = std::function<Acceptance(MessageBuffer&)>;
-  // Removes each completely received message that handler(message) accepts. After a message that is
-  // incomplete or not accepted, later messages of its sender wait. Ends when the handler says
-  // `stop`.
+  // Calls handler(message) for the completely received messages, and removes those that it accepts.
+  // If a message of a sender is incomplete or not accepted, the later messages of this sender wait.
+  // Ends when the handler returns `stop`.
   void for_each(const Handler& handler);
 
  private:

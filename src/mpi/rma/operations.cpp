@@ -24,7 +24,7 @@ using mh::rma::Op;
 using mh::rma::RmaBuffer;
 
 constexpr CallResult kLeftToLibrary = std::nullopt;
-// most bytes of the short paths, which make no job
+// The most bytes of an operation on the short paths, which carry it out at once and make no job.
 constexpr std::uint64_t kMostShort = 16U << 10U;
 
 // ---- Arguments ----------------------------------------------------------------------------------
@@ -38,15 +38,17 @@ bool is_invalid(const Win& win, const TargetArgs& target) {
 bool is_invalid(const BufferArgs& buffer) {
   return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
 }
-// True if the type is not committed, or a buffer of a contiguous type is null (with other types
-// null may be MPI_BOTTOM). The short paths skip these checks.
+// True if an operation with this buffer has to go to the library, which reports the error. The type
+// is not committed, or a buffer of a contiguous type is null (with other types null may be
+// MPI_BOTTOM). The short paths skip these checks.
 bool is_unusable(const BufferArgs& buffer) {
   if (!datatypes::is_usable(buffer.type)) return true;
   return buffer.address == nullptr && buffer.count > 0 && datatypes::info(buffer.type).contiguous;
 }
 bool is_unusable(const TargetArgs& target) { return !datatypes::is_usable(target.type); }
 
-// The predefined types that the standard allows in MPI_Compare_and_swap, except MPI_CHAR.
+// True for the predefined types that the standard allows in MPI_Compare_and_swap. For any other
+// type the library is asked, since some libraries accept MPI_CHAR as well.
 bool is_swapped(const elements::Element& element) {
   using mh::rma::Type;
   const bool integer = element.type >= Type::int8 && element.type <= Type::uint64;
@@ -54,8 +56,8 @@ bool is_swapped(const elements::Element& element) {
   return element.named && (integer || logical);
 }
 
-// Returns the code of an operation that must not be carried out, because the target is
-// MPI_PROC_NULL or no epoch allows the access. Otherwise counts the operation and returns nothing.
+// Returns the code for the program if an operation must not be carried out: the target is
+// MPI_PROC_NULL, or no epoch allows the access. Otherwise counts the operation and returns nothing.
 CallResult early_result(Win& win, int rank) {
   if (rank == MPI_PROC_NULL) return MPI_SUCCESS;
   {
@@ -70,7 +72,8 @@ CallResult early_result(Win& win, int rank) {
 
 // ---- Buffers ------------------------------------------------------------------------------------
 
-// A buffer with its layout, which lives as long as this object. `buffer` has no address yet.
+// A buffer of an operation with its layout, which lives as long as this object. `buffer` has no
+// address before own_buffer() or the target's address is known.
 struct TypedBuffer {
   layout::LayoutPtr held;
   RmaBuffer buffer;
@@ -78,7 +81,8 @@ struct TypedBuffer {
   bool is_readable = false;  // false: Manyhands cannot read the type's layout
 };
 
-// A buffer of contiguous elements. Elements with gaps inside are moved together with their gaps.
+// Describes a buffer of `bytes` contiguous bytes. Elements with gaps inside (MPI_DOUBLE_INT) are
+// moved together with their gaps.
 TypedBuffer contiguous_buffer(std::uint64_t bytes) {
   TypedBuffer typed;
   typed.bytes = bytes;
@@ -86,7 +90,8 @@ TypedBuffer contiguous_buffer(std::uint64_t bytes) {
   return typed;
 }
 
-// `padded`: elements are moved together with the gaps inside them (is_padded()).
+// Describes a buffer of `count` elements of a type. `padded`: the elements are moved together with
+// the gaps inside them (is_padded()).
 TypedBuffer typed_buffer(MPI_Count count, MPI_Datatype type, bool padded) {
   const auto elements = static_cast<std::uint64_t>(count);
   const datatypes::Info info = datatypes::info(type);
@@ -102,7 +107,8 @@ TypedBuffer typed_buffer(MPI_Count count, MPI_Datatype type, bool padded) {
   return typed;
 }
 
-// Returns a buffer of this rank. const_cast: an origin buffer is only read.
+// Returns a buffer in this rank's memory. const_cast: an origin buffer is only read; a result
+// buffer is not const in the program's call.
 RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
   RmaBuffer buffer = typed.buffer;
   buffer.base = view_of(address, config.me);
@@ -110,7 +116,8 @@ RmaBuffer own_buffer(const TypedBuffer& typed, const void* address) {
   return buffer;
 }
 
-// True if all ranks of the node reach a buffer of this rank.
+// True if all ranks of the node reach a buffer of this rank, so that they can help with the
+// operation.
 bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
   if (config.single_copy) return true;
   const mh::rma::Extent extent = mh::rma::extent_of(buffer.layout, buffer.count, bytes);
@@ -119,7 +126,8 @@ bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
 
 // ---- Carrying out -------------------------------------------------------------------------------
 
-// Reports an operation that failed because memory was short or the kernel refused.
+// Calls the window's error handler for an operation that failed because memory was short or the
+// kernel refused a copy, and returns the code.
 int report_failure(const Win& win, Status why) {
   return raise_error(win.handle, why.code == Code::fault ? MPI_ERR_RMA_RANGE : MPI_ERR_OTHER);
 }
@@ -135,7 +143,7 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
   if (operation.what.has_result)
     shared = shared && is_reached(operation.result, operation.what.bytes);
   mh::rma::OperationRun running(win.window, operation, chunk, shared);
-  // Claims all chunks of this rank's own operation before any of another rank's. Otherwise two
+  // This rank claims all chunks of its own operation before it helps another rank. Otherwise two
   // ranks that accumulate into one target would each carry out half of the other rank's operation,
   // which costs more.
   while (!running.all_claimed()) {
@@ -146,8 +154,8 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
   return running.succeeded();
 }
 
-// Lets a target that is in MPI carry out a small operation on its memory, if this rank reaches the
-// memory only through the kernel.
+// Lets the target carry out a small operation on its own memory, if this rank reaches that memory
+// only through the kernel. Returns nothing if the target has not carried it out.
 std::optional<Status> ask_target(Win& win, const BoundOperation& operation, const void* compare) {
   const bool small = operation.what.bytes <= mh::rma::ActiveMessage::kMost;
   if (operation.target.mapped != nullptr || !small || operation.reducer.reduce != nullptr)
@@ -158,9 +166,9 @@ std::optional<Status> ask_target(Win& win, const BoundOperation& operation, cons
   return win.window.ask_target(thread_context(), operation, compare);
 }
 
-// Carries out an operation whose origin and result buffers are set, and sets its target buffer.
-// `at` is the target buffer without its address, `result` the layout of the result buffer, if any.
-// With `compare` the operation is MPI_Compare_and_swap.
+// Carries out an operation whose origin and result buffers are set; finds the target buffer by
+// `target` and `at`, the target buffer without its address. `result` owns the layout of the result
+// buffer, if any. If `compare` is not null, the operation is MPI_Compare_and_swap with this value.
 CallResult carry_out(Win& win, BoundOperation& operation, const TargetArgs& target,
                      const TypedBuffer& at, const layout::LayoutPtr& result, const void* compare) {
   if (!complete_deferred(win, static_cast<std::uint32_t>(target.rank))) return report_failure(win);
@@ -187,14 +195,14 @@ CallResult carry_out(Win& win, BoundOperation& operation, const TargetArgs& targ
   return result_of(win, thread_context().executor().run(operation, {0, operation.what.bytes}));
 }
 
-// A few bytes of a target, contiguous in the target buffer and in this rank's buffer.
+// A short run of bytes of the target's memory, contiguous there and in this rank's buffer.
 struct ShortAccess {
   std::uint64_t offset = 0;  // from the beginning of the target's exposed memory
   std::uint64_t bytes = 0;
 };
 
-// Sets `found` if the access is short, contiguous in both buffers and within the window. Returns
-// false if the short paths do not apply.
+// Sets `found` if the access is short, contiguous in both buffers and within the target's memory.
+// Returns false otherwise: then the operation cannot take a short path.
 bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs& target,
                      ShortAccess& found) {
   const auto own = datatypes::known(buffer.count, buffer.type);
@@ -208,14 +216,15 @@ bool is_short_access(const Win& win, const BufferArgs& buffer, const TargetArgs&
   return found.offset <= exposed.bytes && own.bytes <= exposed.bytes - found.offset;
 }
 
-// Returns the address of the accessed bytes in this process, or null if they are not mapped.
+// Returns the address of the target's bytes in this process, or null if they are not mapped.
 std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortAccess& stretch) {
   std::byte* const base = win.window.exposed(static_cast<std::uint32_t>(target.rank)).mapped;
   return base == nullptr ? nullptr : base + stretch.offset;
 }
 
-// Defers an operation without a result on memory of MPI_Win_create that only the kernel reaches.
-// False if the operation cannot be deferred; else sets `code`. Sets `bytes` and `target` of `what`.
+// Tries to defer a put or accumulate on memory of MPI_Win_create that only the kernel reaches.
+// False if the operation cannot be deferred, or else `code` is the code for the program. `what` is
+// complete except for its target and its number of bytes.
 bool defer_operation(Win& win, const void* origin, const TargetArgs& target, const ShortAccess& at,
                      mh::rma::Operation what, CallResult& code) {
   if (win.flavor != Flavor::created || at.bytes == 0) return false;
@@ -233,7 +242,8 @@ bool defer_operation(Win& win, const void* origin, const TargetArgs& target, con
   return !fine || win.window.defer(what, address_there.address, origin);
 }
 
-// Reports a type whose layout cannot be read; only the library could move its elements.
+// Raises MPI_ERR_TYPE for a type whose layout Manyhands cannot read: only the library could move
+// its elements, and the library has no part in a window of ours. Prints a message once.
 CallResult report_unknown_layout(const Win& win) {
   static Once once;
   if (once()) {
@@ -244,13 +254,15 @@ CallResult report_unknown_layout(const Win& win) {
   return raise_error(win.handle, MPI_ERR_TYPE);
 }
 
-// True for elements with gaps inside (MPI_DOUBLE_INT), which travel with their gaps in all buffers.
+// True for a type whose elements have gaps inside (MPI_DOUBLE_INT). The elements travel together
+// with their gaps, in all buffers of the operation.
 bool is_padded(MPI_Datatype type) {
   return !datatypes::info(type).contiguous && layouts::of(type) == nullptr;
 }
 
-// Carries out an operation with an origin, a result, or both, on as many bytes as all buffers have.
-// `what` defines how elements are combined. With `compare` the operation is MPI_Compare_and_swap.
+// Carries out an operation with an origin buffer, a result buffer, or both (else null), on as many
+// bytes as all buffers have. `what` defines how elements are combined. If `compare` is not null,
+// the operation is MPI_Compare_and_swap with this value.
 CallResult carry_out(Win& win, const BufferArgs* origin, const BufferArgs* result,
                      const TargetArgs& target, const mh::rma::Operation& what, bool padded,
                      const mh::rma::Reducer& reducer = {}, const void* compare = nullptr) {
@@ -287,14 +299,15 @@ struct LibraryReduction {
   }
 };
 
-// True if there is no kernel for this operation and type. The MPI library may support the pair as
-// an extension, so MPI_Reduce_local computes the operation, or reports the error.
+// True if src/rma has no kernel for this operation and type. The MPI library may support the pair
+// as an extension, so MPI_Reduce_local computes the operation, or reports the error.
 bool is_computed_by_library(Op op, const elements::Element& element) {
   if (op == Op::replace || op == Op::no_op) return false;
   return mh::rma::kernel_of(op, element.type) == nullptr;
 }
 
-// Accumulates into mapped memory. Returns false with nothing done if the bytes lie in two stripes.
+// Accumulates into target memory that this process maps, under the lock of the bytes' stripe.
+// Returns false, with nothing done, if the bytes lie in two stripes and so need two locks.
 bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* result,
                        std::uint32_t rank, const ShortAccess& at, Op op,
                        const elements::Element& element) {
@@ -312,8 +325,9 @@ bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* res
   return true;
 }
 
-// Tries the short paths of an accumulate: few contiguous bytes in all buffers, known operation and
-// type. Returns false if no short path applies; else sets `code`.
+// Tries the short paths of an accumulate: at most kMostShort bytes, contiguous in all buffers, with
+// a known operation and type. Returns false if no short path applies; else `code` is the code for
+// the program.
 bool accumulate_short(Win& win, const BufferArgs& origin, const BufferArgs* result,
                       const TargetArgs& target, Op op, const elements::Element& element,
                       CallResult& code) {
@@ -392,7 +406,7 @@ CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target) {
   return carry_out(win, &origin, nullptr, target, {.op = Op::replace}, padded);
 }
 
-// const_cast: MPI_Get writes its result buffer.
+// const_cast, below: MPI_Get writes into its result buffer, which BufferArgs holds as const.
 CallResult get(Win& win, const BufferArgs& result, const TargetArgs& target) {
   if (is_invalid(win, target) || is_invalid(result)) return kLeftToLibrary;
   if (const CallResult stop = early_result(win, target.rank)) return stop;

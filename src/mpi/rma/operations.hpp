@@ -40,7 +40,7 @@ struct TargetArgs {
 
 CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target);
 CallResult get(Win& win, const BufferArgs& result, const TargetArgs& target);
-// `result`: null for MPI_Accumulate.
+// Carries out MPI_Get_accumulate, or MPI_Accumulate if `result` is null.
 CallResult accumulate(Win& win, const BufferArgs& origin, const BufferArgs* result,
                       const TargetArgs& target, MPI_Op op);
 CallResult fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype type, int rank,
@@ -53,20 +53,21 @@ inline CallResult get_accumulate(Win& win, const BufferArgs& origin, const Buffe
   return accumulate(win, origin, &result, target, op);
 }
 
-// Makes the request of an operation whose call has returned `done`. Waits for results of other
-// nodes, so the request is complete at once.
+// Makes the request for MPI_Rput and similar calls, after the operation itself has returned `done`.
+// First waits for results from other nodes, so the request is complete at once.
 CallResult with_request(MPI_Win handle, CallResult done, MPI_Request* request);
 
-// Carries out the deferred operations on `target`, or on all ranks. Called before an epoch or a
-// flush ends. Returns false if an operation has failed.
+// Carries out this rank's deferred operations on `target`, or on all targets if it is empty. Called
+// before an epoch or a flush ends. Returns false if an operation has failed.
 bool complete_deferred_slow(Win& win, std::optional<std::uint32_t> target);
 [[nodiscard]] inline bool complete_deferred(Win& win,
                                             std::optional<std::uint32_t> target = std::nullopt) {
   return !win.window.has_deferred() || complete_deferred_slow(win, target);
 }
 
-// Drives the progress of the library and of our own protocol, in every 64th call of a thread. For
-// calls with which a program may poll.
+// Drives the progress of the MPI library and of our own protocol, in every 64th call by a thread.
+// Called by calls that wait for nothing, but which a program may repeat until another rank has done
+// something.
 void progress_sometimes();
 
 }  // namespace mh::mpi::rma

@@ -35,8 +35,8 @@ using mh::rma::RmaMessageKind;
 constexpr std::uint64_t kMostUnderWay = 64;
 constexpr std::uint32_t kMostLongMessages = 64;
 
-// Waits until is_over(). Between two tests this thread itself handles messages from other nodes, so
-// that an answer has effect at once.
+// Waits until is_over(), in the wait loop. Between two tests this thread itself handles messages
+// from other nodes, so that an answer has its effect at once.
 template <class IsOver>
 void wait_until(IsOver&& is_over) {
   arrivals::wait_until([&] { return is_over() || (serve_other_nodes() && is_over()); });
@@ -49,7 +49,8 @@ RmaMessage head_of(const Win& win, RmaMessageKind kind) {
 }
 
 bool has_space(const RemoteRank& peer) {
-  // relaxed: only calling threads write `sent`. acquire: pairs with the release in handle_answer().
+  // relaxed: only threads that call MPI write `sent`, this one included. acquire: pairs with the
+  // release in handle_answer().
   const std::uint64_t under_way =
       peer.sent.load(std::memory_order_relaxed) - peer.done.load(std::memory_order_acquire);
   return under_way < kMostUnderWay && messages::long_messages_under_way() < kMostLongMessages;
@@ -57,15 +58,15 @@ bool has_space(const RemoteRank& peer) {
 
 MessageBuffer buffer_of(std::size_t bytes) {
   MessageBuffer buffer(bytes);
-  // Without a free buffer, waits: a long buffer is free again once the library has sent its
-  // message.
+  // If there is no free buffer, this thread waits: the buffer of a long message is free again once
+  // the library has sent the message.
   if (buffer.empty()) wait_until([&] { return !(buffer = MessageBuffer(bytes)).empty(); });
   return buffer;
 }
 
 bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, MessageBuffer buffer) {
   RemoteRank& peer = win.internode->peers[target];
-  // relaxed: only calling threads read `sent`.
+  // relaxed: only threads that make the window's calls read `sent`; the server does not.
   if (head.is_counted()) peer.sent.fetch_add(1, std::memory_order_relaxed);
   if (messages::send_message(peer.world_rank, tags::kRequests, std::move(buffer))) return true;
   if (head.is_counted()) peer.sent.fetch_sub(1, std::memory_order_relaxed);
@@ -75,14 +76,15 @@ bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, Messag
 void send_step(Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer = buffer_of(sizeof head);
   std::memcpy(buffer.data(), &head, sizeof head);
-  // A library that refuses to send has called the error handler; the caller learns of the failure
-  // from flush_targets().
+  // The library has refused to send, and has called the error handler. This function returns no
+  // code, so flush_targets() reports the failure to the caller later.
   if (!send_request(win, to, head, std::move(buffer))) {
     win.internode->peers[to].failed.store(true, std::memory_order_relaxed);
   }
 }
 
-// Registers an awaited result and returns the number of its request.
+// Notes a result that this rank awaits from `target`, and returns the number by which the target's
+// answer names it.
 std::uint64_t register_result(Win& win, std::uint32_t target, AwaitedResult result) {
   win.internode->peers[target].awaited.fetch_add(1, std::memory_order_relaxed);
   const std::lock_guard<std::mutex> hold(win.internode->mutex);
@@ -97,7 +99,8 @@ void unregister_result(Win& win, std::uint32_t target, std::uint64_t number) {
   win.internode->peers[target].awaited.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Sends a piece of an operation. MPI_Compare_and_swap has the value of `compare` behind its piece.
+// Sends a piece of an operation to its target. If `compare` is not null, the operation is
+// MPI_Compare_and_swap, and this value follows the piece in the message.
 Status send_piece(Win& win, const BoundOperation& operation, const OperationPiece& piece,
                   const layout::LayoutPtr& result, const void* compare) {
   const std::uint32_t target = operation.what.target;
@@ -120,10 +123,10 @@ Status send_piece(Win& win, const BoundOperation& operation, const OperationPiec
   return {Code::system, 0};
 }
 
-// A reduction that only the MPI library computes. The target cannot compute it, because handles
-// differ between processes. The origin fetches each element, reduces it, and swaps the result in if
-// the target's element is unchanged. The update is as atomic as any other accumulate, and slow.
-// Limit: elements of kMostSwapped bytes.
+// A reduction that only the MPI library computes, on a target of another node. The target cannot
+// compute it, because MPI handles differ between processes. The origin fetches each element,
+// reduces it, and swaps the result in if the target's element is unchanged. The update is as atomic
+// as any other accumulate, and slow. Limit: elements of kMostSwapped bytes.
 class ElementwiseReduction {
  public:
   ElementwiseReduction(Win& win, const BoundOperation& operation)
@@ -216,15 +219,18 @@ Status send_operation(Win& win, const BoundOperation& operation, const layout::L
 namespace {
 
 bool has_results(const RemoteRank& peer) {
-  // acquire: pairs with the release in handle_result().
+  // acquire: pairs with the release in handle_result(), so this thread sees the result that the
+  // server has stored.
   return peer.awaited.load(std::memory_order_acquire) == 0;
 }
 bool is_done(const RemoteRank& peer) {
-  // acquire: pairs with the release in handle_answer().
+  // acquire: pairs with the release in handle_answer(), by which the server counts the requests
+  // that the target has reported.
   return peer.done.load(std::memory_order_acquire) >= peer.sent.load(std::memory_order_relaxed);
 }
 
-// Waits until is_over(rank), for one target or for all. Returns false if a request has failed.
+// Waits until is_over(peer), for the rank `target`, or for all ranks of the window if it is empty.
+// Returns false if a request to such a rank has failed.
 template <class IsOver>
 bool await_peers(Win& win, std::optional<std::uint32_t> target, IsOver&& is_over) {
   bool fine = true;
@@ -260,7 +266,8 @@ void lock_target(Win& win, std::uint32_t target, LockMode mode) {
   RmaMessage head = head_of(win, RmaMessageKind::lock);
   head.exclusive = mode == LockMode::exclusive;
   send_step(win, target, head);
-  // acquire: pairs with the release in handle_answer().
+  // acquire: pairs with the release in handle_answer(), in which the server notes that the target
+  // has granted the lock.
   wait_until([&] {
     return peer.granted.load(std::memory_order_acquire) >= number ||
            peer.failed.load(std::memory_order_relaxed);
@@ -281,7 +288,8 @@ void send_complete(Win& win, std::uint32_t target) {
   send_step(win, target, head_of(win, RmaMessageKind::complete));
 }
 
-// Dissemination barrier: in round i a rank signals the rank 2^i further on.
+// Dissemination barrier of the window's ranks: in round i each rank sends a message to the rank 2^i
+// further on, and waits for the message of the rank 2^i before it.
 void barrier(Win& win) {
   InternodeState& internode = *win.internode;
   const std::uint32_t me = win.window.me();
@@ -290,7 +298,8 @@ void barrier(Win& win) {
   for (std::uint64_t step = 1; step < win.ranks(); step *= 2, ++head.number) {
     send_step(win, static_cast<std::uint32_t>((me + step) % win.ranks()), head);
     const auto& arrived = internode.arrived[head.number];
-    // acquire: pairs with the release in handle_step().
+    // acquire: pairs with the release in handle_step(), in which the server counts the messages of
+    // a round.
     wait_until([&] { return arrived.load(std::memory_order_acquire) >= count; });
   }
 }
@@ -326,8 +335,8 @@ void start_internode() {
   real.Comm_size(MPI_COMM_WORLD, &size);
   if (static_cast<std::uint32_t>(size) == config.ranks) return;  // the MPI job has one node
   const bool wanted = settings().enable && settings().windows == WindowScope::all;
-  // The maxima over all ranks: 1 if some rank does not want windows over several nodes; the
-  // strongest objection.
+  // All ranks exchange the maxima of two numbers. The first is 1 if a rank does not want windows
+  // over several nodes. The second is the gravest objection of a rank (the enum is in this order).
   const int mine[2] = {wanted ? 0 : 1, wanted ? objection() : kNone};
   int all[2] = {};
   agreement::reduce(mine, all, 2, MPI_INT, MPI_MAX, MPI_COMM_WORLD);

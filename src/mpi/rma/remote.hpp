@@ -22,30 +22,34 @@
 
 namespace mh::mpi::rma::remote {
 
-// Collective over MPI_COMM_WORLD: start_internode() decides whether windows over several nodes may
-// be ours (config.internode_windows). stop_internode() waits for all ranks, and serves them
-// meanwhile.
+// Decides whether windows over several nodes may be ours (config.internode_windows), and then
+// starts the server thread. stop_internode() waits for all ranks at the end, and serves them
+// meanwhile. Both are collective over MPI_COMM_WORLD.
 void start_internode();
 void stop_internode();
 
-// Sends an operation whose buffers are all set. `result` owns the layout of the result buffer. With
-// `compare` the operation is MPI_Compare_and_swap. A reduction that only the library computes is
-// done at return, element by element.
+// Sends an operation whose buffers are all set to a target on another node. `result` owns the
+// layout of the result buffer. If `compare` is not null, the operation is MPI_Compare_and_swap with
+// this value. A reduction that only the library computes is carried out element by element, and
+// over at return.
 Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
                       const layout::LayoutPtr& result, const void* compare);
 
-// Waits for the results from one target, or from all. Returns false if a request to such a target
-// has failed.
+// Waits until the results from one target, or from all if `target` is empty, are in their buffers.
+// Returns false if a request to such a target has failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// Waits for the results, and until the targets have carried out all requests.
+// Waits for the results from one target, or from all, and until it has carried out all requests of
+// this rank. Returns false if a request has failed.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
-// The unlock is counted like the operations before it: flush_targets() waits for the unlock, too.
+// Sends the unlock without waiting for it. The unlock is counted like the operations before it, so
+// flush_targets() waits for the unlock, too.
 void unlock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
 void send_post(Win& win, std::uint32_t origin);
 void send_complete(Win& win, std::uint32_t target);
-// A barrier over all ranks of the window. Precondition: flush_targets() has returned for all ranks.
+// Waits until all ranks of the window have called this function. Precondition: flush_targets() has
+// returned for all targets.
 void barrier(Win& win);
 
 }  // namespace mh::mpi::rma::remote

@@ -34,11 +34,12 @@ using mh::rma::RmaMessage;
 using mh::rma::RmaMessageKind;
 using WinPtr = std::shared_ptr<Win>;
 
-// most bytes that a turn of the server moves: about 20 us
+// The most bytes that one turn of the server moves: about 20 us, after which the thread tests its
+// own wait again.
 constexpr std::uint64_t kMostATurn = 64U << 10U;
 constexpr int kMostRequestsATurn = 16;
 
-// The request that this rank is carrying out.
+// The request of a rank on another node that this rank is carrying out, chunk by chunk.
 struct CurrentRequest {
   WinPtr win;
   MessageBuffer request;
@@ -49,7 +50,7 @@ struct CurrentRequest {
   [[nodiscard]] const RmaMessage& head() const { return messages::head_of(request); }
 };
 
-// A rank of another node that waits for this rank's lock.
+// A rank of another node that waits for the lock of this rank's memory (MPI_Win_lock).
 struct LockRequest {
   WinPtr win;
   std::uint32_t from;
@@ -69,7 +70,7 @@ struct TargetServer {
   std::uint64_t bytes_left = 0;                             // that this turn may still move
 };
 
-// Never destroyed: a program may call exit() while messages are under way.
+// The object is never destroyed: a program may call exit() while messages are under way.
 TargetServer& g_server = *new TargetServer;
 
 RemoteRank& peer_of(const Win& win, std::uint32_t rank) { return win.internode->peers[rank]; }
@@ -86,7 +87,7 @@ void send_answer(const Win& win, std::uint32_t to, RmaMessage head, MessageBuffe
   }
 }
 
-// Sends an answer without data. Returns false if memory is short.
+// Sends an answer without data to the window's rank `to`. Returns false if memory is short.
 bool send_answer(const Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer(sizeof(RmaMessage));
   if (buffer.empty()) return false;
@@ -94,7 +95,9 @@ bool send_answer(const Win& win, std::uint32_t to, const RmaMessage& head) {
   return true;
 }
 
-// Sends `done` to each rank with requests that this rank has carried out and not yet reported.
+// Reports to each rank on another node how many of its requests this rank has carried out (an
+// answer of kind `done`), if the number is higher than the last one reported. The other rank waits
+// for the report in flush_targets().
 void report_done_requests() {
   std::erase_if(g_server.to_report, [](const auto& one) {
     const auto& [win, rank] = one;
@@ -128,13 +131,15 @@ void grant_locks() {
 
 // ---- Requests of peers --------------------------------------------------------------------------
 
-// True if the other ranks of this node reach the buffer, so that they can claim chunks.
+// True if the other ranks of this node reach the buffer of a message, so that they can claim chunks
+// of its operation.
 bool is_reached_by_neighbours(const MessageBuffer& buffer) {
   return buffer.empty() || config.single_copy ||
          (config.heaps_mapped && heaps::contain(buffer.data(), buffer.bytes()));
 }
 
-// Begins to carry out the operation of a request. Returns false if memory is short.
+// Begins to carry out the operation of a request, as g_server.current. Returns false if memory for
+// the result is short.
 bool begin_operation(const WinPtr& win, MessageBuffer& request) {
   const RmaMessage& head = messages::head_of(request);
   const std::uint64_t bytes = head.what.bytes - head.what.begin;
@@ -170,7 +175,7 @@ void finish_current() {
   count_carried_out(over->win, head, succeeded);
 }
 
-// Carries out a chunk of the current request. Returns true when the request is over.
+// Carries out a chunk of the request in g_server.current. Returns true when the request is over.
 bool continue_current() {
   CurrentRequest& current = *g_server.current;
   const bool over = advance_run(*current.run, current.watch);
@@ -188,24 +193,28 @@ void handle_lock_step(const WinPtr& win, const RmaMessage& head) {
   }
 }
 
-// Handles a step of an epoch. On behalf of a rank on another node, the server changes the words
-// that the ranks of this node share.
+// Handles a message that reports a step of an epoch by a rank on another node. On behalf of that
+// rank, the server changes the same words in shared memory that a rank of this node would change
+// itself.
 void handle_step(const WinPtr& win, const RmaMessage& head) {
   const mh::rma::Control& control = win->window.control();
   const std::uint32_t me = win->window.me();
   switch (head.kind) {
     case RmaMessageKind::post: {
       std::atomic<std::uint32_t>& posts = control.posts_to(me)[head.from];
-      // release: pairs with the acquire in start(). The server is the only writer of this word.
+      // release: pairs with the acquire in start() (calls/epochs.cpp), in which this rank waits for
+      // the post. The server is the only writer of this word.
       posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
       break;
     }
     case RmaMessageKind::complete:
-      // release: pairs with the acquire in is_completed().
+      // release: pairs with the acquire in is_completed() (calls/epochs.cpp), which then sees the
+      // origin's updates.
       control.part(me).completed.fetch_add(1, std::memory_order_release);
       break;
     case RmaMessageKind::barrier:
-      // release: pairs with the acquire in barrier().
+      // release: pairs with the acquire in barrier() (remote.cpp), in which this rank waits for the
+      // round.
       win->internode->arrived[head.number].fetch_add(1, std::memory_order_release);
       break;
     default:
@@ -248,7 +257,8 @@ void handle_result(Win& win, RemoteRank& peer, const MessageBuffer& buffer) {
   }
   if (!head.failed)
     mh::rma::unpack_here(result.buffer, result.range, buffer.data() + sizeof(RmaMessage));
-  // release: pairs with the acquire in has_results().
+  // release: pairs with the acquire in has_results() (remote.cpp), whose caller then reads the
+  // result.
   peer.awaited.fetch_sub(1, std::memory_order_release);
 }
 
@@ -257,7 +267,7 @@ MessageInbox::Acceptance handle_answer(MessageBuffer& buffer) {
   const WinPtr win = find_internode(head.window);
   if (win == nullptr) return MessageInbox::Acceptance::accepted;
   RemoteRank& peer = peer_of(*win, head.from);
-  // release, in every branch: pairs with the acquires of waiting callers (remote.cpp).
+  // release, in every branch below: pairs with the acquires of threads that wait in remote.cpp.
   if (head.failed) peer.failed.store(true, std::memory_order_release);
   switch (head.kind) {
     case RmaMessageKind::result:
@@ -296,9 +306,9 @@ bool serve_other_nodes() {
 namespace {
 
 struct ServerThread {
-  // The thread that ends the server thread sets `ending`. The server thread sets `inside` while it
-  // may be in a call of the library. seq_cst: either the server thread sees `ending`, or the ending
-  // thread sees `inside`.
+  // Set by the thread that ends the server thread, and read by the server thread before a call of
+  // the library. The server thread sets `inside` while it may be in such a call. seq_cst: either
+  // the server thread sees `ending`, or the ending thread sees `inside`.
   std::atomic<bool> ending{false};
   std::atomic<bool> inside{false};
   pthread_t handle{};
@@ -311,7 +321,7 @@ void sleep_ns(std::int64_t ns) {
   ::nanosleep(&time, nullptr);
 }
 
-// True if a thread of this rank has just handled messages from other nodes.
+// True if a thread of this rank has handled messages from other nodes within the last kShortNapNs.
 bool is_served() {
   const std::uint64_t last = g_server.last_turn.load(std::memory_order_relaxed);
   return ticks() - last < ticks_from_ns(static_cast<double>(tuning::kShortNapNs));
@@ -328,7 +338,8 @@ void* run_server_thread(void* /*nothing*/) {
   std::int64_t length = tuning::kLongNapNs;
   bool busy = false;
   while (!g_thread.ending.load()) {
-    // After a busy turn of this thread, `last_turn` does not tell whether another thread serves.
+    // If the last turn was this thread's own and found work, the time of the last turn does not
+    // tell whether another thread serves. This thread then serves again.
     busy = (busy || !is_served()) && serve_if_not_ending();
     length = busy ? tuning::kShortNapNs : std::min(2 * length, tuning::kLongNapNs);
     if (!busy) sleep_ns(length);
@@ -336,9 +347,9 @@ void* run_server_thread(void* /*nothing*/) {
   return nullptr;
 }
 
-// Exit handler for a program that ends without MPI_Finalize: the library must not shut down while
-// the server thread is in a call of the library. Gives up after 100 ms, since that call may wait
-// for the thread that ends the process.
+// Exit handler for a program that ends without MPI_Finalize: the MPI library must not shut down
+// while the server thread is in a call of the library, so this function waits. Gives up after 100
+// ms, since that call may wait for the thread that ends the process.
 void leave_library() {
   constexpr std::int64_t kLookNs = 1'000'000;
   constexpr int kLooks = 100;

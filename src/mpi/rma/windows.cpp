@@ -31,11 +31,11 @@ using mh::rma::Exposed;
 using mh::rma::FileRange;
 using mh::rma::Mappings;
 
-// Windows by a number of their own: the bits of the handle, or InternodeState::id.
+// A table of windows by a number: the bits of the handle, or InternodeState::id.
 struct Registry {
   std::mutex mutex;  // guards `windows`
   std::unordered_map<std::uint64_t, std::shared_ptr<Win>> windows;
-  // The number of windows. relaxed: a hint whether a search is worthwhile.
+  // The number of windows. relaxed: a hint that saves a search in an empty table.
   std::atomic<std::uint32_t> count{0};
 
   [[nodiscard]] bool has_any() const { return count.load(std::memory_order_relaxed) != 0; }
@@ -57,14 +57,14 @@ struct Registry {
   }
 };
 
-// If another thread of the rank does not give control memory back for so long, the window stays the
-// library's.
+// In nanoseconds. If another thread of the rank, in MPI_Win_free, has not given control memory back
+// after this time, the new window stays the library's.
 constexpr double kMostWaitForControlNs = 1e9;
 
 ControlPool g_controls;
 Registry g_windows;  // by handle
-// By InternodeState::id. Separate from g_windows, whose mutex a thread holds while it helps: the
-// server must not wait for that thread.
+// Windows over several nodes by InternodeState::id. A table apart from g_windows, because a thread
+// holds the mutex of g_windows while it helps: the server must not wait for that thread.
 Registry g_internode_windows;
 
 // ---- Making -------------------------------------------------------------------------------------
@@ -75,9 +75,9 @@ struct ExposureInfo {
   std::uint64_t bytes;
   std::uint64_t unit;
   std::uint32_t node_rank;
-  // Only the window's first rank on the node sets the next two fields. Without a descriptor and a
-  // number there is no control memory.
-  // of new memory; -1: all ranks keep the memory from an earlier window
+  // The next two fields say where the window's control memory is; only the window's first rank on
+  // the node sets them. `control_fd`: the descriptor of new memory; -1: all ranks keep the memory
+  // of this number from an earlier window. With -1 and the number 0 there is no control memory.
   std::int32_t control_fd;
   std::uint32_t control_number;  // ControlName::number
   std::int32_t world_rank;
@@ -94,8 +94,8 @@ Exposed exposed_of(const ExposureInfo& info, bool elsewhere) {
           .pid = elsewhere ? 0 : services.node->record(info.node_rank).pid};
 }
 
-// True if this process reaches the memory of a rank, or the rank is on another node. Sets the
-// address of mapped memory.
+// True if this process reaches the memory of the window's rank `target`, which `info` describes, or
+// if that rank is on another node. Sets target.mapped if the memory is mapped.
 bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappings, bool dynamic) {
   if (target.is_elsewhere()) return true;
   if (target.node_rank == config.me) {
@@ -109,8 +109,8 @@ bool can_reach(Exposed& target, const ExposureInfo& info, const Mappings& mappin
   return !dynamic && config.heaps_mapped && services.memory->to_here(view, target.bytes) != nullptr;
 }
 
-// True if a window of this communicator may be ours. The answer is the same on all its ranks,
-// without communication.
+// True if a window of this communicator may be ours (windows.hpp), as far as the ranks know without
+// communication. The answer is the same on all of them.
 bool may_be_ours(const Comm& comm) {
   if (!config.windows || !services.node->has_one_pid_namespace()) return false;
   if (comm.on_one_node) return comm.members.size() > 1 && comm.line != nullptr;
@@ -131,7 +131,8 @@ std::size_t control_bytes(const Comm& comm) {
   return Control::bytes_needed(static_cast<std::uint32_t>(comm.size));
 }
 
-// Takes kept control memory or makes new memory. Called by the window's first rank on the node.
+// Takes control memory that this rank has kept from an earlier window of the same ranks, or makes
+// new memory. Called by the window's first rank on the node.
 void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
   const bool keeps = comm.on_one_node;
   if (auto unused = keeps ? g_controls.take_unused(comm.group_on_node.get()) : std::nullopt) {
@@ -150,9 +151,9 @@ void make_control(const Comm& comm, ExposureInfo& mine, WindowParts& made) {
   }
 }
 
-// Takes the kept control memory that the window's first rank on the node uses again. Another thread
-// of this rank may be about to give the memory back: MPI_Win_free has returned on the first rank,
-// and soon returns in that thread.
+// Takes kept control memory that the window's first rank on the node uses again for this window.
+// Another thread of this rank may still be in the MPI_Win_free of the earlier window, which has
+// returned on the first rank. This thread then waits until that thread has given the memory back.
 std::optional<node::Segment> take_again(const ControlName& name) {
   const std::uint64_t end = ticks() + ticks_from_ns(kMostWaitForControlNs);
   std::optional<node::Segment> taken;
@@ -163,16 +164,16 @@ std::optional<node::Segment> take_again(const ControlName& name) {
   return taken;
 }
 
-// Takes or maps the control memory of `root`, the window's first rank on the node. Called by the
-// other ranks of the node.
+// Takes the control memory of a new window, kept from an earlier one, or maps it. `root`: what the
+// window's first rank on the node has published. Called by the other ranks of the node.
 void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made) {
   made.control_name = {.maker = root.node_rank, .number = root.control_number};
   if (root.control_fd < 0) {
     made.control = take_again(made.control_name);
     return;
   }
-  // The file has no name. Its maker keeps the descriptor open until all ranks agree in
-  // make_window(), so /proc leads to the file.
+  // The file of the control memory has no name. Its maker keeps the descriptor open until all ranks
+  // agree in make_window(), so /proc leads to the file.
   const pid_t pid = services.node->record(root.node_rank).pid;
   const std::string path =
       "/proc/" + std::to_string(pid) + "/fd/" + std::to_string(root.control_fd);
@@ -194,8 +195,9 @@ std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
   return internode;
 }
 
-// Gathers `mine` of all ranks, by a round on the boards of `with_boards`, or by the library if
-// `with_boards` is null. Nothing if a rank has called stay_out().
+// Gathers `mine` of all ranks of the window. If `with_boards` is not null, the ranks do so by a
+// round on that communicator's boards, else by the library. Nothing if a rank has called
+// stay_out().
 std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* with_boards,
                                                       const ExposureInfo& mine, int ranks) {
   std::vector<ExposureInfo> infos(static_cast<std::size_t>(ranks));
@@ -213,12 +215,13 @@ std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* wit
   return infos;
 }
 
-// Leaves the window to the library; the other ranks learn this in gather_infos().
+// Called by a rank that leaves the window to the library: all other ranks learn this from the round
+// in gather_infos(), and leave the window to the library as well.
 void stay_out(Comm& with_boards) {
   direct::Round(with_boards, direct::RoundCall::window, sizeof(ExposureInfo)).publish_library();
 }
 
-// True if `here` is true on every rank.
+// Returns true on every rank of `comm` if `here` is true on every rank; else false.
 bool all_agree(MPI_Comm comm, bool here) {
   const int mine = here ? 1 : 0;
   int all = 0;
@@ -227,8 +230,8 @@ bool all_agree(MPI_Comm comm, bool here) {
   return all != 0;
 }
 
-// Gives back the control memory of a window that stays the library's. All ranks keep control memory
-// that an earlier window has used; no rank keeps new control memory.
+// Gives back the control memory of a window that stays the library's. If the memory is of an
+// earlier window, all ranks keep it for the next one; if it is new (`is_new`), no rank keeps it.
 void return_control(const Comm& comm, WindowParts& made, bool is_new) {
   if (is_new) {
     g_controls.forget(made.control_name, control_bytes(comm));
@@ -238,13 +241,13 @@ void return_control(const Comm& comm, WindowParts& made, bool is_new) {
 }
 
 // True if the library has allocated the window's memory. The memory of MPI_Win_create is the
-// program's, and a peer may unmap its view of such memory at any time.
+// program's, and the program may unmap such memory in any process at any time.
 bool is_the_librarys(Flavor flavor) {
   return flavor == Flavor::allocated || flavor == Flavor::shared;
 }
 
-// Returns the mapping of this rank's memory and sets mine.file to the file behind it. Empty if the
-// program has allocated the memory.
+// Finds this rank's mapping of the window's memory, and sets mine.file to the file behind it, by
+// which other ranks find their own mappings. Empty if the program has allocated the memory.
 Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
   if (!is_the_librarys(flavor)) return {};
   Mappings mappings = Mappings::around(mine.base);
@@ -255,12 +258,13 @@ Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
   return mappings;
 }
 
-// Fills in made.exposed for all ranks. False if this process does not reach the memory of some
-// rank.
+// Fills in made.exposed: how this process reaches the memory of each rank. False if there is a rank
+// whose memory it does not reach.
 bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings mappings,
             Flavor flavor, WindowParts& made) {
-  // Most libraries map the memory of all ranks in one mapping, which `mappings` has. Reading all
-  // mappings takes longer and is needed only if `mappings` lacks the memory of a rank.
+  // Most libraries map the memory of all ranks in one mapping, and `mappings` has the one with this
+  // rank's memory. Reading all mappings of the process takes longer and is needed only if
+  // `mappings` lacks the memory of a rank.
   const auto is_mapped = [&](const ExposureInfo& info) {
     return info.file.inode == 0 || mappings.address_of(info.file) != nullptr;
   };
@@ -276,9 +280,10 @@ bool expose(const Comm& comm, const std::vector<ExposureInfo>& infos, Mappings m
   return reaches_all;
 }
 
-// Makes a window. Collective. Returns nothing if the window stays the library's. A rank with more
-// threads in collectives than cores stays out: threads in the wait loop and threads in the library
-// would delay each other by milliseconds (collective/arrivals.hpp).
+// Decides with the other ranks whether a window is ours, and makes its parts if it is. Collective.
+// Returns nothing if the window stays the library's. A rank with more threads in collectives than
+// cores stays out. Otherwise its threads in the wait loop and its threads in the library would
+// delay each other by milliseconds (collective/arrivals.hpp).
 std::optional<WindowParts> make_window(MPI_Comm handle, const Comm& comm, ExposureInfo mine,
                                        Flavor flavor) {
   Comm* const with_boards = direct::comm_with_boards(handle);

@@ -34,29 +34,30 @@ namespace mh::mpi::rma {
 
 // ---- Requests to ranks of other nodes, and their answers ----------------------------------------
 
-// A rank of the window on another node.
+// The state of this rank's requests to, and from, a rank of the window on another node.
 struct RemoteRank {
   int world_rank = 0;
 
-  // Counted up by callers. `sent`: counted requests to the rank. `awaited`: results that the rank
-  // owes. The server counts `awaited` down when it has stored a result: release, pairs with the
-  // acquire in has_results().
+  // Counted up by callers. `sent`: counted requests to the other rank. `awaited`: results that it
+  // still owes to this rank. The server counts `awaited` down when it has stored a result: release,
+  // pairs with the acquire in has_results().
   alignas(kCacheLine) std::atomic<std::uint64_t> sent{0};
   std::atomic<std::uint64_t> awaited{0};
   std::uint64_t locks = 0;  // lock requests; guarded by the window's mutex
 
-  // Written by the server. release: pairs with the acquires of waiting callers.
+  // Written by the server when an answer comes. release: pairs with the acquires of callers that
+  // wait.
   alignas(kCacheLine) std::atomic<std::uint64_t> done{0};  // carried out, of `sent`
   std::atomic<std::uint64_t> granted{0};                   // of `locks`
   std::atomic<bool> failed{false};                         // a request has failed; callers reset it
 
-  // Counted requests from the rank that this rank has carried out, and has reported to the rank.
-  // Only the server uses these numbers.
+  // Counted requests that came from the other rank: how many this rank has carried out, and how
+  // many of these it has reported to the other rank. Used by the server only.
   std::uint64_t carried_out = 0;
   std::uint64_t reported = 0;
 };
 
-// The buffer for a result that another rank owes.
+// The buffer of this rank for the result of an operation, which a rank on another node will send.
 struct AwaitedResult {
   mh::rma::RmaBuffer buffer;
   layout::LayoutPtr layout;     // layout of the buffer
@@ -64,7 +65,7 @@ struct AwaitedResult {
 };
 
 struct InternodeState {
-  // most rounds of a barrier: the logarithm of the number of ranks
+  // The most rounds of a dissemination barrier: the logarithm of the number of ranks.
   static constexpr std::size_t kRounds = 32;
 
   std::uint64_t id = 0;                 // unique in the MPI job
@@ -74,9 +75,11 @@ struct InternodeState {
   std::unordered_map<std::uint64_t, AwaitedResult> results;
   std::uint64_t asked = 0;  // number of the last request with a result
 
-  // Barriers that this rank has entered. Written by the thread in a barrier.
+  // The number of barriers over the window that this rank has entered. Written by the thread in a
+  // barrier.
   std::uint64_t barriers = 0;
-  // By round: messages for the round, of all barriers. release by the server, acquire in barrier().
+  // For each round of a barrier, the number of messages that have come for it, over all barriers.
+  // release by the server, acquire in barrier().
   std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
 };
 
@@ -99,11 +102,13 @@ struct Win {
   node::Segment control;  // the shared memory of `window`, mapped as long as the window lives
   mh::rma::Window window;
   std::unique_ptr<InternodeState> internode;  // for a window over several nodes, else null
-  // Guards the window's epochs, for programs with several threads in MPI.
+  // Guards the epochs and the deferred operations of `window`, for programs with several threads in
+  // MPI.
   std::mutex mutex;
-  // by target: exposure epochs to this rank that MPI_Win_start has used
+  // For each target: how many of its exposure epochs to this rank MPI_Win_start has already used,
+  // of those that the target has counted in its post.
   std::vector<std::uint32_t> posts_used;
-  // of RankPart::completed: counted by ended exposure epochs
+  // The part of RankPart::completed that belongs to exposure epochs which this rank has ended.
   std::uint64_t completes_used = 0;
 
   [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
@@ -117,7 +122,8 @@ inline HandleCache<64> cache;
 Win* find_slow(MPI_Win handle);
 }  // namespace detail
 
-// Returns null for a window of the library. Thread-safe. Valid until the window is freed.
+// Returns the window behind a handle if it is ours, null if it is the library's. Thread-safe. The
+// pointer is valid until the window is freed.
 inline Win* find_window(MPI_Win handle) {
   std::uint64_t word = 0;
   if (detail::cache.find(bits_of(handle), word)) [[likely]]
@@ -125,26 +131,30 @@ inline Win* find_window(MPI_Win handle) {
   return detail::find_slow(handle);
 }
 
-// Searches by InternodeState::id. Null for a window that is not made yet or is freed.
+// Returns the window over several nodes with this InternodeState::id; null if this rank has not
+// made the window yet, or has freed it.
 std::shared_ptr<Win> find_internode(std::uint64_t id);
 bool has_internode_windows();
 
-// Decides whether a window that the library has made is ours, and takes it over if it is.
-// Collective.
+// Decides with the other ranks whether a window that the library has made is ours, that is, served
+// by Manyhands, and takes it over if it is. Collective.
 void adopt_window(MPI_Comm comm, MPI_Win handle, Flavor flavor, const void* base,
                   std::int64_t bytes, std::int64_t unit);
-// Removes a window from the table before the library frees it. Null if the window was not ours.
+// Removes a window of ours from the table before the library frees it, and returns it. Null if the
+// window was not ours.
 std::shared_ptr<Win> remove_window(MPI_Win handle);
-// Makes find_window() find the window: a new window, or one that the library could not free.
+// Makes find_window() find the window. Called for a new window, and again for a window that the
+// library could not free.
 void insert_window(const std::shared_ptr<Win>& win);
-// Removes all windows and unmaps all kept control memory, at the end.
+// Called in MPI_Finalize: removes all windows and unmaps all control memory that was kept for
+// others.
 void stop_windows();
 
-// True if an operation without an epoch is an error. In shared windows Open MPI permits such
-// operations, and programs may rely on this.
+// True if an operation without an epoch is an error with this library. Open MPI permits such
+// operations in shared windows, and programs may rely on this.
 #if defined(MH_ABI_OPENMPI)
 inline bool is_strict(const Win& win) { return win.flavor != Flavor::shared; }
-// MPI_Win_complete without MPI_Win_start may succeed.
+// True for Open MPI, in which MPI_Win_complete without MPI_Win_start may succeed.
 inline constexpr bool kCompletesWithoutStart = true;
 inline constexpr bool kSyncsInLocksAlone = false;
 inline constexpr bool kLocksNobody = false;
@@ -155,16 +165,17 @@ inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync is an error ou
 inline constexpr bool kLocksNobody = true;        // the library accepts locks of MPI_PROC_NULL
 #endif
 
-// Calls the window's error handler. Returns the code, or MPI_SUCCESS where the library's failing
-// calls do so after a handler of the program has run (MPICH 5).
+// Calls the window's error handler with `code` and returns the code for the program. It is
+// MPI_SUCCESS for a library in which a failing call returns success after a handler of the program
+// has run (MPICH 5).
 int raise_error(MPI_Win handle, int code);
 
 // ---- Helping ------------------------------------------------------------------------------------
 
-// Returns the context of the calling thread, which the first call makes.
+// Returns the calling thread's state for one-sided operations, which the first call makes.
 mh::rma::RmaContext& thread_context();
-// Does a step of an OperationRun or a PieceRun. Returns true when the run is over: done, failed, or
-// abandoned because dead ranks hold chunks.
+// Carries out one step (a chunk) of `run`, an OperationRun or a PieceRun. Returns true when the run
+// is over: done, failed, or abandoned because dead ranks hold chunks.
 template <class Run>
 bool advance_run(Run& run, ThiefWatch& watch) {
   if (run.step(thread_context())) return true;
@@ -172,10 +183,11 @@ bool advance_run(Run& run, ThiefWatch& watch) {
   run.give_up();
   return true;
 }
-// Carries out one chunk of a one-sided operation of another rank of the node. Returns true if there
-// was such a chunk. Any thread.
+// Carries out one chunk of a one-sided operation of another rank of the node, in any window.
+// Returns true if there was such a chunk. Any thread may call this function.
 bool help_operation();
-// Carries out the active messages of ranks of this node. Costs a load if there are no windows.
+// Carries out the active messages (rma/control.hpp) by which other ranks of this node ask this rank
+// to access its own memory. Costs a load if there are no windows.
 void serve_own_node();
 
 }  // namespace mh::mpi::rma
