@@ -100,8 +100,9 @@ def got_slots(image: Image, names: list[str]) -> dict[int, str]:
     return found
 
 
-# call and jmp, direct or through a GOT slot. Four bytes follow: the distance of the target, or of
-# the slot, from the next instruction.
+# Matches the opcodes of the x86-64 instructions call and jmp, direct or through a GOT slot. Four
+# bytes of the instruction follow the match: the signed distance from the next instruction to the
+# target or to the slot.
 TRANSFER = re.compile(rb"[\xe8\xe9]|\xff[\x15\x25]", re.DOTALL)
 
 

@@ -87,8 +87,8 @@ def beside(library: Path, family: Family) -> Iterator[Path]:
     PREFIX/bin/mpiexec.
     """
     seen = set()
-    # The resolved path comes first: Debian's /lib is a link to /usr/lib, and the prefix is /usr.
-    # "/" is never taken for a prefix.
+    # The resolved path of the library is tried first: Debian's /lib is a link to /usr/lib, and the
+    # launchers are in /usr/bin. "/" is never taken for the prefix.
     for file in (library.resolve(), library):
         for prefix in file.parents[1:-1]:
             for name in NAMES[family]:
@@ -131,7 +131,8 @@ def choose(mpi: MpiLibrary | None) -> Launcher | None:
 # --- the environment, in the launcher's way ---------------------------------------------------
 
 
-# With these words, env does not take a program with `=` in its name for another variable.
+# The `env` command takes a program with `=` in its name for a variable to set. With these words
+# before the program, `env` starts a shell, and the shell replaces itself by the program.
 AFTER_ENV = ["sh", "-c", 'exec "$@"', "sh"]
 
 

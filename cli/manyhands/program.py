@@ -36,7 +36,8 @@ class Family(str, Enum):
         return {"mpich": "MPICH", "openmpi": "Open MPI", "abi": "standard-ABI MPI"}[self.value]
 
 
-# File names of the MPI library for C, in the order in which the patterns are tried.
+# Patterns of the file names of an MPI library for C, each with the family of the library. The first
+# pattern that matches counts.
 LIBRARY_NAMES = [
     (re.compile(r"libmpi_abi\.so(\.\d+)*$"), Family.ABI),
     (re.compile(r"libmpi\.so\.(?:2|3|4)0(\.\d+)*$"), Family.OPENMPI),
@@ -108,7 +109,9 @@ def elf_of(path: Path) -> Elf | None:
             return None
         bits = 64 if ident[4] == 2 else 32
         order = "<" if ident[5] == 1 else ">"
-        # e_phoff; e_phentsize, e_phnum
+        # Offset and type of two groups of fields in the ELF header: e_phoff, which is the offset of
+        # the program headers in the file; then e_phentsize and e_phnum, which are their size and
+        # number.
         layout = ((32, "Q"), (54, "HH")) if bits == 64 else ((28, "I"), (42, "HH"))
         file.seek(layout[0][0])
         (offset,) = struct.unpack(
@@ -196,7 +199,8 @@ def linked_mpi(path: Path) -> MpiLibrary | None:
     return None
 
 
-# Importing mpi4py.MPI loads the MPI library. With rc.initialize off it does not call MPI_Init.
+# A Python program that prints the path of the MPI library that mpi4py uses. Importing mpi4py.MPI
+# loads the library. With rc.initialize off, the import does not call MPI_Init.
 ASK_PYTHON = """
 import sys
 try:

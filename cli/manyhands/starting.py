@@ -20,7 +20,8 @@ from manyhands_unix import streams
 
 from manyhands import installation, launcher, program, say, words
 
-# A process is a rank already if it has all variables of one of these rows.
+# A process is a rank already if it has all environment variables of one of these rows, which
+# launchers set for ranks.
 RANK_MARKS = (
     ("PMI_RANK",),
     ("PMIX_RANK",),
@@ -28,7 +29,8 @@ RANK_MARKS = (
     ("PALS_RANKID",),
     ("SLURM_PROCID", "SLURM_STEP_ID"),
 )
-# After these options, a relative program path is not relative to the current directory.
+# Launcher options that change the directory or the search path of the program. After these options,
+# a relative program path is not relative to the current directory, so mh cannot find the file.
 ELSEWHERE = {"wdir", "wd", "chdir", "D", "path", "preload-binary", "s"}
 
 
@@ -128,7 +130,8 @@ def choose_launcher(
 
 def become(command: list[str]) -> NoReturn:
     """Replaces this process by a program."""
-    # Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across execve.
+    # Python ignores SIGPIPE and SIGXFSZ at its start, and an ignored signal stays ignored across
+    # execve. The program must find both with their default actions, as if mh had not been there.
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     sys.stdout.flush()

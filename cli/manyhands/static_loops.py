@@ -22,7 +22,8 @@ from manyhands.image import Image, got_slots, plt_stubs, transfers
 
 REGION = re.compile(r".*\._omp_fn\.\d+(\..+)?|\.omp_outlined\..*")
 RUN_TIME = re.compile(r"GOMP_|GOACC_|omp_|__kmp|kmp_")
-# These patterns repeat the lists of src/openmp/calls.cpp.
+# Functions of the OpenMP run time that a region may call and still be shared. These patterns repeat
+# the lists of src/openmp/calls.cpp.
 PERMITTED = re.compile(
     r"__kmpc_for_static_(init_\w+|fini)|__kmpc_global_thread_num|GOMP_(critical|atomic)_\w+"
     r"|__kmpc_(critical\w*|end_critical|atomic_\w+|\w+_lock(_with_hint)?)|omp_\w+_lock(_with_hint)?"

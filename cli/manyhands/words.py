@@ -12,20 +12,20 @@ from dataclasses import dataclass, field
 
 from manyhands.program import NotExecutable, NotThere, locate
 
-# Names without their leading dashes; launchers accept one or two dashes.
+# Launcher options with one value, without their leading dashes: launchers accept one or two dashes.
 ONE_VALUE = frozenset(
-    # several launchers
+    # options that several launchers have
     "n np c N host H hosts hostfile machinefile wdir wd bind-to map-by timeout path "
-    # Hydra
+    # options of Hydra, the launcher of MPICH
     "f ppn perhost configfile envlist genvlist membind launcher bootstrap launcher-exec "
     "bootstrap-exec iface rmk outfile-pattern errfile-pattern order-nodes prepend-pattern topolib "
     "usize gpus-per-proc gpu-subdevs-per-proc "
-    # Open MPI
+    # options of Open MPI's launcher
     "x npernode npersocket rank-by rf rankfile output-filename prefix tune am default-hostfile "
     "stdin personality output display runtime-options with-ft dvm cpu-set cpu-list cpus-per-proc "
     "cpus-per-rank slot-list preload-files ompi-server app pset launch-agent max-vm-size "
     "add-host add-hostfile max-restarts "
-    # Slurm
+    # options of srun, the launcher of Slurm
     "p A t w J o e i m G D C ntasks nodes cpus-per-task mpi cpu-bind partition account time mem "
     "mem-per-cpu gres gpus gpus-per-task gpus-per-node ntasks-per-node ntasks-per-core "
     "ntasks-per-socket distribution export exclude nodelist output error input chdir job-name "

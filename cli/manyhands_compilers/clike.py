@@ -30,8 +30,8 @@ OMP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp\b([^\n]*)", re.MULTILINE)
 OMP_LOOP = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+omp[ \t]+parallel[ \t]+for\b", re.MULTILINE)
 MAY_BE_OMP_LOOP = re.compile(r"\bomp\s+parallel\s+for\b")
 SIMD = re.compile(r"\s*(simd|declare\s+simd|ordered\s+simd)\b")
-# Declarations that a reduction clause of a `ws` directive may name. They generate no code
-# themselves.
+# Matches the OpenMP directive `declare reduction` after `omp`. A reduction clause of a `ws`
+# directive may name such a declaration, and the declaration itself generates no code.
 REDUCTION = re.compile(r"\s*declare\s+reduction\b")
 DEFINITIONS = re.compile(r"^#(?:define|undef) [^\n]*", re.MULTILINE)
 # RAW, COMMENT and QUOTED match text that may hide a brace or look like a directive. TOKEN matches

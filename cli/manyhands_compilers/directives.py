@@ -166,8 +166,9 @@ def parse(text: str, language: str = "c", clang: bool = False) -> Directive:
     return directive
 
 
-# OMP_LOOP matches a parallel loop of OpenMP. The patterns after it match calls and directives in a
-# loop that need the team of the loop itself.
+# OMP_LOOP matches the start of a parallel loop of OpenMP, in the text after `omp`. ASKS_FOR_THREAD
+# and OMP_NEEDS_TEAM match calls and directives that need the loop's own team of threads: a loop
+# that contains one stays OpenMP.
 OMP_LOOP = {
     "c": re.compile(r"\s*parallel\s+for\b"),
     "fortran": re.compile(r"\s*parallel\s*do\b", re.IGNORECASE),

@@ -97,7 +97,8 @@ class Driver:
         """Runs the compiler on a source that cannot be preprocessed, so that the compiler reports
         the reason.
         """
-        # With several sources the compiler might compile the others, and miss their directives.
+        # Only a command with a single source is executed. With several sources the compiler might
+        # compile the others, without their `ws` directives.
         code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
             sys.stderr.buffer.write(self.unclear)

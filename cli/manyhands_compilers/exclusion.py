@@ -13,7 +13,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-# No critical section can have this name, because names have no blanks.
+# The name of the lock for atomic updates of more than eight bytes. No critical section of a program
+# can have the same name, because names of critical sections have no blanks.
 WIDE_ATOMICS = "atomic updates of more than eight bytes"
 LINE_OF_HASH = re.compile(r"^[ \t]*#[^\n]*", re.MULTILINE)  # line markers and other directives
 QUOTED = re.compile(r'"(?:\\.|[^"\\\n])*"' + r"|'(?:\\.|[^'\\\n])*'")

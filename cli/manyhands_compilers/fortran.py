@@ -24,8 +24,9 @@ from manyhands_compilers.units import Units
 DIRECTIVE = re.compile(r"^[ \t]*!\$ws\b|^[cC*]\$ws\b", re.MULTILINE | re.IGNORECASE)
 OMP_LOOP = re.compile(r"^(?:[ \t]*!|[cC*])\$omp[ \t]*parallel[ \t]*do\b", re.M | re.I)
 FREE = re.compile(r"[ \t]*!\$ws\b", re.IGNORECASE)
-# In fixed form a mark in column 6 continues a directive, as any statement, or a mark in column 5,
-# right after the sentinel. A letter in column 6 begins a directive, as in `!$ws do`.
+# Matches the sentinel `$ws` of a directive in fixed form. The group is the mark of a continuation
+# line: in column 6, as for any statement, or in column 5, right after the sentinel. A letter in
+# column 6 begins a directive, as in `!$ws do`.
 FIXED = re.compile(r"[cC*!]\$ws\b(\s?[^\s\w]|\s?[1-9])?", re.IGNORECASE)
 SENTINEL = {
     False: re.compile(r"([ \t]*!)\$(?!acc)", re.I),
@@ -33,7 +34,8 @@ SENTINEL = {
 }
 SIMD = re.compile(r"omp\s+(end\s+)?(simd|declare\s+simd|ordered\s+simd)\b", re.I)
 REDUCTION = re.compile(r"omp\s+declare\s+reduction\b", re.I)
-# A directive of OpenMP or its continuation, with the groups of FREE and FIXED.
+# Matches the sentinel of an OpenMP directive. The key says whether the source is in fixed form; in
+# fixed form, the group is the mark of a continuation line, as in FIXED.
 OMP = {
     False: re.compile(r"[ \t]*!\$omp\b", re.I),
     True: re.compile(r"[cC*!]\$omp([^\s0])?", re.I),

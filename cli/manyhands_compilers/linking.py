@@ -16,7 +16,8 @@ RUNTIME_NAMES = (b"__mh_ws_mark", b"GOMP_", b"__kmpc_")
 FORTRAN_NAMES = (b"mh_ws_mark", b"mh_ws_lock")
 C_NAMES = b"__mh_ws_"
 
-# Each function has the name that gfortran gives to a Fortran procedure of that name.
+# C source of the functions that rewritten Fortran loops call. Each function has the name that
+# gfortran gives to a Fortran procedure: in lower case, with an underscore at the end.
 STUB = r"""
 extern int __mh_ws_mark(int, long, int, long) __attribute__((__weak__));
 #define HIDDEN __attribute__((__visibility__("hidden")))

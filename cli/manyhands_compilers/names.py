@@ -18,8 +18,9 @@ from manyhands_compilers.options import CommandLine, Input
 
 DEPEND_FILES = ("-MF", "-dependency-file", "-MD", "-MMD")  # the first one present counts
 TARGETS = ("-MT", "-MQ")
-# Options of the compiler proper that name files. GCC's driver accepts its options under the same
-# names; Clang's driver passes its options on (-Xclang).
+# Options that name files, of the compiler proper (GCC's cc1 or Clang's -cc1), which the driver
+# starts. GCC's driver accepts these options under the same names; Clang's driver passes them on
+# after -Xclang.
 GCC_NAMES = ("-dumpdir", "-dumpbase", "-dumpbase-ext")
 CLANG_COVERAGE = {"-coverage-notes-file": ".gcno", "-coverage-data-file": ".gcda"}
 CLANG_NAMES = (
@@ -108,13 +109,15 @@ class Names:
     def _side_of_clang(self) -> list[str]:
         paths = {option: values(self.words, option)[-1:] for option in CLANG_NAMES}
         if "-ftest-coverage" in self.words:
-            # When a command also links, it names no folder: the files belong in the current folder.
+            # If the user's command also links, Clang's driver does not name the coverage files.
+            # They then belong in the current folder.
             base = os.path.join(os.getcwd(), self.source.stem)
             for option, end in CLANG_COVERAGE.items():
                 paths[option] = paths[option] or [base + end]
         return [w for option, path in paths.items() if path for w in _passed_on(option, *path)]
 
-    # The properties text, bitcode and object name files that -save-temps keeps.
+    # The properties `text`, `bitcode` and `object` name the intermediate files of this source,
+    # which the compiler keeps with -save-temps.
 
     @property
     def text(self) -> str | None:
@@ -147,7 +150,8 @@ def by_source(sources: list[Input], commands: list[list[str]]) -> dict[int, Name
     """The names for each source. The key is the source's place among the items of the
     command line.
     """
-    # A command that reads no source belongs to the same source as the command before.
+    # A command that reads no source, such as the assembler, belongs to the source of the command
+    # before it.
     jobs: list[list[list[str]]] = []
     for command in commands:
         following = sources[len(jobs)].path if len(jobs) < len(sources) else None

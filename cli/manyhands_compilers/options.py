@@ -19,7 +19,7 @@ import os
 import re
 from typing import NamedTuple
 
-# Options whose value may be the next word.
+# Options of a compiler whose value may be the next word of the command line, as in `-I dir`.
 WITH_VALUE = frozenset(
     "-o -x -I -D -U -L -l -J -A -T -u -z -e -B -include -imacros -include-pch -isystem -iquote "
     "-idirafter -iprefix -iwithprefix -iwithprefixbefore -isysroot -imultilib -iframework -MF -MT "
@@ -27,7 +27,7 @@ WITH_VALUE = frozenset(
     "-target -gcc-toolchain -rpath -framework -wrapper -dumpbase -dumpdir -dumpbase-ext -specs -F "
     "-fintrinsic-modules-path --param --sysroot --include --imacros --output --language".split()
 )
-# Options whose value may be joined to the option.
+# Options of a compiler whose value may follow in the same word, as in `-Idir`.
 JOINED = ("-o", "-x", "-I", "-D", "-U", "-L", "-l", "-J", "-A", "-B", "-F", "-T")
 
 DEPEND = frozenset("-MD -MMD -MP -MG -MF -MT -MQ -MJ".split())
@@ -46,8 +46,8 @@ FILES = re.compile(
     r"--?save-temps.*|--coverage|-ftest-coverage|-fprofile-.*|-gsplit-dwarf.*|-fdump-.*|"
     r"-fstack-usage|-fcallgraph-info.*|-fopt-info.*|-ftime-trace.*|-fsave-optimization-record.*"
 )
-# With these options nothing is compiled, or not in separate steps: the command goes to the compiler
-# unchanged.
+# With these options the compiler does not compile, or not in separate steps. The user's command
+# then goes to the compiler unchanged.
 LEAVE = frozenset("-E -M -MM -### --precompile -emit-ast --analyze".split())
 ACTIONS = {"-c": "object", "-S": "assembly", "-fsyntax-only": "syntax"}
 

@@ -35,7 +35,8 @@ def run(command: list[str], text: bytes | None = None, capture: bool = False) ->
     given = subprocess.DEVNULL if text is None else pipe
     kept = pipe if capture else None
     try:
-        # The child inherits all descriptors, because those of make's job server are among them.
+        # The child inherits all file descriptors: under make, those of its job server are among
+        # them, by which compilers share the cores.
         child = subprocess.Popen(command, stdin=given, stdout=kept, stderr=kept, close_fds=False)
     except OSError as problem:
         message = f"cannot run {command[0]}: {problem.strerror}\n"

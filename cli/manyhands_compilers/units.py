@@ -25,7 +25,8 @@ END = re.compile(
     r"end\s*(?:(?:subroutine|function|program|module|submodule|procedure|block\s*data|interface)\b.*)?$"
 )
 IMPLICIT = re.compile(r"implicit\b(?!\s*[=(%])")
-# These statements come first in a unit; further down such a line belongs to a block construct.
+# Statements that stand at the beginning of a Fortran program unit. Further down, a line that
+# matches belongs to a block construct.
 HEAD = re.compile(r"(?:use|import)\b(?!\s*[=(%])|include\s*['\"]")
 DO = re.compile(r"(?:\w+\s*:\s*)?do\b(?!\s*=)(?!\s*\d)")
 LABELLED_DO = re.compile(r"(?:\w+\s*:\s*)?do\s*\d+\b")

@@ -106,7 +106,7 @@ def _lines(program: Path, arguments: list[str]) -> Iterator[Line]:
         for text in process.stdout:
             yield json.loads(text)
     if process.returncode != 0:
-        # The simulator has printed the reason.
+        # The simulator, a program of its own, has printed on standard error why it failed.
         raise typer.Exit(say.USAGE if process.returncode == say.USAGE else say.FAILURE)
 
 

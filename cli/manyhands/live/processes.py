@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-# Names of launchers and of the processes that they put between themselves and a rank.
+# Parts of the names of launchers and of the processes that launchers put between themselves and a
+# rank.
 LAUNCHERS = ("mpiexec", "mpirun", "hydra", "prte", "orte", "srun", "slurm")
 INTERPRETERS = ("python", "perl", "ruby", "julia", "sh", "bash")
 

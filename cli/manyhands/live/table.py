@@ -25,7 +25,7 @@ STYLES = {
     "lends": "cyan",
     "gone": "red",
 }
-# Heading and width of each column.
+# Heading and width (in characters) of each column of the table that `mh top` shows.
 LAYOUT = (
     ("rank", 5),
     ("pid", 7),

@@ -10,18 +10,22 @@ from __future__ import annotations
 
 from manyhands.simulating.lines import Line
 
-# Section 7.2, last iteration of retentive stealing, HF-Be512: lower bounds of the efficiency.
+# Section 7.2 of the paper: lower bounds of the efficiency in the last iteration of retentive
+# stealing, for the problem HF-Be512, by machine and number of cores.
 EFFICIENCY = {("hopper", 76_800): 0.90, ("intrepid", 163_840): 0.91, ("titan", 128_000): 0.81}
 
-# Section 7.4, HF-Be512 on Hopper: averages over the cores, by iteration and number of cores.
+# Section 7.4 of the paper, problem HF-Be512 on the machine Hopper: attempts to steal and steals per
+# core (averages), by iteration and number of cores.
 ATTEMPTS = {
     1: {9_600: 5661, 38_400: 5471, 76_800: 14_898},
     5: {38_400: 1430, 76_800: 1537},
 }
 STEALS = {5: {9_600: 0.3, 19_200: 0.3, 38_400: 0.4, 76_800: 0.4}}
 
-# Table 3, HF-Be256 on Hopper. A row for each (n, m) has an entry for each of CORES: seconds, and
-# percent over ideal; in each entry the central balancer, then the tree.
+# Table 3 of the paper, problem HF-Be256 on the machine Hopper. The key (n, m) names the row of the
+# table. A row has an entry for each number of CORES. The entry has the value of the central
+# balancer, a slash, and the value of the tree: seconds in _SECONDS, percent over the ideal time in
+# _OVER.
 CORES = (2_400, 4_800, 9_600, 19_200, 38_400)
 _SECONDS = {
     (1, 1): "1.57/1.42 1.98/1.12 5.76/1.08 14.8/1.92 35.6/1.04",

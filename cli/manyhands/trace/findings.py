@@ -12,7 +12,8 @@ from manyhands.profiling.advice import percent
 from manyhands.trace.run import Run
 from manyhands.units import size_text
 
-# Counts of the summary for work that was left to the MPI library, each with the reason.
+# Counters of the summary (MH_SUMMARY=1) that count work left to the MPI library, each with the
+# reason that `mh trace` prints.
 REFUSALS = (
     ("messages_exchanged", "messages of an exchange: both ends were busy"),
     ("messages_without_slot", "messages that found the send table full"),

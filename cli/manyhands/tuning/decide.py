@@ -172,7 +172,8 @@ def settings(lines: list[Line]) -> dict[str, str]:
         chosen["MH_THRESHOLD"] = short(size)
         chosen["MH_CHUNK"] = chunk_text(chunk_table([t for t in found if t.bytes >= size]))
     count = saturate(saturation(lines), saturation(lines, guests=1))
-    # Measurements with a single core do not show how many cores saturate a NUMA node.
+    # MH_SATURATE is the number of cores that saturate a NUMA node's memory. Measurements with a
+    # single core do not show it.
     if count is not None and max(len(rates) for rates in saturation(lines).values()) > 1:
         chosen["MH_SATURATE"] = str(count)
     return chosen
