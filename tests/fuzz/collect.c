@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plays the collectives of a round, blocking and nonblocking, and checks each result against a sum
-// or copy that the fuzzer computes itself.
+// Plays the collective steps of a fuzzer round, blocking and nonblocking, and checks each result
+// against a sum or copy that the fuzzer computes itself.
 //
-// A rank's contribution is the payload of (step, rank in the communicator). The counts of calls
-// with a count for each rank are hashes, and some are zero. Reductions have the same result in
-// every order of evaluation: they are on integers, or on two ranks. MPI_MAX of unsigned integers is
-// left out because MPICH 4.0 compares unsigned integers as signed. Some calls are in place.
+// A rank's contribution is the fuzzer's payload for the step and the rank: bytes that are hashes.
+// In calls with a count for each rank (MPI_Gatherv) the counts are hashes, and some are zero.
+// Reductions have the same result in every order of evaluation: they are on integers, or on two
+// ranks. MPI_MAX of unsigned integers is left out because MPICH 4.0 compares unsigned integers as
+// signed. Some calls use MPI_IN_PLACE.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -168,8 +169,8 @@ static void combine(const Sum* sum, void* into, const void* with, size_t i) {
   }
 }
 
-// A rank's contribution to a reduction: `count` elements of the kind act->sum. Floating-point
-// numbers are finite.
+// Returns a rank's contribution to the reduction of `act`: `count` elements of its type.
+// Floating-point numbers are finite.
 static void* numbers(const Act* act, int rank, int count) {
   const size_t bytes = (size_t)count * bytes_of(act->sum);
   void* out = calloc(bytes + 8, 1);
@@ -182,7 +183,8 @@ static void* numbers(const Act* act, int rank, int count) {
   return out;
 }
 
-// The reduction of the contributions of ranks first..last, element by element.
+// Returns the expected result: the reduction of the contributions of ranks first..last, element by
+// element.
 static void* reduced(const Act* act, int first, int last, int count) {
   void* result = numbers(act, first, count);
   for (int rank = first + 1; rank <= last; ++rank) {
@@ -207,8 +209,9 @@ static int count_for(const Act* act, int from, int to) {
   return x % 10 < 3 ? 0 : (int)((x >> 8) % ((uint64_t)act->count + 1));
 }
 
-// Sets counts and displacements for all peers, from the last peer to the first, with gaps. Returns
-// the length of the buffer in elements.
+// Sets the count and the displacement of each peer's block in a buffer. The blocks lie in the order
+// from the last peer to the first, with gaps between them. Returns the length of the buffer in
+// elements.
 static int spread(const Act* act, int* counts, int* displacements, bool incoming) {
   int next = 0;
   for (int peer = act->ranks - 1; peer >= 0; --peer) {
@@ -317,7 +320,7 @@ static void do_reductions(Act* act) {
   free(counts);
 }
 
-// Plays gather, scatter, allgather or alltoall, with the same count for all ranks.
+// Plays MPI_Gather, Scatter, Allgather or Alltoall, with the same count for all ranks.
 static void do_regular(Act* act) {
   int n = act->count, ranks = act->ranks;
   Collective which = act->step->collective;
@@ -362,7 +365,7 @@ static void do_regular(Act* act) {
   free(out);
 }
 
-// Plays gatherv, scatterv or allgatherv. The part of rank i has count_for(i, 0) elements.
+// Plays MPI_Gatherv, Scatterv or Allgatherv. The block of rank i has count_for(i, 0) elements.
 static void do_irregular(Act* act) {
   int ranks = act->ranks, root = act->root, next = 0;
   Collective which = act->step->collective;
@@ -405,8 +408,8 @@ static void do_irregular(Act* act) {
   free(counts);
 }
 
-// A buffer of an all-to-all with counts for each rank. Half of the buffers have a gap behind each
-// element.
+// The send or receive buffer of MPI_Alltoallv or MPI_Alltoallw, which have a count for each rank.
+// Half of the buffers have a gap behind each element.
 typedef struct {
   int *counts, *at;  // `at`: offsets in elements
   int stride;        // distance of elements, in units of 4 bytes
@@ -499,7 +502,8 @@ void play_collective(Player* player, const Step* step) {
   act.count = (int)(pick_bytes(&common, most) / 4);
   act.root = (int)rng_below(&common, (uint32_t)act.ranks);
   act.start = rng_chance(&common, 35);
-  // MPICH 4.0 crashes in some nonblocking calls in place.
+  // MPICH 4.0 crashes in some nonblocking collectives with MPI_IN_PLACE, so only blocking
+  // collectives use it.
   act.in_place = rng_chance(&common, 30) && !act.start;
   act.sum = &kSums[rng_below(&common, act.ranks == 2 ? sizeof kSums / sizeof kSums[0] : kAnySums)];
   player->used_collective[step->collective]++;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Rounds of the fuzzer for crowds: many threads of each rank send and receive with the same tags on
-// a communicator of the round, while another thread makes and frees other communicators.
+// Fuzzer rounds with crowds: many threads of each rank send and receive with the same tags on a
+// communicator of the round, while another thread makes and frees short-lived communicators.
 //
-// Each message begins with its number, which the receiver reads. The receivers of a rank draw a
-// ticket for each message to the rank. In some rounds a single thread receives and other threads
-// poll; then messages of a sending thread must arrive in their order.
+// Each message begins with its number, from which the receiver knows what must follow. A rank knows
+// how many messages it will get, and its receiving threads count the receives that they begin in a
+// shared counter. In some rounds a single thread receives while other threads poll; then messages
+// of a sending thread must arrive in their order.
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -97,8 +98,9 @@ static void send_one(const Crowd* crowd, const Parcel* parcel, unsigned char* da
   }
 }
 
-// Sends the messages of a thread. The buffers live until the end of the round, since some requests
-// are freed.
+// Sends all messages of this thread, and returns their buffers. The buffers live until the end of
+// the round, since some requests are freed, and only the end of the round shows that their sends
+// are complete.
 static void* send_all(void* argument) {
   const Member* member = argument;
   const Crowd* crowd = member->crowd;
@@ -116,9 +118,9 @@ static void* send_all(void* argument) {
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-// False for a call whose status is wrong in plain Open MPI. A probe of Open MPI releases its lock
-// before the status is read, and another thread may receive the message in between. With Manyhands
-// the status is right.
+// Returns whether the status of the call can be checked. In plain Open MPI an ordinary probe
+// releases its lock before the status is read, and another thread may receive the message in
+// between. With Manyhands the status is right.
 static bool tells_the_truth(const char* call) {
 #ifdef OPEN_MPI
   return getenv("LD_PRELOAD") != NULL || strstr(call, "mprobe") != NULL ||
@@ -169,7 +171,7 @@ static void check_parcel(Crowd* crowd, const unsigned char* data, const MPI_Stat
   atomic_fetch_add(&crowd->hash, mix2(parcel.id, (uint64_t)parcel.bytes));
 }
 
-// Receives by MPI_Improbe and MPI_Mrecv, or by MPI_Mprobe and MPI_Imrecv.
+// Receives a message by MPI_Improbe and MPI_Mrecv if `polls`, else by MPI_Mprobe and MPI_Imrecv.
 static void receive_matched(const Crowd* crowd, bool polls, int tag, unsigned char* data,
                             MPI_Status* status) {
   MPI_Message message = MPI_MESSAGE_NULL;
@@ -188,8 +190,9 @@ static void receive_matched(const Crowd* crowd, bool polls, int tag, unsigned ch
   TRY(MPI_Wait(&request, status));
 }
 
-// Receives a message by the call number `way`. After an ordinary probe, the receive takes any
-// message, because another thread may have received the probed message.
+// Receives a message by the way with the number `way` (0 to 6): a matched probe, a probe and a
+// receive, a receive alone, or MPI_Irecv. After an ordinary probe, the receive takes any message,
+// because another thread may have received the probed message.
 static void receive_one(const Crowd* crowd, int way, int tag, unsigned char* data,
                         MPI_Status* status) {
   MPI_Comm comm = crowd->comm;

@@ -51,7 +51,7 @@ static int usage(const char* word) {
   return 2;
 }
 
-// Parses the arguments. Returns the exit status, or -1 to continue.
+// Parses the arguments. Returns the exit status if the program must end at once, else -1.
 static int parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const char* word = argv[i];
@@ -110,7 +110,8 @@ static void players_make(Player* players, int count) {
     Player* player = &players[i];
     player->thread = i;
     player->seed = mix2(options.seed, (uint64_t)i);
-    // A process has a single buffer for buffered sends, so only the first player may use it.
+    // MPI has a single buffer for buffered sends in a process, so only the first player (an
+    // independent run of the plan, in its own thread) may make such sends.
     player->bsend_allowed = i == 0;
     MPI_Comm_dup(MPI_COMM_WORLD, &player->parent);
     MPI_Comm_rank(player->parent, &player->rank);

@@ -18,7 +18,8 @@
 #if MPI_VERSION >= 4
 #define HAVE_MPI4 1
 #endif
-// MPICH 4.0 has MPI_Isendrecv, but releases its types once too often.
+// MPICH 4.0 has MPI_Isendrecv, but releases its datatypes once too often, so the fuzzer does not
+// call it there.
 #if (MPI_VERSION >= 4 && !(defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000)) || \
     (defined(OMPI_MAJOR_VERSION) && OMPI_MAJOR_VERSION >= 5)
 #define HAVE_ISENDRECV 1
@@ -158,7 +159,7 @@ typedef struct {
   uint64_t used_send[SEND_MODE_COUNT], used_recv[RECV_MODE_COUNT];
   uint64_t used_completion[COMPLETION_COUNT], used_step[STEP_COUNT];
   uint64_t used_collective[COLLECTIVE_COUNT], used_exchange[EXCHANGE_COUNT];
-  // the current place, for the watchdog
+  // where the player is in its plan, for the watchdog's report
   int round, step;
   const Step* now;
   const Message* at;
@@ -169,10 +170,11 @@ typedef struct {
 Plan plan_make(const Player* player, int round);
 void plan_free(Plan* plan);
 size_t pick_bytes(Rng* rng, size_t most);
-// The rank by which `from` addresses `to` on `comm`; -1 if `from` cannot. `from` and `to` are ranks
-// of the base communicator.
+// Returns the rank by which rank `from` addresses rank `to` on the communicator `comm`, or -1 if it
+// cannot. `from` and `to` are ranks of the player's base communicator.
 int rank_in(const Player* player, CommKind comm, int from, int to);
-// The inverse: the base rank of the source that `receiver` sees as `source_rank_in_comm`, or -1.
+// The inverse of rank_in(): returns the rank in the base communicator of the source that rank
+// `receiver` sees as `source_rank_in_comm` on `comm`, or -1.
 int rank_of_comm(const Player* player, CommKind comm, int source_rank_in_comm, int receiver);
 
 // ---- play.c ----

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Derived datatypes with a model of their bytes, buffers with guards, and payloads.
+// Derived datatypes with a model of their bytes, buffers with guards, and payloads, for the
+// fuzzers.
 //
-// The functions build a layout twice, as an MPI type and as a list of blocks. The fuzzer thus knows
-// the expected value of each byte of a buffer without MPI. No type overlaps itself. An extent is
-// never negative and never smaller than the span of an item.
+// A datatype is built twice, as an MPI type and as a list of blocks in memory (Layout). The fuzzer
+// thus knows the expected value of each byte of a buffer without MPI. No type overlaps itself. An
+// extent is never negative and never smaller than the span of an item.
 #include "layout.h"
 
 #include <stdio.h>
@@ -47,7 +48,8 @@ static const Element elements[] = {
     {"LETTERED", 9}, {"SHORT_INT", 6}, {"DOUBLE_INT", 12},
 };
 
-// MPICH 4.0 packs pair types (the last two) with their gaps, so their buffered sends overflow.
+// MPICH 4.0 packs the pair types MPI_SHORT_INT and MPI_DOUBLE_INT (the last two elements) with
+// their gaps, so buffered sends overflow the buffer that MPI_Pack_size asks for.
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
 enum { ELEMENTS = sizeof elements / sizeof elements[0] - 2 };
 #else
@@ -103,8 +105,9 @@ static void layout_measure(Layout* layout) {
   }
 }
 
-// A struct of mixed types. The places of the members depend on the seed, but the order does not,
-// so all structs of a kind have the same signature. If `contiguous`, the struct has no gaps.
+// Makes a struct of mixed basic types. The places of the members depend on the seed, but the order
+// does not, so all structs with the same `element` have the same signature. If `contiguous`, the
+// struct has no gaps.
 static void make_record(Layout* layout, int element, uint64_t seed, bool contiguous) {
   static const int lengths[2][4] = {{1, 2, 1, 1}, {1, 1, 0, 0}};
   static const size_t sizes[2][4] = {{8, 4, 2, 1}, {1, 8, 0, 0}};
@@ -157,8 +160,9 @@ static void layout_add_children(Layout* layout, const Layout* child, MPI_Aint at
   }
 }
 
-// A layout of `places` blocks with `lengths[i]` children at byte `at[i]`. A `second` layout
-// has the same basic element, and its items fill every other block. Takes ownership of `child`.
+// Makes the layout of a type that is built from `child`: `places` blocks, of which block i has
+// `lengths[i]` items of `child` from byte `at[i]` on. If `second` is not null, every other block
+// has items of `second`, which has the same basic element. Frees `child`.
 static Layout* layout_mix(Layout* child, const Layout* second, MPI_Datatype type, const char* how,
                           int places, const int* lengths, const MPI_Aint* at) {
   int blocks = 0;
@@ -185,7 +189,8 @@ static Layout* layout_place(Layout* child, MPI_Datatype type, const char* how, i
 }
 
 // Plain Open MPI 4.1 and 5.0 deliver wrong bytes for types whose blocks are not in the order of
-// addresses. Open MPI 5.0 sometimes delivers wrong bytes for gaps between elements of 16 bytes.
+// addresses, and Open MPI 5.0 sometimes for gaps between elements of 16 bytes. The fuzzer makes no
+// such types under Open MPI.
 #ifdef OPEN_MPI
 static const bool unordered_types = false;
 #else
@@ -217,7 +222,8 @@ static Layout* make_contiguous(Rng* rng, Layout* child) {
   return layout_place(child, type, "contiguous", 1, (int[]){count}, (MPI_Aint[]){0});
 }
 
-// Makes a resized type. Without `gap` the type is contiguous in memory if the child is.
+// Makes a resized type of `child`. Without `gap` the resized type is contiguous in memory if
+// `child` is.
 static Layout* make_resized(Rng* rng, Layout* child, bool gap) {
   MPI_Aint extent = child->high - child->low;
   if (extent < child->extent) extent = child->extent;
@@ -249,7 +255,8 @@ static Layout* make_vector(Rng* rng, Layout* child, bool bytes) {
 
 typedef enum { INDEXED, INDEXED_BLOCK, HINDEXED, HINDEXED_BLOCK } Listed;
 
-// Makes an indexed type. Blocks of the hindexed forms may begin at any multiple of an element.
+// Makes an indexed type by the constructor `how`. Blocks of the hindexed forms may begin at any
+// multiple of an element, blocks of the others at multiples of the child's extent.
 static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
   enum { PLACES = 5 };
   const bool bytes = how >= HINDEXED, block = how == INDEXED_BLOCK || how == HINDEXED_BLOCK;
@@ -280,8 +287,8 @@ static Layout* make_indexed(Rng* rng, Layout* child, Listed how) {
   return layout_place(child, type, names[how], places, lengths, at);
 }
 
-// Widens the bounds of a type to its span, since bounds of members may lie inside of their span and
-// adjacent items must not overlap.
+// Widens the bounds of a struct to the bytes that it spans, because adjacent items must not
+// overlap. The bounds of its members may lie inside of the members' span.
 static void layout_widen(Layout* layout) {
   if (layout->extent >= layout->high - layout->low) return;
   MPI_Datatype narrow = layout->type;
@@ -290,7 +297,8 @@ static void layout_widen(Layout* layout) {
   layout_measure(layout);
 }
 
-// Makes a struct. Every other member has another type of the same basic element.
+// Makes a struct of several items of `child`. Every other member has another type of the same basic
+// element.
 static Layout* make_struct(Rng* rng, Layout* child) {
   enum { PLACES = 4 };
   int places = rng_range(rng, 1, PLACES), lengths[PLACES], children = 0;
@@ -338,7 +346,8 @@ enum { DIMS = 3, ALONG = 6, CELLS = ALONG * ALONG * ALONG };
 // MPI_Get_elements of MPICH 4.0 and 5.0 ends the job for types with a subarray, a darray or (with a
 // struct) an hindexed_block, so these types are not `countable`.
 
-// The cells of an array in an item: in dimension d the `count[d]` indices `index[d]`.
+// The cells of an array that belong to one item of a type. Dimension d has the `count[d]` indices
+// `index[d]`.
 typedef struct {
   int dims;
   int sizes[DIMS];
@@ -347,8 +356,8 @@ typedef struct {
   int order;
 } Cells;
 
-// A layout of the cells in the order of the type map, the first (Fortran) or last dimension
-// fastest.
+// Makes the layout of the array cells `c`, in the order of the type map: the first dimension runs
+// fastest in Fortran order, else the last.
 static Layout* layout_cells(Layout* child, MPI_Datatype type, const char* how, const Cells* c) {
   MPI_Aint at[CELLS];
   int lengths[CELLS], places = 1;
@@ -383,7 +392,8 @@ static Layout* make_subarray(Rng* rng, Layout* child) {
   return layout_cells(child, type, "subarray", &c);
 }
 
-// Lists the indices of process `mine`, if the processes get blocks of `block` indices in turn.
+// Writes to `index` the indices of process `mine`, if the processes get blocks of `block` indices
+// in turn. Returns their number.
 static int dealt(int size, int block, int processes, int mine, int* index) {
   int count = 0;
   for (int i = 0; i < size; ++i) {

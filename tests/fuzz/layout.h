@@ -30,7 +30,8 @@ typedef struct {
   size_t length;
 } Block;
 
-// The blocks of an item of a type, in the order of the type map, with the MPI handle of the type.
+// The blocks of an item of a datatype, in the order of the type map, with the MPI handle of the
+// datatype.
 typedef struct {
   MPI_Datatype type;
   int element;          // index of the basic type
@@ -48,7 +49,7 @@ typedef struct {
 
 int element_kinds(void);
 size_t element_size_of(int element);
-// True for pairs and structs, whose members MPI_Get_elements may count.
+// Returns true for pair types and structs: MPI_Get_elements may count their members.
 bool element_is_composed(int element);
 const char* element_name_of(int element);
 Layout* layout_make(uint64_t seed, int element, bool contiguous);  // seed 0: the basic type itself
@@ -67,7 +68,8 @@ uint64_t payload_hash(uint64_t id, size_t length);
 Buffer buffer_make(const Layout* layout, size_t items, uint64_t guard_id);
 void buffer_put(Buffer* buffer, const Layout* layout, uint64_t id, size_t bytes);
 // Compares the whole buffer, gaps and guards included, with its expected state after the arrival of
-// `bytes` bytes of message `id`. Returns the number of wrong bytes and the place of the first.
+// the message `id` with `bytes` bytes. Returns the number of wrong bytes, and in `first` the place
+// of the first.
 size_t buffer_wrong(const Buffer* buffer, const Layout* layout, uint64_t guard_id, uint64_t id,
                     size_t bytes, ptrdiff_t* first);
 void buffer_free(Buffer* buffer);

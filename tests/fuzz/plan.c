@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The plan of a round: the acts of every rank, which every rank computes from the seed alone.
+// The plan of a fuzzer round: the acts of every rank, which every rank computes from the seed
+// alone.
 //
 // Rules that keep a plan free of deadlock and of undetermined matching:
 //   - ranks walk through the steps in a global order, and post receives and start sends in that
 //     order, so the order of the steps determines the match of MPI_ANY_TAG with a given source;
-//   - MPI_ANY_SOURCE appears in gathers only: a single receiver, no other messages in between, a
-//     single tag, or any tag and a barrier after the gather;
-//   - a ready send has its own tag, and its receive is posted before the barrier of STEP_PREPOST;
+//   - MPI_ANY_SOURCE appears only in steps that gather messages: a single receiver, no other
+//     messages in between, and a single tag, or any tag and a barrier after the step;
+//   - a ready send has its own tag, and its receive is posted before a barrier at the beginning of
+//     the round (STEP_PREPOST);
 //   - a message of a rank to itself has at least one side that does not block.
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +23,8 @@ static size_t near(Rng* rng, size_t middle, int spread) {
   return shift < 0 && (size_t)-shift > middle ? 0 : middle + (size_t)(ptrdiff_t)shift;
 }
 
-// Draws a size. Most sizes are near a change of protocol: 0, an RTS header, the threshold, chunks.
+// Draws the size of a message. Most sizes are near a value at which Manyhands changes its protocol:
+// 0, the length of an RTS header, the threshold of rendezvous, a multiple of a chunk.
 size_t pick_bytes(Rng* rng, size_t most) {
   static const size_t chunks[] = {131072, 262144, 524288, 1048576, 2097152};
   int way = rng_range(rng, 0, 99);
@@ -82,7 +85,8 @@ static CommKind pick_comm(const Player* player, Rng* rng, int source, int target
   }
 }
 
-// Draws the data of a message: bytes, rounded to whole items of the sender's type.
+// Draws the datatypes and the length of a message: bytes, rounded to whole items of the sender's
+// type.
 static void pick_data(Message* message, Rng* rng, size_t most) {
   size_t bytes = pick_bytes(rng, most);
   bool plain = rng_chance(rng, 35);
@@ -97,7 +101,8 @@ static void pick_data(Message* message, Rng* rng, size_t most) {
     message->recv_contiguous = message->send_contiguous;
   }
   Layout* layout = layout_make(message->send_layout, message->element, message->send_contiguous);
-  // Many small blocks are slow, so few messages of small blocks are far above the threshold.
+  // Messages of many small blocks take long, so most of those above 200 KB are cut to less than 300
+  // KB.
   if (layout->block_count > 6 && bytes > 200000 && !rng_chance(rng, 12)) {
     bytes = 200000 + bytes % 100000;
   }
@@ -150,8 +155,8 @@ static void pick_self_modes(Message* message, Rng* rng) {
   }
 }
 
-// Replaces buffered modes, since MPICH 4.0 and 5.0 get the size or signature of buffered pair types
-// wrong.
+// Replaces the buffered send modes by unbuffered ones, since MPICH 4.0 and 5.0 get the size or
+// signature of buffered messages of pair types wrong.
 static SendMode unbuffered(SendMode mode) {
   if (mode == BSEND) return SEND;
   if (mode == IBSEND) return ISEND;
@@ -234,7 +239,8 @@ static void plan_gather(const Player* player, Step* step, Rng* rng, int round, i
   step->count = kept;
 }
 
-// Plans an exchange: a permutation of the ranks, with MPI_PROC_NULL on some sides (target -1).
+// Plans an exchange: each rank sends to the next in a permutation of the ranks. Some sends and
+// receives are with MPI_PROC_NULL (target -1) instead.
 static void plan_exchange(const Player* player, Step* step, Rng* rng, int round, int index) {
   static const CommKind comms[] = {COMM_BASE, COMM_DUP, COMM_REVERSED};
   int ranks = player->ranks;

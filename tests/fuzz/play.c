@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Plays a round: starts sends and receives, completes the requests by every completing call of MPI,
-// and checks statuses, data, gaps and guards.
+// Plays a fuzzer round: starts sends and receives, completes the requests by every completing call
+// of MPI, and checks statuses, data, gaps and guards.
 //
-// A blocking completion waits only for ops of steps that this rank has reached, so no completion
-// depends on a later step of a rank. After its check a send buffer is overwritten and freed at
-// once, so a late copy delivers wrong bytes. Received buffers rest until the end of the round, when
-// the fuzzer compares the buffers again to find late writes.
+// A blocking completion waits only for messages of steps that this rank has reached, so no
+// completion depends on a later step of a rank. After its check a send buffer is overwritten and
+// freed at once, so a late copy delivers wrong bytes. Received buffers rest until the end of the
+// round, when the fuzzer compares the buffers again to find late writes.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,8 +195,8 @@ static void check_data(Player* player, Op* op, const char* whose) {
        wrong, whose, first, guard ? ", a guard byte" : "", op->layout->name, op->items);
 }
 
-// Checks MPI_Get_elements. The result is not part of the hash: timing decides which wildcard
-// receives have a status.
+// Checks what MPI_Get_elements says about a received message. The answer is not part of the run's
+// hash: timing decides which receives from any source have a status.
 static void check_elements(Player* player, const Message* message, const Layout* layout,
                            const MPI_Status* status) {
   int parts = -7;
@@ -227,7 +227,8 @@ static void check_counts(Player* player, const Message* message, const Layout* l
   if (cancelled) fail(player, message, "the receive's status says cancelled");
 }
 
-// Adds every byte of a status to the hash, which must be the same without the library.
+// Adds every byte of a status to the hash of the run, which must be the same in plain and helped
+// runs.
 static void hash_status(Player* player, const Message* message, const MPI_Status* status) {
   const unsigned char* bytes = (const unsigned char*)status;
   uint64_t seen = message->id;
@@ -275,8 +276,8 @@ static void finish_send(Player* player, Op* op, const MPI_Status* status) {
   check_data(player, op, "send");
 }
 
-// Keeps the status of a receive from any source. check_gathered() finds out from the statuses of
-// all receives which message each of them got.
+// Keeps in `op` the status of a receive from any source. check_gathered() later finds out from the
+// statuses of all such receives which message each of them got.
 static void finish_gathered(Player* player, Op* op, const MPI_Status* status) {
   const Message* message = &op->message;
   op->arrived_from = status->MPI_SOURCE;
@@ -407,8 +408,9 @@ static int some_of(Player* player, Completion how, int count, MPI_Request* reque
   return done == MPI_UNDEFINED ? 0 : done;
 }
 
-// Calls Waitany, Waitsome, Testany or Testsome until the whole set is complete. Inactive persistent
-// requests and null requests stay in the array, as the standard allows.
+// Calls MPI_Waitany, Waitsome, Testany or Testsome until all requests of `set` are complete.
+// Inactive persistent requests and null requests stay in the array of the call, as the standard
+// allows.
 static void wait_some(Player* player, Op** set, int count, Completion how) {
   MPI_Request requests[SET_MOST];
   MPI_Status statuses[SET_MOST];
@@ -438,7 +440,8 @@ static void wait_some(Player* player, Op** set, int count, Completion how) {
   }
 }
 
-// Completes all ops of `set`, whose entries are invalid afterwards.
+// Completes the requests of all ops in `set`, by calls of the kind `how`. The entries are invalid
+// afterwards.
 static void complete(Player* player, Op** set, int count) {
   while (count > SET_MOST) {
     complete(player, set, SET_MOST);
@@ -474,7 +477,7 @@ static void shuffle(Rng* rng, Op** set, int count) {
   }
 }
 
-// Completes a random part of the pending ops, each with a probability of `percent`.
+// Completes a random part of the player's pending requests: each with a probability of `percent`.
 static void complete_pending(Player* player, int percent) {
   int count = 0;
   Op** set = malloc(sizeof(Op*) * (size_t)(player->pending_count + 1));
@@ -564,8 +567,8 @@ static void send_start(Player* player, Op* op, Place place, int target, MPI_Comm
                    message->send == BSEND_INIT || message->send == RSEND_INIT;
 }
 
-// Makes the op and starts it; a persistent op is started only if `start`. For a blocking mode,
-// sends the message and returns NULL.
+// Makes the op of a send and starts it; a persistent send is started only if `start`. If the
+// message's mode blocks, sends the message and returns NULL.
 static Op* send_message(Player* player, const Message* message, bool start) {
   Op* op = op_new(message, OP_SEND);
   Place place = place_of(op);
@@ -647,7 +650,8 @@ static void recv_now(Player* player, Op* op, Place place, Envelope e) {
   finish_op(player, op, ignore ? NULL : &status);
 }
 
-// Probes, then receives exactly the probed message. Returns whether the op is pending.
+// Probes for the message of `op`, then receives exactly the probed message. Returns whether the
+// receive is still pending.
 static bool recv_probed(Player* player, Op* op, Place place, Envelope e) {
   const Message* message = &op->message;
   MPI_Status status = fresh_status();
@@ -691,9 +695,9 @@ static bool recv_matched(Player* player, Op* op, Place place, Envelope e) {
   return false;
 }
 
-// Posts the receive, or receives if the mode blocks. A persistent receive is started only if
-// `start`. Returns the op if the op is still pending, or if check_gathered() will find its message;
-// else null.
+// Posts the receive of `message`, or receives it if its mode blocks. A persistent receive is
+// started only if `start`. Returns the op if the receive is pending, or if it is from any source,
+// so that check_gathered() will find its message; else NULL.
 static Op* recv_message(Player* player, const Message* message, bool gathered, bool start) {
   Op* op = op_new(message, OP_RECV);
   op->gathered = gathered;
@@ -756,8 +760,8 @@ static void step_prepost(Player* player, const Plan* plan, Op** preposted) {
   MPI_Barrier(player->comm[COMM_BASE]);
 }
 
-// Returns the first message from the op's source (and tag) that no earlier receive has taken. The
-// caller passes ops in the order of posting.
+// Returns the message that `op`, a receive from any source, got: the first from its source (and
+// tag) that no earlier receive has taken. The caller passes receives in the order of posting.
 static const Message* next_from(const Player* player, const Step* step, const Op* op, bool* taken) {
   int source = rank_of_comm(player, step->comm, op->arrived_from, step->target);
   for (int i = 0; i < step->count; ++i) {
@@ -786,8 +790,8 @@ static void check_gathered(Player* player, const Step* step, Op** ops) {
       fail(player, message, "%zu elements arrived, %zu were sent", op->message.elements,
            message->elements);
     }
-    // The guards depend on the id with which the receive was posted, the data on the id of the
-    // message that arrived.
+    // The guards around the buffer depend on the message for which the receive was posted, the data
+    // on the message that arrived.
     ptrdiff_t first = 0;
     size_t wrong = buffer_wrong(&op->buffer, op->layout, guard_id(&op->message, OP_RECV),
                                 message->id, message->bytes, &first);
@@ -841,7 +845,8 @@ static void step_gather(Player* player, const Step* step) {
 
 // ---- exchanges ---------------------------------------------------------------------------------
 
-// MPICH 4.0 to 5.0 leave the status of MPI_Isendrecv(_replace) unset.
+// MPICH 4.0 to 5.0 leave the status of MPI_Isendrecv(_replace) unset, so the fuzzer does not check
+// it there.
 #ifdef OPEN_MPI
 static const bool isendrecv_tells_status = true;
 #else
@@ -850,7 +855,8 @@ static const bool isendrecv_tells_status = false;
 
 static void exchange_replace(Player* player, const Step* step, const Message* out,
                              const Message* in, bool start) {
-  // A single buffer, filled as the outgoing message and checked as the incoming message.
+  // MPI_Sendrecv_replace has a single buffer: it is filled as the outgoing message and checked as
+  // the incoming message.
   const Message* message = out != NULL ? out : in;
   if (message == NULL) message = &step->messages[player->rank];
   Message shown = *message;
@@ -937,8 +943,9 @@ static void exchange_apart(Player* player, const Message* out, const Message* in
   if (!recv_first && in != NULL) pend_if(player, recv_message(player, &received, false, true));
 }
 
-// MPI_Isendrecv_replace of MPICH 5.0 fails for types with gaps. MPI_Sendrecv_replace of MPICH 4.0
-// sends too many bytes of a pair type with a gap.
+// Draws the call of an exchange. MPI_Isendrecv_replace of MPICH 5.0 fails for types with gaps, and
+// MPI_Sendrecv_replace of MPICH 4.0 sends too many bytes of a pair type with a gap, so these
+// combinations are left out.
 static Exchange pick_exchange(Player* player, const Step* step) {
   const Message* first = &step->messages[0];
   bool replaceable = step->repeats != 0 && !element_is_composed(first->element);
@@ -998,8 +1005,8 @@ static void refill(Op* op, const Message* message) {
   if (op->kind == OP_SEND) buffer_put(&op->buffer, op->layout, message->id, message->bytes);
 }
 
-// Makes or refills the op of one side of a message in a repetition. Returns whether the op must
-// still be started.
+// Makes the op of one side of a message that is repeated, or fills the buffer of its persistent op
+// anew. Returns whether the op must still be started.
 static bool persistent_side(Player* player, Op** op, const Message* message, OpKind kind) {
   bool keeps = kind == OP_SEND ? message->send != ISEND : message->recv == RECV_INIT;
   if (keeps && *op != NULL) {
@@ -1063,7 +1070,7 @@ static void step_persistent(Player* player, const Step* step) {
 
 // ---- local acts --------------------------------------------------------------------------------
 
-// Cancels a receive without a sender. Its buffer must not change.
+// Cancels a receive that matches no message. Its buffer must not change.
 static void step_cancel(Player* player, const Step* step) {
   Rng rng = {mix2(step->seed, (uint64_t)player->rank)};
   size_t bytes = pick_bytes(&rng, options.max_bytes);

@@ -31,12 +31,14 @@ SHAPES = {
 # The shape of the runs for each way to reach memory on each machine. Each MPI library has sixteen
 # runs of this shape, so the shape is half as long as "2 ranks".
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
-# Shapes with the shared heap, under every library. The heap then has most large buffers.
+# The number of ranks and the arguments of runs with the shared heap, under every MPI library. Most
+# large buffers of the fuzzer are then in the heap.
 HEAP_SHAPES = {
     "2 ranks": WAYS_SHAPE,
     "threads": (2, "--seed 6 --rounds 1 --threads 3"),
 }
-# Shapes of two nodes, helped (Debian's libraries). Messages between nodes have their own paths.
+# The number of ranks and the arguments of runs with MH_FAKE_NODES=2, helped, under Debian's MPI
+# libraries. Messages between nodes have their own paths.
 NODES_SHAPES = {
     "4 ranks": (4, "--seed 21 --rounds 4"),
     "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
@@ -49,13 +51,12 @@ LONG_SHAPES = {
     "threads, long": (3, "--seed 14 --rounds 30 --threads 4"),
     "crowds, long": (3, "--seed 15 --rounds 60 --crowd 5"),
 }
-# Ways to reach memory, besides the default (values of MH_MEMORY). The ways are the same under every
-# MPI, so the short set tests them under the builds with quick launchers only. With "heap", buffers
-# outside of the shared heap have the default way. With "mapped", buffers outside of the shared heap
-# have cells.
+# Values of MH_MEMORY, which restricts the ways to reach memory. A way is the same under every MPI,
+# so the short set of tests runs them only under the builds with quick launchers. With "heap",
+# buffers outside of the shared heap are reached in the default way; with "mapped", by cells.
 WAYS = ("none", "heap", "mapped", "cma", "cells")
-# A machine with a tiny last cache, which hwloc reads from the environment. All messages that the
-# library packs then take the path for messages larger than the last cache.
+# Lets hwloc report a machine with a tiny last-level cache. All messages that Manyhands packs then
+# take the path for messages larger than that cache.
 NO_CACHE = {"HWLOC_SYNTHETIC": "numa:1 l3:1(size=1024) core:2 pu:1"}
 BY_DEFAULT = {
     "MH_THRESHOLD": "64K",
@@ -84,7 +85,8 @@ def fuzz(
 ) -> Run:
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
-    # Nearly all messages of the fuzzer are part of an exchange, and would be eager by default.
+    # Nearly all messages of the fuzzer are part of an exchange, and would be eager under the
+    # default threshold of exchanges.
     reached = "auto" if memory == "heap" else memory
     env = {
         "MH_THRESHOLD": "64K",
@@ -142,8 +144,9 @@ def seen_plain(
     return tuple(found_once(folder / f"fuzz {mpi.name} {ranks} {arguments}", find).split())
 
 
-# On this machine, other tests cover the default way (test_helped_sees_the_same) and the heap
-# (test_with_a_shared_heap_the_same_is_seen).
+# Machines and settings for the ways to reach memory. On "this" machine the default way and the heap
+# are left out, because test_helped_sees_the_same and test_with_a_shared_heap_the_same_is_seen cover
+# them.
 MACHINES = {"this": {}, "default threshold": BY_DEFAULT, "no cache": NO_CACHE}
 MEMORIES = [
     pytest.param(machine, memory, id=f"{name}-{memory}")

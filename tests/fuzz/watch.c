@@ -3,8 +3,8 @@
 // The reports of the fuzzer: a failed check with the command to repeat it, and the place of each
 // rank when a round does not finish in time.
 //
-// The watchdog is SIGALRM after `timeout` seconds without a finished round. Each rank then prints
-// its place and waits a moment, so that the launcher does not end other ranks before their output.
+// A rank that has not finished a round for `timeout` seconds gets SIGALRM. The rank then prints its
+// place and waits a moment, so that the launcher does not end other ranks before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

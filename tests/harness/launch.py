@@ -28,10 +28,12 @@ from harness.making import made
 ROOT = Path(__file__).resolve().parents[2]
 COMPILED = ROOT / "build" / "tests" / "mpi-programs"
 LIBRARY = ROOT / "build" / "lib" / "libmanyhands.so"
-# MPICH's header declares status arrays so that MPI_STATUSES_IGNORE looks like an overflow.
+# Flags for programs of tests. -Wno-stringop-overflow is needed because MPICH's header declares
+# status arrays so that MPI_STATUSES_IGNORE looks like an overflow.
 FLAGS = "-O1 -g -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -Wno-stringop-overflow".split()
 TIMED_OUT = -1000
-# Open MPI 5's launcher prints this line before it has started any rank (1 in 700 runs).
+# Open MPI 5's launcher prints this line if it fails before it has started any rank (1 in 700 runs).
+# The run is then repeated.
 NOT_LAUNCHED = "The PMIx server's listener thread failed to start"
 
 
@@ -128,7 +130,8 @@ def without_heap(arm: Arm) -> Arm:
     return replace(arm, before=others)
 
 
-# Our settings have the same effect under every MPI, so the builds with quick launchers suffice.
+# MPI builds whose launchers start quickly. Settings of Manyhands have the same effect under every
+# MPI, so tests of settings run under these builds only.
 QUICK = ("mpich4", "openmpi4")
 
 

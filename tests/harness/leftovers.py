@@ -19,9 +19,11 @@ from pathlib import Path
 MARK = "MANYHANDS_TEST_RUN"
 SHM = Path("/dev/shm")
 GRACE_S = 5.0
-# LLVM's OpenMP names a file after its process, which maps the file for a short time only.
+# LLVM's OpenMP makes a shared file with the pid of its process in the name. The process maps the
+# file for a short time only, so a living process owns the file even if it does not map it.
 OF_A_PROCESS = re.compile(r"^__KMP_REGISTERED_LIB_(\d+)_")
-# The files of MPI libraries: Open MPI's vader and sm, MPICH's and UCX's segments, PMIx's store.
+# Names of the shared files that MPI libraries make: segments of Open MPI (vader, sm), MPICH and
+# UCX, and PMIx's store.
 OF_THE_MPI = re.compile(
     r"^(vader_segment|sm_segment|mpich_|mpich_shar|ucx_shm|pmix|psm2|osc_|sm_coll|dstore)"
 )

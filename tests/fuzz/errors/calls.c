@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Makes single calls of one rank that are wrong or have no effect: bad arguments, MPI_PROC_NULL,
-// null and inactive requests. No call reaches another rank.
+// Makes single calls of one rank that are wrong or have no effect: with bad arguments, with
+// MPI_PROC_NULL, with null and inactive requests. No call sends anything to another rank.
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -173,8 +173,9 @@ void step_bad_call(Rng* rng) {
   doing(name);
   int code = call < CALL_Recv ? call_send(call, &a, &request) : call_other(call, &a, &request);
   see("%s: %s, %s", name, class_of(code), request == MPI_REQUEST_NULL ? "null" : "kept");
-  // A wrong send that succeeds has sent a message that no rank receives. On HANDLED, MPICH 5 may
-  // return success although the handler has been called with the error.
+  // A wrong send that succeeds has sent a message that no rank receives, so the run stops: the call
+  // belongs on the list of left_out.c. On the communicator HANDLED, MPICH 5 may return success
+  // although it has called the program's handler with the error.
   if (code == MPI_SUCCESS && sends_at_once(call) && comm != HANDLED) give_up("sent: leave it out");
   if (code == MPI_SUCCESS && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   MPI_Type_free(&raw);
@@ -263,8 +264,8 @@ static void one_null(void) {
   see("Startall of null: %s", class_of(MPI_Startall(1, &request)));
 }
 
-// Completes and frees a persistent request that was never started. Then starts a plain receive by
-// MPI_Start, which is an error, and cancels the receive.
+// Completes and frees a persistent request that was never started. Then calls MPI_Start, wrongly,
+// on the request of an MPI_Irecv, and cancels that receive.
 static void inactive_and_active(Rng* rng) {
   static const int counts[] = {1, 24, 40000};
   int count = counts[rng_below(rng, 3)];

@@ -273,8 +273,8 @@ static void wrong_constructor(int which) {
   see("%s: %s, %s", name, class_of(code), made == MPI_COMM_NULL ? "nothing made" : "made");
 }
 
-// Starts a message on `comm`, which the caller frees while the message is under way. If `handled`,
-// errors on `comm` go to the program's handler.
+// Starts a message on `comm`; the caller of this function frees `comm` while the message is under
+// way. If `handled`, errors on `comm` go to the program's error handler.
 static void across_free(Rng* rng, MPI_Comm comm, bool handled) {
   Content content = content_make(rng, !left_out("too short on a freed communicator"));
   int source = rng_range(rng, 0, here.ranks - 1);

@@ -41,8 +41,8 @@ extern Options options;
 // clang-format on
 typedef enum { STEPS(AS_ENUM) STEP_COUNT } StepKind;
 
-// Communicators of every round. Errors on HANDLED go to a handler of the program, which traces
-// the errors.
+// Communicators of every round. Errors on HANDLED go to an error handler of the program, which
+// writes the errors into the trace; on the others MPI_ERRORS_RETURN is set.
 typedef enum { BASE, HANDLED, REVERSED, RACES, ALONE, COMMS } CommKind;
 
 typedef struct {
@@ -110,9 +110,10 @@ int op_pending(void);
 void complete_some(int most);
 void complete_all(void);
 MPI_Request inactive(MPI_Comm comm, void* buffer, int count);  // persistent, never started
-// Completes a request, and traces its error class and status under `name`.
+// Completes a request, and writes its error class and status into the trace, under `name`.
 void finish(const char* name, MPI_Request* request);
-// Rank `from` of BASE sends `value` to rank `to`, where agree() returns the value of rank `from`.
+// Sends `value` from rank `from` to rank `to` (ranks of BASE), so that both use the same value.
+// Returns the value of rank `from` on both.
 int agree(int from, int to, int value);
 void jitter(void);
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The calls left out under each MPI library, because the plain library crashes in them or answers
-// differently from run to run. Traces have the same names; `*` matches any text.
+// The calls that the error fuzzer does not make under each MPI library, because the plain library
+// crashes in them or answers differently from run to run. The traces use the same names for calls;
+// `*` in a name matches any text.
 #include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>

@@ -126,8 +126,9 @@ static void play_round(int round) {
     Rng own = {rng_next(&rng)};
     if (options.only >= 0 && kind != STEP_COMPLETE) kind = (StepKind)options.only;
     play_step(kind, &own);
-    // Completions between the steps are traced with the kind COMPLETE. test_errors.py counts equal
-    // lines of a handler in a completion once.
+    // The fuzzer completes pending requests between the steps, and traces these completions with
+    // the kind COMPLETE. Equal lines of an error handler in such a completion count once in
+    // test_errors.py.
     here.kind = STEP_COMPLETE;
     if (rng_chance(&here.local, 15)) complete_some(6);
     doing("");

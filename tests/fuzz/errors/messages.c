@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Messages that arrive, some longer than their receives, in a row on two tags; races for receives
-// from any source, with a fixed set of outcomes; and the part of a round without errors.
+// Steps of the error fuzzer that send messages. Several messages in a row have two tags, and some
+// are longer than their receives. Races for receives from any source have a fixed set of outcomes.
+// The last step of a round sends messages without errors.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,8 +51,8 @@ static Message message_make(Rng* rng, bool to_itself) {
   return message;
 }
 
-// Starts the persistent request of `op`, if `code` says that it was made. Returns the error code of
-// the first call that failed.
+// Starts the persistent request of `op`, if the call that made it returned success. `code` is what
+// that call returned. Returns the error code of the first call that failed, else success.
 static int start_made(int code, Op* op) {
   op->persistent = true;
   return code == MPI_SUCCESS ? MPI_Start(&op->request) : code;
@@ -94,7 +95,7 @@ static void send_one(const Message* message, int to, MPI_Comm comm, const char* 
   }
 }
 
-// Probes for the message. Returns false if the probe failed.
+// Probes for the message of `op` by the call that `way` names. Returns false if the probe failed.
 static bool probed(const Op* op, RecvWay way, int from, int tag, MPI_Comm comm,
                    MPI_Message* message, MPI_Status* status) {
   int flag = 1, code = MPI_SUCCESS;
@@ -274,7 +275,8 @@ typedef struct {
   int code;
 } Taken;
 
-// Receives the next message from any source. With IRECV, the receive is only started.
+// Receives the next message of a race: from any source, by the call that race->way names. With
+// IRECV, the receive is only started.
 static void race_recv(const Race* race, Taken* taken) {
   int tag = race->any_tag ? MPI_ANY_TAG : race->tag, room = (int)race->room;
   MPI_Comm comm = here.comm[RACES];

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests under way: their buffers, and their completion by every call of MPI, among null and
-// inactive requests.
+// Requests under way in the error fuzzer (ops): their buffers, and their completion by every call
+// of MPI, among null and inactive requests.
 //
 // When several requests complete in one call and a request fails, timing decides which requests
-// have ended. The trace therefore has the final end of each op; MPI_ERR_PENDING never appears.
+// have ended with that call. The trace therefore has only the final end of each op; MPI_ERR_PENDING
+// never appears in it.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -81,8 +82,8 @@ static Op* op_new(const Content* content, bool send) {
   return op;
 }
 
-// Open MPI writes the whole message when the receiver reads by single copy, even if the receive is
-// too short: the bytes beyond the receive buffer change.
+// Plain Open MPI writes the whole message when its receiver reads by single copy, even if the
+// receive is too short. The fuzzer therefore gives such a receive a buffer for the whole message.
 #ifdef OPEN_MPI
 static const bool overruns = true;
 #else
@@ -258,7 +259,8 @@ static void test_each(Batch* batch, bool look_first) {
   }
 }
 
-// Ends the ops of a call that completed all requests, or that tells the error of each request.
+// Ends the ops of a call that completed all its requests, or whose statuses tell the error of each
+// request. `code` is what the call returned.
 static void all_over(Batch* batch, int code) {
   int class = code;
   if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
@@ -347,8 +349,9 @@ MPI_Request inactive(MPI_Comm comm, void* buffer, int count) {
   return request;
 }
 
-// Returns whether the plain library survives the request in the same call as the requests of the
-// batch.
+// Returns whether the plain library survives the request in the same completing call as the
+// requests that the batch already has. `too_short` says that the receive of the request is too
+// short.
 static bool goes_with(const Batch* batch, bool send, bool too_short) {
   if (!batch->in_one_call) return true;
   bool two = too_short && batch->too_short > 0;

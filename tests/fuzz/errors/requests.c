@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Requests that do not end as usual: persistent requests over several cycles, cancelled requests,
-// and freed requests whose messages still arrive.
+// Steps of the error fuzzer whose requests do not end as usual: persistent requests over several
+// cycles, cancelled requests, and freed requests whose messages still arrive.
 //
-// Messages between the ranks make each outcome unique. For example, a rank that cancels a send
-// tells the receiver before the receiver posts its receive.
+// Messages between the ranks make each outcome unique, so plain and helped runs give the same
+// trace. For example, a rank that cancels a send tells the receiver before the receiver posts its
+// receive.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +15,7 @@
 
 enum { TAG_PERSISTENT = 20, TAG_CANCEL = 30, TAG_NOBODY = 40, TAG_FREED = 50 };
 
-// Draws two different ranks of BASE.
+// Draws two different ranks of the communicator BASE.
 static void pick_pair(Rng* rng, int* source, int* target) {
   *source = rng_range(rng, 0, here.ranks - 1);
   *target = (*source + rng_range(rng, 1, here.ranks - 1)) % here.ranks;
@@ -170,7 +171,7 @@ static Op* cancel_recv_made(const Content* content, bool persistent, int from, i
   return op;
 }
 
-// Cancels a receive of a message that no rank sends.
+// Cancels a receive that matches no message.
 static void cancel_recv(Rng* rng) {
   Content content = content_make(rng, false);
   int who = rng_range(rng, 0, here.ranks - 1);
@@ -220,7 +221,7 @@ static void cancel_send(Rng* rng) {
   }
 }
 
-// Cancels a send or a receive after the message has arrived, which must have no effect.
+// Cancels a send or a receive after the message has arrived. The cancellation must have no effect.
 static void cancel_late(Rng* rng) {
   Content content = content_make(rng, false);
   int source, target;
@@ -287,7 +288,8 @@ static void freed_send(const Content* content, int source, int target, bool sync
   }
 }
 
-// Frees the request of a receive. The buffer alone shows the arrival of the message.
+// Frees the request of a receive that is under way. No call reports the arrival of its message
+// then, so the receiver looks at the buffer until the data is there.
 static void freed_recv(const Content* content, int source, int target) {
   MPI_Comm comm = here.comm[BASE];
   if (here.rank == source) {

@@ -32,8 +32,8 @@ ROUND = re.compile(r"^round (\d+) ")
 # For each name, the number of ranks, the seed and the number of rounds.
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
 HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
-# Settings that decide the path of a message. With more than two ranks, third ranks help on any
-# machine.
+# Settings that decide how messages travel. MH_CORES makes third ranks help in runs with more than
+# two ranks, on any machine.
 WAYS = {
     "by default": {},
     "all by rendezvous": {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", **HELPED_FROM_4K},

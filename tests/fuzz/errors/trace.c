@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// The trace of a rank, line by line, and the watchdog.
+// Writes the observations of a rank in the error fuzzer, line by line (its trace), and stops runs
+// that hang.
 //
-// The watchdog is SIGALRM after `timeout` seconds without a finished round. Each rank then prints
-// its place and waits a moment, so that the launcher does not end other ranks before their output.
+// A rank that has not finished a round for `timeout` seconds gets SIGALRM. The rank then prints its
+// place and waits a moment, so that the launcher does not end other ranks before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -106,8 +107,8 @@ static void on_alarm(int signal_number) {
   _exit(86);
 }
 
-// Prints the place of a crash. After the return the same instruction raises the signal again, which
-// then has its default action.
+// Handles the signal of a crash: restores the signal's default action and prints the place of this
+// rank. After the return the same instruction raises the signal again, which ends the process.
 static void on_crash(int signal_number) {
   signal(signal_number, SIG_DFL);
   say_place("crashed");

@@ -92,9 +92,9 @@ MPI_Op any_op(Random* random, Basic basic) {
   }
 }
 
-// Values are small integers, so sums are exact in any order. Factors of floating-point types are 1
-// or -1, so products are exact, too. In sums, no part of a complex number is 0, because the sign of
-// a zero depends on the order.
+// Draws an element's value so that results are exact in any order of operations. Values are small
+// integers, so sums are exact. Factors of floating-point types are 1 or -1, so products are exact.
+// In sums, no part of a complex number is 0, because the sign of a zero depends on the order.
 static int number_for(Basic basic, int number, MPI_Op op) {
   if (op == MPI_PROD) return basic.family == INTEGER ? number % 5 + 1 : number % 2 * 2 - 1;
   if (basic.family == COMPLEX) return number % 100 + 2;
@@ -245,7 +245,8 @@ bool is_passive(Epoch epoch) { return epoch >= LOCK_SHARED; }
 void begin_epoch(const Window* window, Epoch epoch) {
   MPI_Group all;
   if (is_passive(epoch)) {
-    // Makes the stores of the ranks themselves visible to the origins that lock.
+    // Each rank makes the stores into its own memory visible to origins, which will lock the
+    // window.
     MPI_Win_lock_all(0, window->win);
     MPI_Win_sync(window->win);
     MPI_Win_unlock_all(window->win);

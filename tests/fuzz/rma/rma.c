@@ -63,8 +63,9 @@ static Plan plan_of(int round) {
   return plan;
 }
 
-// Operations may overlap in a slice if the origin can flush between the operations. Otherwise each
-// operation has a part of the slice for itself.
+// Draws an operation. In epochs of locks the operations may overlap in the target's slice for this
+// origin, because the origin can flush between them. Otherwise each operation has a part of the
+// slice for itself.
 static Operation operation_of(const Plan* plan, Random* random, int number) {
   Operation made = {.form = (Form)below(random, FORMS),
                     .with_request = below(random, 3) == 0,
@@ -87,7 +88,7 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
 
 // ---- The layout of a window ---------------------------------------------------------------------
 
-// The offset of the common part, in bytes from the beginning of a rank's memory.
+// The offset of the part that all origins share, in bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
 static size_t slice_at(const Plan* plan, int origin) {
   const size_t element = (size_t)plan->basic.extent;
@@ -110,8 +111,9 @@ static void apply(const Plan* plan, MPI_Op op, void* target, const void* origin)
   }
 }
 
-// Fills the origin buffer of an operation. In the common part, where origins overlap, equal places
-// get equal values if the operation replaces.
+// Fills the origin buffer of an operation. In the part that all origins share, operations of
+// different origins overlap. A replacing operation therefore writes a value that depends on the
+// place alone.
 static void fill_origin(const Plan* plan, const Operation* operation, Random* random,
                         unsigned char* buffer) {
   const size_t extent = (size_t)plan->basic.extent;
@@ -134,7 +136,8 @@ static MPI_Op op_applied(const Operation* operation) {
   return operation->form == GET ? MPI_NO_OP : operation->op;
 }
 
-// Applies one operation to a model of the target's memory; `result` may be null.
+// Applies one operation to a model of the target's memory, and writes what the operation must fetch
+// to `result`, which may be null.
 static void play_on_model(const Plan* plan, const Operation* operation, unsigned char* part,
                           const unsigned char* origin, unsigned char* result) {
   const size_t extent = (size_t)plan->basic.extent;
@@ -200,8 +203,8 @@ static void issue(const Plan* plan, const Operation* op, const Window* window, v
   }
 }
 
-// The counters lie at the beginning of rank 0's window. MPI_Fetch_and_op adds to the first
-// counter, MPI_Compare_and_swap to the second counter.
+// All ranks increment two counters at the beginning of rank 0's window: the first by
+// MPI_Fetch_and_op, the second by MPI_Compare_and_swap.
 static void count(const Plan* plan, const Window* window, long* fetched) {
   const MPI_Aint added = displacement(window, 0, 0);
   const MPI_Aint swapped = displacement(window, 0, sizeof(long));
@@ -224,8 +227,8 @@ typedef struct {
   unsigned char *origin, *result, *expected;
 } Step;
 
-// Starts this rank's operations, and applies them to its models of the slices on which only this
-// rank works.
+// Starts this rank's operations. Applies them to its models of the slices (the parts of the
+// targets' memory that only this rank accesses).
 static int play(const Plan* plan, const Window* window, Step* steps, unsigned char** slices,
                 long* fetched) {
   Random random = random_for(options.seed, plan->round, rank);
@@ -291,7 +294,7 @@ static void fill_memory(const Plan* plan, unsigned char* memory) {
 
 static void check(const Plan* plan, const unsigned char* got, const unsigned char* wanted,
                   size_t bytes, const char* what) {
-  // A long double of x86 has ten bytes of value and six bytes of padding.
+  // A long double of x86 has ten bytes of value and six bytes of padding, which are not compared.
   const bool padded = plan->basic.type == MPI_LONG_DOUBLE && LDBL_MANT_DIG == 64;
   for (size_t i = 0; i < bytes; ++i) {
     if (padded && i % 16 >= 10) continue;

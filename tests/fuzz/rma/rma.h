@@ -30,14 +30,14 @@ typedef struct {
   MPI_Aint extent;
 } Basic;
 Basic any_basic(Random* random);
-// Draws an operation whose result does not depend on the order of origins, given the values of
-// write_value().
+// Draws an MPI operation. With the values of write_value(), its result does not depend on the order
+// of origins.
 MPI_Op any_op(Random* random, Basic basic);
 void write_value(Basic basic, void* at, int number, MPI_Op op);
 
 // ---- Places -------------------------------------------------------------------------------------
 
-// Places of elements, each at most once; `type` describes the same places.
+// Places of elements in a buffer, each at most once; the datatype `type` describes the same places.
 typedef struct {
   int elements;
   int* offset;  // offsets in elements
@@ -66,9 +66,9 @@ void free_window(Window* window);
 MPI_Aint displacement(const Window* window, int target, size_t bytes);
 
 bool is_passive(Epoch epoch);
-// Begins an epoch in which every rank may access the memory of every rank.
+// Begins an epoch of the given kind. In it every rank may access the window's memory at every rank.
 void begin_epoch(const Window* window, Epoch epoch);
-// Ends the accesses of all origins; each rank may then read its own memory.
+// Ends the epoch, and with it the accesses of all origins; each rank may then read its own memory.
 void end_epoch(const Window* window, Epoch epoch);
 
 #endif

@@ -22,7 +22,7 @@ LIMIT_S = 120
 
 SPANNING = {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all"}
 
-# For each name, the number of ranks, the arguments and the environment.
+# For each name, the number of ranks, the arguments of the fuzzer and the environment.
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 200", {"MH_CORES": "2"}),
     "3 ranks": (3, "--seed 2 --rounds 60", {}),
