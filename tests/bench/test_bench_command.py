@@ -29,7 +29,8 @@ from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 BUILDS = mpis.find_builds(CHECKOUT)
-# A plain launch depends on the launcher alone, so one MPI build of each family is enough.
+# How a launch without Manyhands works depends on the launcher alone, so a single MPI build of each
+# family (MPICH, Open MPI) is enough for the tests of such launches.
 OF_EACH_FAMILY = list({b.family: b for b in reversed(BUILDS.values())}.values())
 HERE = host.describe()
 LIBRARY = installation.library()
@@ -343,8 +344,9 @@ TINY = {
 }
 
 
-# The mode of a program depends on its arguments only, so the builds with quick launchers run all
-# modes. The other builds run each program once.
+# Several cases start the same program in different modes. A mode has the same effect under every
+# MPI, so only the MPI builds whose launchers are quick run all cases. The other builds run each
+# program once.
 ONE_OF_EACH_PROGRAM = list({case.program: name for name, (case, _) in TINY.items()}.values())
 HELPED_RUNS = [
     pytest.param(build, name, id=f"{build.name}-{name}")

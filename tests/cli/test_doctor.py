@@ -17,7 +17,8 @@ from manyhands.finding import Report
 
 from .conftest import MH, Mh, environment
 
-# Forbids process_vm_readv by a seccomp filter, as container runtimes do, and executes a command.
+# A Python program that forbids process_vm_readv by a seccomp filter, as container runtimes do, and
+# then executes a command. Its arguments are the error number of the refused call and the command.
 REFUSE = """
 import ctypes, os, struct, sys
 number = 310  # of process_vm_readv on x86-64

@@ -18,7 +18,8 @@ from .conftest import Build, Mh
 LLVM = ["-L/usr/lib/llvm-14/lib", "-Wl,-rpath,/usr/lib/llvm-14/lib"]
 COMPILERS = {"gcc": ["gcc", "-fopenmp"], "clang": ["clang-14", "-fopenmp=libomp", *LLVM]}
 
-# Writes a program that has a function with a loop for each word; `main` calls the functions.
+# Parts of the C program that source() writes: the program has a function with a parallel loop for
+# each schedule clause, and `main` calls these functions.
 HEAD = "extern int x[1000]; int x[1000];\n"
 BODY = "for (int i = 0; i < 1000; ++i) x[i] += i;\n}\n"
 

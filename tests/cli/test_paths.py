@@ -15,7 +15,8 @@ NAMES = ["./-prog", "./--help", "./-n", "sub/-prog", "./a=b", "./a b", "./ldd"]
 LAUNCHER = '#!/bin/sh\n[ "$1" = --version ] && echo hydra && exit\necho started "$@"\n'
 
 
-# The first build runs with every name; each further build runs with two.
+# Pairs of an MPI build and the name of a program. The first build is tested with all names, each
+# further build with two names.
 NAMED = [
     pytest.param(build, name, id=f"{build.name}-{name}")
     for number, build in enumerate(BUILDS)

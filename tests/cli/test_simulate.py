@@ -50,7 +50,8 @@ def test_utilization_adds_up_to_the_work(tmp_path: Path) -> None:
     (row,) = rows(tmp_path / "iterations.csv")
     parts = [float(part["utilization"]) for part in rows(tmp_path / "utilization.csv")]
     assert all(0 <= part <= 1 for part in parts)
-    # The ideal time is cut into 200 parts.
+    # The simulator cuts the ideal time into 200 intervals and writes the utilization of the cores
+    # in each. Without idle time, the work would fill exactly 200 intervals.
     assert sum(parts) / 200 == pytest.approx(1, abs=0.02)
     assert len(parts) / 200 == pytest.approx(
         float(row["last_task_s"]) / float(row["ideal_s"]), abs=0.03

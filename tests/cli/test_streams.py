@@ -108,7 +108,8 @@ def test_output_that_cannot_be_written_is_said_in_a_sentence(
 def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(folder: Path, words: str) -> None:
     usual = shell(folder, f"mh {words}")
     result = shell(folder, f"mh {words} 2>err | true; echo ${{PIPESTATUS[0]}}; cat err >&2")
-    # The command may have written all its output before the reader ended.
+    # Either the write to the closed pipe ended the command, or the command had written all its
+    # output before the reader `true` ended.
     assert int(result.stdout) in (SIGPIPE_STATUS, usual.returncode)
     assert result.stderr in (usual.stderr, "")
 
@@ -141,7 +142,8 @@ def test_the_other_streams_do_not_matter(folder: Path, words: str) -> None:
         assert without_measurements(result.stdout) == without_measurements(usual.stdout)
 
 
-# The row of `mh doctor` whose words depend on a measured time, in the table and in the JSON.
+# Matches the row of `mh doctor` whose words depend on a measured time, in the table and in the JSON
+# form. Two runs may differ in this row.
 TIMED_ROW = re.compile(
     r'│ CMA, time per page.*?\n(?=│ \S)|"name": "CMA, time per page".*?}', re.DOTALL
 )
@@ -199,7 +201,8 @@ def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
     slow = folder / "python3"
     slow.write_text("#!/bin/sh\ntouch asked\nexec sleep 10\n")
     slow.chmod(0o755)
-    # A background job of a shell ignores SIGINT, and its children would, too.
+    # A shell starts a background job with SIGINT ignored, and children inherit that. With this
+    # `env` option, `mh run` starts with the default action instead, as in a terminal.
     command = ["env", "--default-signal=INT", *MH, "run", "./python3"]
     process = subprocess.Popen(
         command, cwd=folder, env=environment(), stderr=subprocess.PIPE, text=True

@@ -25,8 +25,8 @@ from manyhands.words import split
         ("-hosts a,b -ppn 2 ./app", "", "-hosts a,b -ppn 2", "./app"),
         ("-host a ./app -host b", "", "-host a", "./app -host b"),
         ("-n4 --cpu-bind=cores ./app", "", "-n4 --cpu-bind=cores", "./app"),
-        # An unknown option: the next word is the program if it can be executed, else the option's
-        # value.
+        # --some-flag is in no table of launcher options. The word after it counts as the program if
+        # it can be executed, else as the option's value.
         ("--some-flag sh -c true", "", "--some-flag", "sh -c true"),
         ("--some-key no-such-program sh -c true", "", "--some-key no-such-program", "sh -c true"),
         ("--some-flag -n 2 ./app", "", "--some-flag -n 2", "./app"),

@@ -183,7 +183,7 @@ def test_without_directives_the_compiler_is_called_as_it_stands(
     bench: Bench, family: Family
 ) -> None:
     bench.use(family)
-    # The text of a directive in a string or comment is not a directive.
+    # The text of a `ws` directive in a string or a comment is not a directive.
     bench.write("a.c", f'/* #pragma ws for */ const char* s = "#pragma ws for";\n{PLAIN}')
     compiler = family.commands["mhcc"]
     for words in (["-c", "a.c"], ["-g", "a.c", "-lm"]):

@@ -231,7 +231,8 @@ def unwrapped(text: str) -> str:
 @pytest.mark.parametrize(("directive", "line"), FORTRAN_TABLE)
 def test_fortran(directive: str, line: str) -> None:
     for rewritten in (free(f"x = 1\n   !$ws {directive}"), fixed(f"      x = 1\nc$ws {directive}")):
-        # A marker that restores the line number may follow the directive.
+        # The wanted line must be a line of its own. A line marker, which restores the compiler's
+        # line number, may follow it.
         assert unwrapped(line) in unwrapped(rewritten).splitlines()
 
 

@@ -15,7 +15,8 @@ COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 FILE = re.compile(r"(?<![\w./~$<{*-])([\w-]+(?:/[\w-]+)*\.(?:hpp|cpp|c|h|py|json|md))\b(?![\w(])")
 FENCED = re.compile(r"```.*?```", re.DOTALL)
 CALL = re.compile(r"\b([a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*)\(\)")
-# Names of MPI, of the C library, and of programs that pages give as examples.
+# Names in the documentation that are not files of the repository: of MPI, of the C library, and of
+# the programs in examples.
 NOT_OURS = {
     "mpi.h",
     "mpi_abi.h",
@@ -42,9 +43,10 @@ NOT_OURS |= {
     "posix_spawn",
     "popen",
 }
-# Matches functions, and the file that a page names for them.
+# Matches a place in a page that names functions and the file that has them: "`f()` and `g()` in
+# `file.hpp`".
 IN_FILE = re.compile(r"((?:`[\w:]+\(\)`(?:, | and )?)+) ?(?:both )?in `([\w/.-]+\.(?:hpp|cpp|py))`")
-# Files that src/mpi/generate.py writes.
+# Files that a build writes with src/mpi/generate.py, so they are not in the repository.
 GENERATED = {"next.hpp", "next.cpp", "wrappers.hpp", "wrappers.cpp", "profiled_calls.cpp"}
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The counters of the stand-in wrappers. Relaxed order is enough: the call that ends MPI writes the
-// report, after all other calls.
+// Counters of the stand-in wrappers: for each MPI call, how often the program made it. Relaxed
+// order is enough: the call that ends MPI writes the report, after all other calls.
 #include "stand_in.hpp"
 
 #include <unistd.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Called by the generated stand-in wrappers: counters, written when the program ends MPI.
+// The generated stand-in wrappers, which replace Manyhands behind the front in tests, call these
+// functions: count() at each MPI call, report() when the program ends MPI.
 //
-// MH_TEST_COUNTS=prefix: each process writes lines "MPI_X count" to prefix.<pid>, after a first
-// line with the name of the ABI.
+// With MH_TEST_COUNTS=PREFIX, report() writes the file PREFIX.PID: a line with the name of the ABI,
+// then a line "MPI_X COUNT" for each call that was made.
 #pragma once
 
 #include <cstdint>

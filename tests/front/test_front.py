@@ -24,7 +24,7 @@ PROGRAMS = Path(__file__).parent / "programs"
 STAND_IN = ROOT / "build/tests/front/lib"
 FRONT = STAND_IN / "libmanyhands.so"
 RANKS = 2
-# The intercepted calls that each rank of a ring program makes.
+# The intercepted calls that each rank of a ring program (ring.c, ring.f, ring.py) makes.
 CALLS = Counter(
     ["MPI_Isend", "MPI_Irecv", "MPI_Waitall", "MPI_Sendrecv", "MPI_Barrier", "MPI_Allreduce"]
 )
@@ -156,7 +156,8 @@ def test_mpi4py_calls_are_caught_once(python_build: Build, tmp_path: Path) -> No
     assert result.code == 0, result.err
     assert result.out.split() == ["ring", "1"]
     abis, calls, _ = counts_in(counts)
-    # mpi4py prefers the large-count form if the library has it.
+    # mpi4py calls the large-count form (MPI_X_c) where the library has it; both forms count as
+    # MPI_X.
     plain = Counter({name.removesuffix("_c"): count for name, count in calls.items()})
     del plain["MPI_Comm_set_errhandler"]
     assert abis == {build.abi}
@@ -217,7 +218,8 @@ def test_tool_before_us_sees_every_call_and_so_do_we(
     assert result.out.split() == ["ring", "1"]
     _, by_tool, _ = counts_in(seen)
     assert without_start_and_end(+by_tool) == times(CALLS, RANKS)
-    # The tool implements MPI_Sendrecv by MPI_Isend, MPI_Recv and MPI_Wait, so those calls reach us.
+    # The tool before us implements MPI_Sendrecv by MPI_Isend, MPI_Recv and MPI_Wait, so
+    # libmanyhands.so gets those calls in its place.
     inside = Counter(["MPI_Isend", "MPI_Recv", "MPI_Wait"])
     ours = CALLS - Counter(["MPI_Sendrecv"]) + inside
     assert without_start_and_end(counts_in(counts)[1]) == times(ours, RANKS)
@@ -454,7 +456,8 @@ def test_pmpi_may_lie_in_a_library_of_its_own(compiled: Compile, tmp_path: Path)
     result = execute([str(program)], LD_PRELOAD=str(FRONT), LD_LIBRARY_PATH=str(tmp_path))
     assert result.code == 0, result.err
     assert result.out.splitlines() == ["level 3 sum 78", "failures 0"]
-    # The variant for the standard ABI was tried; it found the toy library.
+    # The front tried the variant for the standard ABI, and the variant found that the toy library
+    # is no complete MPI.
     assert result.err.count("libpmpi_abi.so.1 lacks functions that every MPI of its kind has") == 1
 
 
@@ -487,7 +490,9 @@ def exported(library: Path) -> list[str]:
     return [line.split()[-1] for line in lines]
 
 
-# Separate libraries: the malloc family, and light tasks and their messages for C++ programs.
+# Libraries with exported functions of their own: the malloc family (heap), and the interfaces of
+# light tasks, messages and task collections. The tests of libraries that export a single function
+# leave them out.
 OTHERS = {f"libmanyhands-{room}.so" for room in ("heap", "lci", "tasks", "ult")}
 
 
@@ -511,7 +516,8 @@ def test_a_product_exports_nothing_but_its_door(library: Path) -> None:
         others = {name for name in names if not name.startswith(("MPI_", "PMPI_"))}
         assert others == {"__mh_ws_mark", "__mh_ws_lock", "__mh_ws_unlock", "__mh_idle_work"}
         assert {"MPI_Send", "PMPI_Send", "MPI_Send_c", "MPI_Pcontrol"} <= set(names)
-        # mpi4py takes these symbols as signs that the program is linked with an MPI.
+        # mpi4py takes each of these symbols as a sign that the program is linked with an MPI, so
+        # libmanyhands.so must not export them.
         assert not {"MPI_Get_version", "MPI_Get_library_version", "ompi_mpi_comm_self"} & set(names)
     else:
         assert names == ["mh_variant_open"]

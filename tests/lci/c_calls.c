@@ -38,7 +38,9 @@ static void start_and_wait(mh_lci_communicator* all, int rank) {
   mh_lci_synchronizer_destroy(sent);
 }
 
-// Joins words of two letters; the operation is not commutative.
+// An operation for reductions: writes the first letter of `from` behind the first letter of `into`,
+// and counts its calls. The operation is not commutative, so the result shows the order of the
+// ranks.
 static void join_words(void* into, const void* from, size_t size, void* argument) {
   CHECK(size == 2);
   char* word = into;
@@ -73,9 +75,9 @@ static void reduce(mh_lci_communicator* all, int rank) {
   CHECK(mh_lci_all_reduce_numbers(all, doubles, 1, no_type, MH_LCI_SUM) == MH_LCI_MISUSE);
 }
 
-// A task that exchanges a number with the task of the same tag. All tasks of a rank block on its
-// only worker, and no server serves the device, so blocking calls must run other tasks and the
-// device.
+// A light task that exchanges a number with the task of the same tag on the other rank. All tasks
+// of a rank wait on its only worker, and no thread serves the LCI device. A blocking call must
+// therefore run other tasks and move the messages itself.
 struct player {
   mh_lci_communicator* all;
   int rank;
@@ -229,7 +231,7 @@ static void with_a_handler(mh_lci_device* device, int rank) {
   mh_lci_endpoint_close(endpoint);
 }
 
-// Serves the device in a light task, after the tests with a server thread.
+// Serves the LCI device in a light task: the tests before used a server thread for that.
 static void serve(void* device) { mh_lci_serve(device); }
 
 static void with_endpoints(mh_lci_device* device, int rank) {

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = ROOT / "build" / "lib"
 GRAPH = ROOT / "examples" / "graph"
-# Each program depends on the headers and libraries of this list.
+# Headers and libraries of the repository. A change of one makes each test program out of date.
 SOURCES = [
     *(ROOT / "include" / "manyhands").rglob("*.hpp"),
     LIBRARY / "libmanyhands-lci.so",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The program of test_hosts.py, which runs on each host.
+// The program of test_hosts.py, whose ranks run on several hosts.
 //
 //   streams wait
 //       receives from the last rank, which never sends, until the last rank is dead
@@ -67,7 +67,8 @@ struct Stream {
 
 constexpr std::size_t kBuffers = 64;  // buffers of messages under way; more than the credits
 
-// Repeats the send while the answer is a retry. Returns the number of retries, or -1 on an error.
+// Sends a message to the consumer, and repeats the call while the device answers that it has no
+// room (retry). Returns the number of repetitions, or -1 on an error.
 long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
           std::span<const std::byte> data, std::atomic<std::uint32_t>* sent,
           std::uint32_t& posted) {
@@ -81,7 +82,8 @@ long send(lci::Device& device, lci::Queue& queue, std::uint32_t tag,
   }
 }
 
-// Waits until all posted messages are sent. Returns false if a message arrives at the producer.
+// Waits until `sent` says that all posted messages have left. Returns false if a message arrives at
+// the producer, to which no rank sends.
 bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uint32_t>& sent,
               std::uint32_t posted) {
   while (sent.load() != posted) {
@@ -91,7 +93,8 @@ bool wait_for(lci::Device& device, lci::Queue& queue, const std::atomic<std::uin
   return true;
 }
 
-// Rank 0. It changes the buffers only after all messages have left them.
+// The work of rank 0, which sends. It changes the buffers of messages only after all messages have
+// left them.
 int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   Stream stream;
   long held_up = 0;
@@ -117,7 +120,8 @@ int produce(lci::Device& device, lci::Queue& queue, int seconds) {
   return 0;
 }
 
-// Rank 1. The last message carries the number of messages and may overtake others.
+// The work of rank 1, which receives until it has all messages. The message with the tag kLast says
+// how many there are, and may overtake others.
 int consume(lci::Device& device, lci::Queue& queue) {
   Stream stream;
   std::uint64_t expected = UINT64_MAX;

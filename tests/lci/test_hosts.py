@@ -120,7 +120,8 @@ def test_ranks_share_memory_on_a_host_and_have_a_network_between_hosts(
         assert printed[0].count(": 2 ranks, ") == 2, printed
 
 
-# The process managers of the launchers: Hydra has PMI-1 and PMI-2, Open MPI has PMIx.
+# Each launcher with each interface by which the ranks find each other: Hydra has PMI-1 and PMI-2,
+# Open MPI has PMIx.
 @pytest.mark.parametrize(
     ("launcher", "root"),
     [("mpich4", ""), ("mpich4", "pmi1"), ("openmpi4", ""), ("openmpi4", "prte")],

@@ -212,7 +212,8 @@ def of_networkx(g: networkx.Graph, program: str) -> dict[int, float]:
         return networkx.single_source_shortest_path_length(g, 0)
     if program == "cc":
         return {v: min(part) for part in networkx.connected_components(g) for v in part}
-    # Vertices without edges would follow different rules, but this graph has no such vertices.
+    # PageRank in networkx treats vertices without edges in another way than our program does, but
+    # this graph has no such vertices.
     return networkx.algorithms.link_analysis.pagerank_alg._pagerank_python(
         g, alpha=0.85, max_iter=1000, tol=1e-14
     )
@@ -294,7 +295,8 @@ def test_tree_search_over_messages_counts_every_node(tmp_path: Path) -> None:
     assert wrong.stderr.startswith("usage: uts-messages")
 
 
-# A square with a diagonal, a separate path of three vertices, and an isolated vertex.
+# The edges of the test graph: a square with a diagonal, a separate path of three vertices, and (not
+# listed) an isolated vertex.
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5), (5, 6)]
 VERTICES = 8
 

@@ -18,8 +18,8 @@ Tree right() {
   return {0, {0, 0, 1, 0, 3, 4, no, no}, {0, 1, 2, 1, 2, 3, graph::kFar, graph::kFar}};
 }
 
-// Returns the failed checks as bits. Each half of the vertices is checked separately, as by two
-// ranks.
+// Returns the failed checks as bits. Each half of the vertices is checked on its own, as if two
+// ranks had them.
 unsigned found(const Tree& tree) {
   const graph::Graph g = square();
   unsigned bits = 0;

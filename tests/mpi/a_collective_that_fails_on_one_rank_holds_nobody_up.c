@@ -42,7 +42,7 @@ static void all_kinds(MPI_Comm comm, MPI_Win win) {
   MPI_Comm_free(&twin);
 }
 
-// Makes a collective that fails. Only the calling rank makes it.
+// Makes a collective call that fails, because of a bad argument. Only the calling rank makes it.
 static void fail(MPI_Comm comm, int round) {
   int word = 0, words[16] = {0};
   int code = MPI_SUCCESS;
@@ -52,8 +52,8 @@ static void fail(MPI_Comm comm, int round) {
   CHECK(code != MPI_SUCCESS, "it was to fail");
 }
 
-// No rank leaves the barrier before every rank has entered, even if a collective has just failed on
-// one of them.
+// Checks that no rank leaves a barrier before every rank has entered it, even if a collective has
+// just failed on one of them.
 static void check_barrier(MPI_Comm comm, atomic_int* rounds, int round) {
   if (rank == round % ranks) {
     fail(comm, round);

@@ -44,8 +44,8 @@ static void make_by_group(void) {
   MPI_Comm_free(&made);
 }
 
-// An epoch of the window: rank 1, the receiver, is its target, and rank 0, the sender, its only
-// origin.
+// Opens the window to rank 0, the sender and only origin, until rank 0 has ended its access. Rank
+// 1, the receiver, makes this call.
 static void be_target(void) {
   const int pair[] = {0, 1};
   MPI_Group all, origin, target;

@@ -45,7 +45,9 @@ static void spread(unsigned char* blocks, unsigned char* packed, int extent, boo
   }
 }
 
-// `persistent`: a send made before the intercommunicator existed, or null.
+// Sends a message from rank 1 to rank 2, which waits for rank 1 in a broadcast on `inter`.
+// `persistent` is the persistent send of the message, made before the intercommunicator existed, or
+// null.
 static void with(Shape out, Shape in, MPI_Request* persistent, bool late, MPI_Comm* inter,
                  int round) {
   const int extent = rank == 1 ? out.extent : in.extent;

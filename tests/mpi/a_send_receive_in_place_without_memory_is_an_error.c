@@ -31,7 +31,8 @@ int main(int argc, char** argv) {
   MPI_Type_commit(&strided);
   unsigned char* data = blank(BYTES);
   fill(data, BYTES, rank);
-  // After this exchange, the libraries have made their one-time allocations.
+  // After this exchange, the libraries have made their one-time allocations, for which the limit
+  // below leaves no memory.
   CHECK(exchange(data, SHORT, MPI_BYTE) == MPI_SUCCESS, "a short one");
   fill(data, BYTES, rank);
   MPI_Barrier(MPI_COMM_WORLD);

@@ -26,7 +26,8 @@ static void handler(MPI_Comm* of, int* code, ...) {
   ++calls;
 }
 
-// In each round, one thread in three gets a message that is too long.
+// Returns whether the thread gets a message that is too long in this round: one thread in three
+// does.
 static bool fails(int thread, int round) { return (thread + round) % 3 == 0; }
 
 static void* send(void* argument) {

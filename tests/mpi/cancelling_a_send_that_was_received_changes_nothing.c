@@ -86,7 +86,7 @@ static void receive_late(int round) {
   free(data);
 }
 
-// Cancels a receive without a sender. Its handle may be that of an earlier large send.
+// Cancels a receive that matches no message. Its handle may be the one of an earlier large send.
 static void cancel_receive(void) {
   int into = 0, cancelled = 0;
   MPI_Request request;

@@ -179,7 +179,7 @@ static inline void check_status(const MPI_Status* status, int source, int tag, i
   CHECK(count == bytes, "count %d, not %d", count, bytes);
 }
 
-// Sleeps outside of MPI, so that other ranks can use the core.
+// Sleeps outside of MPI, so that helpers and other ranks can use this rank's core.
 static inline void pass_time(double seconds) {
   const struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
   nanosleep(&time, NULL);

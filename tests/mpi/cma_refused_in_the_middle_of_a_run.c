@@ -11,7 +11,8 @@
 #include "check.h"
 #include "refusal.h"
 
-// After a refusal, messages use cells for a while. ROUNDS is large enough that CMA is tried again.
+// After the kernel has refused a copy, messages go through cells for a while. ROUNDS is large
+// enough that Manyhands tries single copies again.
 enum { ROUNDS = 40, REFUSED_FROM = 4 };
 
 int main(int argc, char** argv) {

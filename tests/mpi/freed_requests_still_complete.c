@@ -26,8 +26,9 @@ static void freed_send(int round) {
   free(data);
 }
 
-// Two events show that the message has arrived: the data is in the buffer, and the synchronous send
-// of rank 0 has returned, so that its token arrives.
+// Rank 1 frees the request of a large receive. Two events then show that the message has arrived:
+// the data is in the buffer, and the synchronous send of rank 0 has returned, so that its token
+// arrives.
 static void freed_receive(int round) {
   unsigned char* data = rank == 0 ? filled(LARGE, round) : blank(LARGE);
   MPI_Request request;
@@ -41,7 +42,8 @@ static void freed_receive(int round) {
     MPI_Request_free(&request);
     MPI_Send(&token, 1, MPI_CHAR, 0, 1, MPI_COMM_WORLD);
     MPI_Recv(&token, 1, MPI_CHAR, 0, 2, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
-    // A synchronous send ends when its receive has started. The data may take longer.
+    // A synchronous send ends when its receive has started; the data may take longer, so the
+    // receiver looks at its buffer for up to 10 s.
     double end = MPI_Wtime() + 10;
     int flag;
     while (data[LARGE - 1] != byte_of(round, LARGE - 1) || data[0] != byte_of(round, 0) ||

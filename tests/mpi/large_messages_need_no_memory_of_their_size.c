@@ -43,7 +43,8 @@ int main(int argc, char** argv) {
   MPI_Type_vector(BLOCKS, BLOCK, STRIDE, MPI_BYTE, &strided);
   MPI_Type_commit(&strided);
   unsigned char* data = blank((size_t)STRIDE * BLOCKS);
-  // After this transfer, the libraries have made their one-time allocations.
+  // After this transfer, the libraries have made their one-time allocations, for which the limit
+  // below leaves no memory.
   transfer(data, 1, strided, 1, true);
   MPI_Barrier(MPI_COMM_WORLD);
   limit_memory(LEFT);

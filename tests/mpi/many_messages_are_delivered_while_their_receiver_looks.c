@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Many rendezvous messages of minimal length in both directions: senders push some messages while
-// their receivers test the same buffers. Every byte is right each time. If the sender and the
-// receiver both moved a message, an old copy could overwrite the next round's data.
+// their receivers test the receives of the same messages. Every byte is right each time. If the
+// sender and the receiver both moved a message, an old copy could overwrite the next round's data.
 //
 // run: ranks 2 MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K
 // run: ranks 2 heap MH_THRESHOLD=4K MH_EXCHANGE_THRESHOLD=4K MH_MAPPED_THRESHOLD=4K

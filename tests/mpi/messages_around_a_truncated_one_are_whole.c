@@ -241,7 +241,8 @@ static int some_capacity(const Message* one) {
   return below(2) == 0 ? capacities[below(LENGTH(capacities))] : one->size + below(3) * 50;
 }
 
-// Receives one message by a random call. With wildcards, the status identifies the message.
+// Receives one message of `source` by a random call. If the call has wildcards, its status tells
+// which message has come; else it is `next`.
 static void receive_one(Batch* batches, int source, const Message* next) {
   Receive how = receive_of(some_capacity(next));
   how.source = below(3) == 0 && !is_mpich5() ? MPI_ANY_SOURCE : source;
@@ -254,7 +255,8 @@ static void receive_one(Batch* batches, int source, const Message* next) {
     MPI_Request request;
     MPI_Irecv(how.data, how.all.count, how.all.type, source, next->tag, comms[how.comm], &request);
     int code = MPI_Waitall(1, &request, MPI_STATUSES_IGNORE);
-    // Open MPI 5 does not report an error if its status is ignored.
+    // Open MPI 5 does not report the error of a receive whose status is ignored, so only receives
+    // with enough room are checked.
     if (next->size <= how.capacity) check_outcome(&how, next, code, NULL);
     take(&batches[source], next);
   } else {

@@ -9,8 +9,9 @@
 
 #include "check.h"
 
-// Pools of the libraries grow now and then, a leak in every window of TIMES repetitions. So the
-// smallest growth of a window counts.
+// Memory pools of the libraries grow now and then, but a leak grows in every window of TIMES
+// repetitions. So the test takes the window in which memory grew least: it may grow by
+// MOST_BYTES_EACH for each repetition.
 enum { WARM = 60, WINDOWS = 12, TIMES = 60, MOST_BYTES_EACH = 8 };
 
 static int peer(void) { return 1 - rank; }

@@ -166,7 +166,8 @@ static void send(const Piece* pieces, int count, int key, int dest, Way way, boo
   }
 }
 
-// The ranks of each pair receive in turn.
+// Each rank of a pair receives all pieces once, and sends them once: first the even ranks receive,
+// then the odd ones.
 static void play(const Piece* pieces, int count, int key, Way way, End end, bool backwards) {
   for (int i = 0; i < count; ++i) types[i] = type_of(&pieces[i]);
   for (int turn = 0; turn < 2; ++turn) {

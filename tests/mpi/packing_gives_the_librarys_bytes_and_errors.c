@@ -17,8 +17,8 @@ enum {
   ROOM = 4 * BYTES
 };
 
-// Packs two elements one after the other, at an offset in the buffer, and unpacks the second; four
-// times.
+// Packs two elements one after the other, at an offset in the buffer, and unpacks the second. Does
+// so four times, because Manyhands packs a type only from a later time on.
 static void rounds(MPI_Datatype type, const char* what) {
   enum { SPAN = BLOCKS * STRIDE * 8, START = 24 };
   unsigned char* source = filled(SPAN, 1);
@@ -54,7 +54,8 @@ static void by_shapes(void) {
   MPI_Type_commit(&vector);
   rounds(vector, "vector");
   MPI_Type_free(&vector);
-  // This type is likely to get the same handle, with another layout.
+  // The next type is likely to get the handle of the freed vector, with another layout: Manyhands
+  // must not use the layout that it has for the old type.
   const int sizes[2] = {BLOCKS, STRIDE}, part[2] = {BLOCKS, LENGTH}, start[2] = {0, 0};
   MPI_Type_create_subarray(2, sizes, part, start, MPI_ORDER_C, MPI_DOUBLE, &again);
   MPI_Type_commit(&again);

@@ -35,8 +35,9 @@ static int cancel(void* state, int complete) {
   return MPI_SUCCESS;
 }
 
-// Calls that complete some requests of an array get only the pending requests, because MPICH 4.0
-// treats a completed persistent collective as active. `left` has these requests.
+// MPICH 4.0 treats a completed persistent collective as active. Calls that complete some requests
+// of an array, such as MPI_Waitsome, therefore get the array `left`, in which only pending requests
+// are left.
 static MPI_Request left[MOST];
 static int begin_some(void) {
   int active = 0;
@@ -181,7 +182,8 @@ int main(int argc, char** argv) {
   MPI_Psend_init(parts_out, 4, LARGE / 4, MPI_BYTE, next, 9, MPI_COMM_WORLD, MPI_INFO_NULL,
                  &requests[PARTS_OUT]);
   play_all();
-  // Manyhands takes another path if errors return, so all cases run again.
+  // With MPI_ERRORS_RETURN, waits of Manyhands take another path than with fatal errors, so all
+  // cases run again.
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   play_all();
   MPI_Request_free(&requests[COLLECTIVE]);

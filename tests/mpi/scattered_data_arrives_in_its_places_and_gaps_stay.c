@@ -91,7 +91,7 @@ static void check_doubles(double* data, const Side* side, int key, int doubles, 
   free(data);
 }
 
-// The lower half of the ranks sends to the upper half.
+// Returns the partner of this rank: ranks of the lower half send to ranks of the upper half.
 static int partner(void) { return (rank + ranks / 2) % ranks; }
 static bool is_sender(void) { return rank < ranks / 2; }
 
@@ -186,7 +186,7 @@ static void persistent(int from, int to) {
     for (int i = 0; i < DOUBLES && is_sender(); ++i) {
       data[ORIGIN + side->place[i]] = value(round, i);
     }
-    // Helping is off in the second round: the library then carries the data.
+    // MPI_Pcontrol switches helping off in the second round: the MPI library then carries the data.
     MPI_Pcontrol(round == 0);
     MPI_Start(&request);
     MPI_Wait(&request, MPI_STATUS_IGNORE);

@@ -122,7 +122,8 @@ static void polled(void) {
   free(sent);
 }
 
-// The receiver is in a collective that the sender enters after its blocking send.
+// The receiver waits in a collective while the message arrives. The sender enters the collective
+// after its blocking send.
 static void received_after_a_collective(void) {
   double *sent = matrix(4), *received = matrix(-1);
   MPI_Request request;
@@ -143,9 +144,9 @@ static void received_after_a_collective(void) {
   free(sent);
 }
 
-// A cancelled send either arrives or reports that it was cancelled; another message is sent in the
-// second case. Once the receiver was slow, the library carries the send, and Open MPI may wait for
-// the receive before it reports.
+// Cancels a send. Its message arrives, or MPI_Test_cancelled says that it was cancelled; another
+// message is sent in the second case. Once the receiver has been slow, the MPI library carries the
+// message, and Open MPI may wait for the receive before it reports.
 static void cancelled(void) {
   enum { FIRST = 5, SECOND = 15 };
   MPI_Request request;

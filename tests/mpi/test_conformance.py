@@ -140,7 +140,8 @@ def test_program(mpi: MpiBuild, arm: Arm, way: Way) -> None:
     if way.heap:
         arm = with_heap(arm)
     program = compiled(mpi, way.program, [HERE / f"{way.program}.c"])
-    # By default exchanges are eager (test_exchanges.py); these settings make them rendezvous.
+    # By default exchanges of messages below 8 MB are eager (test_exchanges.py tests this). These
+    # settings make them rendezvous.
     env = {
         "MH_THRESHOLD": "64K",
         "MH_EXCHANGE_THRESHOLD": "64K",

@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
 LENGTH = 4 << 20
 CORES = sorted(os.sched_getaffinity(0))
 TWO_NUMA_NODES = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1]} pu:1"}
-# The same machine, with all cores of the tests on the first NUMA node.
+# A machine with two NUMA nodes as above, but with all cores of the tests on the first NUMA node.
 ONE_OF_TWO = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1] + 1} pu:1"}
 APART = "0,0,1"  # HOMES or THEN: rank 2 is alone on the other NUMA node
 

@@ -46,7 +46,8 @@ static void ping_pong(int thread, int round) {
   check_bytes(in, (size_t)bytes, key_of(other, thread, round, 0), "a short message");
 }
 
-// Receives are in the first half of the requests.
+// Starts the messages of a window. The first half of its requests are the receives, the second half
+// the sends.
 static void start(struct window* w, int thread, int round) {
   const int other = 1 - rank;
   for (int i = 0; i < WINDOW; ++i) {

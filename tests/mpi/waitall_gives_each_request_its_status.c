@@ -16,7 +16,8 @@ enum { FEW = 9, ROUNDS = 300, ROOM = 3000 };
 
 static int size_of(int i) { return i * i * 30; }
 
-// The receive of message i has the index (i * stride) % FEW.
+// Exchanges FEW messages with MPI_Waitall. The receive of message i has the index (i * stride) %
+// FEW in the array, so `stride` decides where the last message is.
 static void exchange(int round, int stride, int to, int from, bool any) {
   static unsigned char in[FEW][ROOM], out[FEW][ROOM];
   static MPI_Request requests[2 * FEW + 2];

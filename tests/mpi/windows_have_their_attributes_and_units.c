@@ -31,7 +31,8 @@ static void check_attributes(MPI_Win win, const void* base, long bytes, int unit
   check_attribute(win, MPI_WIN_CREATE_FLAVOR, flavor, "flavor");
 }
 
-// Rank r has a unit of r + 1 bytes; the last rank has no memory.
+// Uses a window in which rank r has a displacement unit of r + 1 bytes and the last rank has no
+// memory.
 static void play(MPI_Win win, unsigned char* memory, int bytes) {
   for (int i = 0; i < bytes; ++i) memory[i] = 0;
   const unsigned char marks[2] = {(unsigned char)(rank + 1), 99};

@@ -58,7 +58,8 @@ static void count_by_elements(int target) {
   }
 }
 
-// Accumulates without a flush between them are still ordered.
+// Checks that accumulates on one element, without a flush between them, take effect in the order of
+// the calls.
 static void keep_order(int target) {
   const MPI_Aint at = AT(own) + (MPI_Aint)sizeof(long) * rank;
   long before[ROUNDS];

@@ -93,7 +93,7 @@ CLAUSES = [
            "long k = -1000; k < n - 1000; ++k"),
 ]  # fmt: skip
 
-# Regions whose loops must not be shared, as text.
+# C code of parallel regions whose loops Manyhands must not share.
 NOT_SHARED = {
     "fixed": "#pragma omp parallel for schedule(static)\nfor (int i = 0; i < n; ++i) DO(i);",
     "fixed_chunks": "#pragma omp parallel for schedule(static, 2)\n"
@@ -168,11 +168,13 @@ NOT_SHARED = {
     "for (int k = 0; k < n; k += 50) {\n#pragma omp parallel for schedule(dynamic)\n"
     "for (int i = k; i < k + 50; ++i) DO(i);\n}",
 }  # fmt: skip
-# Cases that a helper may join. "nested": the outer loop is shared, each thread runs the inner loop
-# alone. "cancel": Clang does not call its run time while the condition is false.
+# Cases of NOT_SHARED that a helper may join all the same. "nested": the outer loop is shared, and
+# each thread runs the inner loop alone. "cancel": Clang's code does not call the run time while the
+# condition is false.
 MAY_JOIN = {"nested", "cancel"}
 
-# Cases for which both compilers emit a barrier: no thread may write before all threads have read.
+# Cases for which both compilers emit a barrier, because no thread may write before all threads have
+# read.
 HAS_BARRIER = {"first_and_last"}
 
 LASTPRIVATE = {c.name for c in CLAUSES if "lastprivate" in c.words}
@@ -255,7 +257,7 @@ def _other_case(name: str, region: str) -> str:
     return f"static int {name}(int n) {{\nint bad = 0;\n{region}\nreturn !bad;\n}}"
 
 
-# The schedules of marked loops; `steal_schedule` is the schedule of helpers.
+# The schedules of marked loops (`ws` directives). `steal_schedule` decides the chunks of helpers.
 MARKED_SCHEDULES = {
     "static": "schedule(static)",
     "dynamic": "schedule(dynamic) steal_schedule(dynamic, 16)",

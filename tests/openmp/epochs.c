@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// A rank waits for a late rank in one-sided synchronisation, and nowhere else. Its polls
-// for messages end before the late rank works. All help thus comes from the call that WAIT names:
+// A rank waits for a late rank in one-sided synchronisation, and nowhere else. Its polls for
+// messages end before the late rank works. All help thus comes from the call that WAIT names:
 //
 //   fence   MPI_Win_fence                      wait   MPI_Win_wait, of an exposed window
 //   start   MPI_Win_start to MPI_Win_complete  lock   MPI_Win_lock, while the late rank holds it
 //   flush   MPI_Win_flush of an accumulate to another node: 4 ranks on 2 nodes, WORK=loop
 //
-// WORK=loop: rank 0 is late, in a loop whose iterations sleep, and rank 1 waits for it.
-// WORK=message: rank 1 is late, in the receive of a long message from rank 0, which sleeps after it
-// has started the send; rank 2 waits for rank 1.
+// With WORK=loop rank 0 is late, in a loop whose iterations sleep, and rank 1 waits for rank 0.
+// With WORK=message rank 1 is late: it receives a long message from rank 0, which sleeps after it
+// has started the send. Rank 2 waits for rank 1.
 //
 // run: by test_epochs.py, with WORK, WAIT and ROUNDS
 #include "../mpi/check.h"
@@ -136,7 +136,8 @@ static void locked(int round) {
   }
 }
 
-// The late rank works until the waiter has flushed. The target is a rank of the other node.
+// The late rank works until the waiting rank has flushed. The flush is for a rank of the other
+// node.
 static void flushing(int round) {
   const int target = 2;
   if (rank == late) {

@@ -129,7 +129,8 @@ bool objects_of_a_class() {
   return sum.value == static_cast<long>(kMany) * (kMany - 1) / 2;
 }
 
-// A forked child has no helpers, and its end changes nothing in the parent.
+// Checks that a forked child, which has no helpers, runs loops right, and that its end changes
+// nothing in the parent.
 bool after_a_fork() {
   const pid_t child = fork();
   if (child == 0) _exit(in_a_template<long>() ? 5 : 6);

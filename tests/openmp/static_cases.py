@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
 }
 """
 
-# Regions that qualify, although they are not a single parallel loop.
+# C code of regions that can be shared, although they are not a single parallel loop.
 DIVIDED = {
     "by_number": "const int most = omp_get_max_threads();\nlong own[64] = {0};\n"
     "#pragma omp parallel\n{\nconst int me = omp_get_thread_num(), all = omp_get_num_threads();\n"
@@ -104,7 +104,7 @@ DIVIDED = {
     "omp_set_lock(&lock);\ns += i;\nomp_unset_lock(&lock);\n"
     "}\nomp_destroy_lock(&lock);\nif (s != (long)n * (n - 1) / 2) bad = 1;",
 }
-# Regions with barriers.
+# C code of regions with barriers, which can be shared.
 MEETINGS = {
     "a_barrier": "int k = 0;\n#pragma omp parallel\n{\n#pragma omp for\n"
     "for (int i = 0; i < n; ++i) DO(i);\n#pragma omp atomic\nk += 1;\n}\n"
@@ -127,14 +127,15 @@ MEETINGS = {
     "s += i;\n}\n}\n"
     "if (s != (long)n * (n - 1) / 2 + omp_get_max_threads()) bad = 1;",
 }
-# LLVM's run time adds in the same order in each execution; GCC's code does not.
+# C code of a region that adds the same numbers in each execution. LLVM's run time adds in the same
+# order each time; GCC's code does not, so only Clang's programs run it.
 SAME_BITS = {
     "same_bits": "static double before;\nstatic int times;\ndouble s = 0;\n"
     "#pragma omp parallel for reduction(+ : s)\n"
     "for (int i = 0; i < n; ++i) { DO(i); s += 1.0 / (3 * i + 1); }\n"
     "if (times++ == 0) before = s;\nif (s != before) bad = 1;",
 }
-# Regions that need a team of real threads.
+# C code of regions that need a team of real threads, so that they must not be shared.
 TEAMS = {
     "a_single": "int k = 0;\n#pragma omp parallel\n{\n#pragma omp single nowait\nk += 1;\n"
     "#pragma omp for nowait\nfor (int i = 0; i < n; ++i) DO(i);\n}\nif (k != 1) bad = 1;",

@@ -24,13 +24,14 @@ def test_what_a_region_does_one_day_is_right(
     mpi: MpiBuild, helped: Arm, compiler: str, threads: int
 ) -> None:
     program = compiled_openmp(mpi, compiler, "-O2", SOURCE)
-    # libgomp spins: with three threads on two cores each barrier takes a time slice.
+    # libgomp's threads spin at a barrier: with three threads on two cores each barrier would take a
+    # time slice. Threads of the passive policy sleep instead.
     env = {"MH_OPENMP": "1", "OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
     seen = ends(run(mpi, helped, 2, [str(program), *patience(threads)], env, 100))
     assert not [name for name, (right, _) in seen.items() if right != "ok"]
     in_sight = {name for name in seen if not name.startswith(("hidden_", "before_"))}
-    # A call that the search of the machine code finds keeps its region from being shared from the
-    # start.
+    # A region is not shared, from its first execution on, if the search of its machine code finds a
+    # call that is not on the list.
     assert not [name for name in in_sight if seen[name][1] == "joined"]
     assert len(in_sight) == 10
     if threads == 1:

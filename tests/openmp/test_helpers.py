@@ -25,7 +25,7 @@ COMPILERS = pytest.mark.parametrize("compiler", ["gcc", "clang-14"])
 @pytest.mark.parametrize("own", [1, 2], ids=["alone", "team"])
 def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, own: int) -> None:
     program = compiled_openmp(mpi, compiler, "-O2", HERE / "crowd.c")
-    # Each rank is assumed to have a core.
+    # MH_CORES says that there are four cores, one for each rank, whatever the machine has.
     env = {"MH_OPENMP": "1", "MH_CORES": "4", "OMP_NUM_THREADS": str(own)}
     done = run(mpi, helped, 4, [str(program), "3", str(own)], env, 60)
     assert ends(done) == {"crowd": ("ok", "joined")}, done.told()
@@ -35,8 +35,9 @@ def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, ow
     assert done.summary["total"]["loops"]["units_by_others"] >= 3, done.summary
 
 
-# Two ranks with six cores: the waiting rank lends its own core, and its workers lend two cores. The
-# cores are only assumed, but the iterations sleep, so that the real cores are idle.
+# Two ranks with three cores each, of which one waits: it lends its own core, and its workers lend
+# its two spare cores. The cores are only assumed (MH_CORES), but the iterations sleep, so that the
+# real cores are idle.
 @pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_a_rank_lends_its_other_cores_as_well(mpi: MpiBuild, helped: Arm, compiler: str) -> None:
@@ -74,7 +75,8 @@ def numbers(done: Run) -> tuple[int, int]:
     return int(words[1]), int(words[3])
 
 
-# Two ranks with three cores each, both late: no rank waits, so helpers run on the rank's own cores.
+# Two ranks with three cores each, both late. No rank waits, so each rank's workers lend its spare
+# cores to its own loops.
 @pytest.mark.under("mpich4", "openmpi4")
 @COMPILERS
 def test_spare_cores_of_a_late_rank_work_on_its_own_loop(
@@ -125,8 +127,8 @@ def test_a_marked_loop_that_the_user_leaves_out_has_that_team_too(
     assert numbers(done) == (0, 2), done.told()
 
 
-# The threads of a marked loop that is not shared may call MPI and do not take turns, so below
-# MPI_THREAD_MULTIPLE the loop has one thread.
+# The threads of a marked loop that is not shared may call MPI, but do not take turns. Below
+# MPI_THREAD_MULTIPLE Manyhands therefore gives such a loop a single thread.
 @pytest.mark.under("mpich4", "openmpi4")
 def test_it_has_one_thread_where_mpi_admits_one(mpi: MpiBuild, helped: Arm) -> None:
     env = {"MH_THREAD_LEVEL": "keep", "OMP_NUM_THREADS": "2"}

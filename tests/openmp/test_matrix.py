@@ -77,7 +77,8 @@ def written(name: str, text: str) -> Path:
     source = COMPILED / "openmp" / name
     source.parent.mkdir(parents=True, exist_ok=True)
     if not source.exists() or source.read_text() != text:
-        # Tests run in parallel and must not read an incomplete source.
+        # Test processes run in parallel and use the same source file, so the file is written under
+        # another name and then renamed.
         fresh = source.with_name(f"{os.getpid()}-{name}")
         fresh.write_text(text)
         fresh.replace(source)
@@ -140,8 +141,9 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
     assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
 
 
-# MH_CORES only assumes the cores of the workers, so the scheduler decides whether a worker lends;
-# tests/unit/lend tests lending. The results must be right in both cases.
+# Workers lend spare cores here, which MH_CORES only assumes. The scheduler of Linux therefore
+# decides whether a worker lends at all; tests/unit/lend tests lending. The results must be right in
+# both cases.
 @pytest.mark.under("mpich4", "openmpi4")
 def test_ranks_with_several_cores(mpi: MpiBuild, helped: Arm) -> None:
     program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")

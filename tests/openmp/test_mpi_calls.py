@@ -82,7 +82,8 @@ def test_below_multiple_unmodified_loops_with_calls_are_not_shared(
     mpi: MpiBuild, helped: Arm
 ) -> None:
     done = play(mpi, helped, unmodified(mpi), "none late few exchange", SHARED)
-    # The first MPI call comes after helpers have joined, so the threads take turns.
+    # In the case "late", the first MPI call comes after helpers have joined. The threads then take
+    # turns in the library.
     done.expect("level below", "late joined", "exchange alone", "PASS")
     silent(done)
     assert obstacles(done)["mpi"] == 4, done.told()

@@ -35,7 +35,7 @@ def test_every_static_loop_is_divided_as_in_the_plain_run(
     text = static_cases.program(way.compiler)
     source = written(f"static_{way.compiler}.c", text)
     program = compiled_openmp(mpi, way.compiler, way.level, source)
-    # MH_CORES gives each of the two ranks a core for each of its own threads.
+    # MH_CORES assumes enough cores for all threads of both ranks, whatever the machine has.
     env = {**STATIC, "MH_CORES": str(2 * way.threads)}
     few = [] if way.threads == 1 else ["12"]
     done = run(mpi, helped, 2, [str(program), *few], env, LIMIT_S)
@@ -45,7 +45,8 @@ def test_every_static_loop_is_divided_as_in_the_plain_run(
     wanted = {name for name in seen if static_cases.qualifies(name)}
     joined = {name for name, (_, end) in seen.items() if end == "joined"}
     assert joined <= wanted
-    # With several own threads, only chance lets a helper join.
+    # With several threads of its own, a rank may finish a region before a helper comes, so not
+    # every region need have been joined.
     left = {name for name in wanted - joined if static_cases.is_long(name)}
     assert not left if way.threads == 1 else joined, left
     loops = done.summary["total"]["loops"] if done.summary else {}
@@ -107,8 +108,8 @@ def test_the_user_overrules_thread_local_data_by_name(mpi: MpiBuild, helped: Arm
     assert ends(done) == {"divided": ("ok", "joined")}, done.told()
 
 
-# Thread 0 waits for the last thread, which has not begun while virtual threads run one after the
-# other.
+# Regions in which thread 0 waits for the last thread. When virtual threads run one after the other,
+# the last thread has not begun, so the wait would never end.
 WAITS = (
     "volatile int go = 0;\n#pragma omp parallel shared(go)\n{\n"
     "if (omp_get_thread_num() == omp_get_num_threads() - 1) go = 1;\n"

@@ -26,7 +26,8 @@ def test_helpers_compute_as_their_owner_does(mpi: MpiBuild, helped: Arm, compile
     assert not [name for name, end in seen.items() if end != ("ok", "joined")], seen
 
 
-# The limit of `ulimit`, the user's settings, and the bytes of stack that each iteration takes.
+# For each name, the stack limit of `ulimit -s`, the user's settings, and the bytes of stack that
+# each iteration takes.
 STACKS = {
     "as_usual": ("-s 8192", {}, 3_000_000),
     "without_limit": ("-s unlimited", {}, 100_000_000),
@@ -45,7 +46,8 @@ def deep(mpi: MpiBuild, arm: Arm, limits: list[str], env: dict[str, str], depth:
 @pytest.mark.parametrize("how", STACKS)
 def test_helpers_have_the_stack_that_the_loop_needs(mpi: MpiBuild, helped: Arm, how: str) -> None:
     limit, env, depth = STACKS[how]
-    # Only helpers use so much stack, since the main thread's stack has the limit of `ulimit`.
+    # Only iterations of helpers use so much stack here, since the main thread's stack has the limit
+    # of `ulimit -s`.
     deep(mpi, helped, [limit], env | {"DEEP_HELPERS_ONLY": "1"}, depth).expect(
         "case deep ok joined"
     )

@@ -73,7 +73,8 @@ def test_the_commands_of_the_package_use_its_own_parts(unpacked: Path) -> None:
 
 # --- the module file --------------------------------------------------------------------------
 
-# Defines the commands of a module file as procedures that print their words.
+# Tcl procedures with the names of the commands in a module file. Each prints its words, so the test
+# sees what the file does.
 COMMANDS = """
 proc conflict {name} {}
 proc module-whatis {text} {puts "whatis $text"}

@@ -20,7 +20,7 @@ from harness.steps import LIMIT_S, done, succeeded
 
 ROOT = Path(__file__).resolve().parents[2]
 MPI = ["mpich==5.0.2", "mpi4py==4.1.2"]  # as in scripts/bootstrap
-# Libraries that every system with the wheel's glibc has.
+# Libraries of the GNU C library, which every system for which the wheel is made has.
 GLIBC = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "ld-linux-x86-64.so.2"}
 
 SCRIPT = """

@@ -70,8 +70,8 @@ def gives_the_same_energies(mpi: MpiBuild, helped: Arm, ranks: int, folder: Path
     assert together.summary["total"]["one_sided_operations"] > 1000
 
 
-# Two tests, because a package is for one MPI library. Only one test uses the heap, so both ways to
-# memory run.
+# NWChem has a test for each MPI library, because its package is built for one. Only one of the two
+# tests uses the shared heap, so both mapped memory and single copies are tested.
 @under_what_it_loads("nwchem.mpich")
 # Three ranks of MPICH on two cores take a minute, since all of them spin.
 @pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Collections over a real MPI. Rank 0 prints the completed tasks, or the error.
+// Runs task collections over a real MPI. Rank 0 prints the completed tasks, or the error.
 //
 //   collections every BALANCER [server]   tasks that add tasks, three iterations
 //   collections two                       tasks of one collection add to another

@@ -36,7 +36,7 @@ int rank() {
   return number;
 }
 
-// A counter in memory that both ranks share.
+// A counter in memory that ranks 0 and 1 share.
 class SharedCount {
  public:
   SharedCount() {
@@ -145,7 +145,8 @@ struct Nested {
   int deepest = 0;
 };
 
-// Rank 1 answers once the second task has waited for a while.
+// Tasks of rank 0 wait for messages of rank 1, the second task within the wait of the first. Rank 1
+// sends the messages once the second task has waited for a while.
 int nested() {
   Nested nested;
   auto made = tasks::create(MPI_COMM_WORLD, {.balancer = tasks::Balancer::none, .local = &nested});
@@ -187,7 +188,7 @@ struct Question {
   std::int32_t answer_tag;
 };
 
-// Answers the questions of other ranks, after a moment.
+// Answers the questions of other ranks' tasks, each after a moment.
 void answer_questions(MPI_Comm comm) {
   for (;;) {
     Question question{};
@@ -220,7 +221,8 @@ void ask(tasks::Context& context, const Question& task) noexcept {
   local.sums[1] += static_cast<std::uint64_t>(answer);
   if (answer != 2 * question.number) ++local.sums[2];
   if (task.answer_tag == 0) return;
-  // In a task, unlike in a message, answer_tag is the number of generations that follow.
+  // In a task, `answer_tag` has another meaning than in a message: how many more tasks follow this
+  // one, each added by the one before.
   if (!local.collection->add(local.function, {task.number + 1, task.answer_tag - 1})) {
     ++local.sums[2];
   }
@@ -271,7 +273,7 @@ int run(int count, char** words) {
 
 }  // namespace
 
-// Only the test of questions needs a second thread.
+// Starts MPI with MPI_THREAD_MULTIPLE for `questions` only: there a second thread answers.
 int main(int count, char** words) {
   const bool threads = count > 1 && std::string_view(words[1]) == "questions";
   int level = MPI_THREAD_SINGLE;

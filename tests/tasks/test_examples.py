@@ -93,7 +93,8 @@ def test_uts_trees_are_the_published_ones(tree: str) -> None:
 
 # --- Hartree-Fock -------------------------------------------------------------------------------
 
-# Energies in hartree, from PySCF 2.14 with the same basis and geometries (conv_tol 1e-12).
+# Reference energies in hartree, from PySCF 2.14 with the same basis and geometries (conv_tol
+# 1e-12).
 ENERGIES = {
     "water": -74.9630231385,
     "benzene": -227.8906006048,
@@ -162,7 +163,7 @@ def contracted(tiles: int, mean: int) -> tuple[float, float]:
     return total, squares
 
 
-# Many tiles of few elements: 625 tiles of each tensor.
+# The example runs with many tiles of few elements: 625 tiles of each tensor.
 @needs_blas
 @pytest.mark.parametrize(("ranks", "balancer"), [(1, "none"), (2, "retain"), (2, "plb-tree")])
 def test_tensor_contraction_of_many_tiles(ranks: int, balancer: str) -> None:

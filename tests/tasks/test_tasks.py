@@ -116,7 +116,8 @@ def test_a_rank_killed_in_the_middle_ends_all(mpi: MpiBuild) -> None:
     done.expect_clean()
 
 
-# Hydra ends all ranks when a process that it has started dies, even with the option. The shell
+# The shell command that starts each rank, so that the other ranks outlive a dead one. Hydra ends
+# all ranks when a process that it has started dies, even with its option against that. The shell
 # hides the death of its child from Hydra, and ignores the signal by which Hydra tells the others.
 SHELTER = ["sh", "-c", """trap '' USR1; "$@"; exit $?""", "sh"]
 SURVIVAL = {"hydra": (["-disable-auto-cleanup"], SHELTER), "openmpi": (["--enable-recovery"], [])}
@@ -142,7 +143,8 @@ def test_the_others_finish_the_tasks_of_a_rank_that_dies(mpi: MpiBuild, balancer
 ACROSS = [("every", "retain"), ("every", "steal", "server"), ("large",)]
 
 
-# MPICH 4's MPI_Finalize may never end over UCX's TCP.
+# Between nodes, MPI_Finalize of MPICH 4 may never end over UCX's TCP, so the test runs under Open
+# MPI only.
 @pytest.mark.skipif(nodes.obstacle() is not None, reason=f"two nodes: {nodes.obstacle()}")
 @pytest.mark.under("openmpi4")
 @pytest.mark.parametrize("words", ACROSS, ids="-".join)

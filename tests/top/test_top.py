@@ -211,7 +211,8 @@ def test_the_end_of_the_job_ends_the_view(mpi: MpiBuild, helped: Arm, tmp_path: 
 
 # --- no job to show ---------------------------------------------------------------------------
 
-# Holds a memfd that has the name and seals of a node segment, and the given layout.
+# A Python program that holds a memfd with the name and the seals of a node segment, and with the
+# given layout.
 OTHER_VERSION = """
 import fcntl, os, struct, sys
 fd = os.memfd_create("manyhands", os.MFD_ALLOW_SEALING)

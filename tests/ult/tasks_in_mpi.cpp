@@ -121,7 +121,8 @@ constexpr Call kCalls[] = {
     {"send-long", send_long, 0, kLong},
 };
 
-// Rank 1, an ordinary thread, makes its part of the call when the other task's message has come.
+// The part of rank 1, an ordinary thread: it answers the call of rank 0's first task once the
+// message of rank 0's other task has come.
 void answer(const Call& call) {
   char go = 0;
   MPI_Recv(&go, 1, MPI_BYTE, 0, kGo, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
@@ -194,7 +195,8 @@ void ping_pong(int task, int round, int size) {
   check(in == made(size, other, task, round), "the bytes of a message");
 }
 
-// Both ranks start all messages and then wait, by a call that depends on the round.
+// A task and its partner on the other rank both start all their messages and then wait, by an MPI
+// call that depends on the round.
 void exchange(int task, int round) {
   constexpr int kMessages = 3;
   const int other = 1 - rank;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Three tasks wait for a message. A fourth task stops the program, so that a debugger can inspect
-// it.
+// Three light tasks wait for a message. A fourth task stops the program, so that the debugger's
+// extension can be tested on tasks that wait.
 #include <csignal>
 #include <cstdio>
 #include <manyhands/ult.hpp>

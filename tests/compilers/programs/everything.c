@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every directive and clause in C, in a few loops. The program prints numbers that do not depend on
-// the threads that run the iterations. A plain compiler ignores the pragmas; the numbers are equal.
+// A C program with every `ws` directive and clause, in a few loops. It prints numbers that do not
+// depend on the threads that run the iterations, so a compiler that ignores the pragmas gives the
+// same numbers.
 #include <stdio.h>
 #include <stdlib.h>
 

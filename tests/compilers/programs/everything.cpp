@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Directives in C++: templates, lambdas, members, iterators, classes as reduction variables.
+// A C++ program with `ws` directives in templates, lambdas and members, over iterators, and with
+// classes as reduction variables.
 #include <cstdio>
 #include <numeric>
 #include <string>

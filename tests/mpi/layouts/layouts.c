@@ -116,8 +116,8 @@ static void compare_unpacked(const char* name, MPI_Datatype type, const mh_layou
   free(theirs);
 }
 
-// `element` is the size of the single basic type, or 0 if there are several: for those, external32
-// of MPICH ends the program.
+// Compares with MPI_Pack_external. `element` is the size of the single basic type, or 0 if the type
+// has several: MPICH's external32 ends the program for those.
 static void compare_external(const char* name, MPI_Datatype type, int count, const Memory* memory,
                              const unsigned char* packed, size_t total, int element) {
   if (element == 0) return;
@@ -192,7 +192,8 @@ static void compare_box(MPI_Datatype element, int bytes, int width, int order) {
              direction[1], direction[2], bytes, width, order);
     MPI_Datatype type, five;
     MPI_Type_create_subarray(3, box, part, start, order, element, &type);
-    // The same side of five variables, at constant distances and at irregular ones.
+    // A type with the same side of the box for five variables, whose arrays are at constant
+    // distances (even) or at irregular ones (uneven).
     const MPI_Aint whole = 12 * 9 * 14 * bytes;
     const int ones[5] = {1, 1, 1, 1, 1};
     const MPI_Aint even[5] = {0, whole, 2 * whole, 3 * whole, 4 * whole};
@@ -259,8 +260,8 @@ static void compare_distributed(void) {
   }
 }
 
-// Compares types of MPI_Type_create_f90_real. They are predefined, so the engine must not free them
-// when it decodes a type.
+// Compares types of MPI_Type_create_f90_real. These types are predefined, so the layout engine must
+// not free their handles when it decodes a type that contains them.
 static void compare_fortran(void) {
   MPI_Datatype real, type;
   MPI_Type_create_f90_real(15, MPI_UNDEFINED, &real);
@@ -299,8 +300,8 @@ static void compare_large_counts(void) {
 
 // ---- random types ------------------------------------------------------------------------------
 
-// Open MPI 4.1 and 5.0 pack other bytes if blocks are not in the order of addresses, so such types
-// are compared under MPICH only.
+// Plain Open MPI 4.1 and 5.0 pack other bytes than the type map says if blocks are not in the order
+// of addresses, so such types are compared under MPICH only.
 #ifdef OPEN_MPI
 static const bool unordered = false;
 #else

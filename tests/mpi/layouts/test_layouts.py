@@ -18,7 +18,8 @@ from manyhands_bench.mpis import MpiBuild
 HERE = Path(__file__).parent
 
 
-# A last-level cache of two bytes selects the packing loops for data that fits in no cache.
+# A last-level cache of 0 bytes means an unknown size. A cache of two bytes selects the packing
+# loops for data that fits in no cache.
 @pytest.mark.parametrize("last_cache", ["0", "2"])
 def test_packs_what_the_mpi_packs(mpi: MpiBuild, last_cache: str) -> None:
     abi = {"abi": "abi"}.get(mpi.name, "openmpi" if mpi.family == "openmpi" else "mpich")
@@ -73,7 +74,8 @@ end program
 """
 
 
-# Short blocks, and blocks that Open MPI packs nearly as fast as the engine.
+# The first type has short blocks; the second has blocks that Open MPI packs nearly as fast as the
+# layout engine.
 @pytest.mark.under(*QUICK)  # the wheels have no Fortran
 @pytest.mark.parametrize(("blocks", "length"), [(900, 1), (100, 16)])
 def test_fortran_programs_pack_by_layouts(

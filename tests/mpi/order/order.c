@@ -56,7 +56,8 @@ enum first { kLow, kHigh, kUnseen, kFirsts };
 static volatile unsigned char* watched;
 static volatile bool watching;
 
-// Returns the end that has changed while the other end, tested later, has not.
+// Watches the low and the high end of the buffer. Returns the end that has changed while the other
+// end, tested later, has not.
 static enum first first_change(void) {
   for (;;) {
     const bool low_before = watched[LOW] != 0;

@@ -183,8 +183,8 @@ static void make_mpi4(Kind kind, int tag, MPI_Request* request) {
 #endif
 }
 
-// Each of the next three functions makes the requests of some kinds, and returns false for other
-// kinds.
+// Each of the next three functions makes a request of the given kind and returns true, or returns
+// false if another of the functions makes that kind.
 
 static bool make_as_persistent(Kind kind, int tag, MPI_Request* request) {
   switch (kind) {
@@ -342,7 +342,8 @@ static void blank_outcome(Outcome* out) {
   for (int i = 0; i < MOST; ++i) out->statuses[i] = fresh_status();
 }
 
-// Repeats the call while nothing is complete. The outputs are blank before each call.
+// Repeats the completing call until a request is complete or the call fails. Blanks all outputs
+// before each call, so that they show what the last call wrote.
 static void complete(Call call, Outcome* out) {
   do {
     blank_outcome(out);
@@ -438,7 +439,8 @@ static void show(Kind kind, Call call, Array array) {
   make_array(kind, array, &out);
   complete(call, &out);
   print_outcome(call, &out);
-  // MPICH 5 loses the status of a persistent receive after it has returned the status once.
+  // MPICH 5 loses the status of a persistent receive after MPI_Request_get_status has returned it
+  // once, so the wait that follows would show nothing.
   const bool is_forgotten = is_mpich5() && (kind == RECV_INIT || kind == LARGE_RECV_INIT);
   if (call == Get_status && !is_forgotten) {
     complete(Wait, &out);
@@ -455,18 +457,20 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
 #ifndef HAVE_MPI4
   if (kind >= PARTITIONED_SEND && kind <= LARGE_ISENDRECV) return false;
 #elif defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40100000
-  // MPICH 4.0 frees the types of MPI_Isendrecv once too often.
+  // MPICH 4.0 frees the datatypes of MPI_Isendrecv once too often, so these requests are left out.
   if (kind == ISENDRECV || kind == LARGE_ISENDRECV) return false;
 #endif
-  // MPI_Testall of MPICH fails for partitioned requests.
+  // MPI_Testall of MPICH fails for partitioned requests, so this pair is left out.
   const bool is_partitioned = kind == PARTITIONED_SEND || kind == PARTITIONED_RECEIVE;
   if (is_partitioned && call == Testall && !is_open_mpi()) return false;
-  // After an error, some libraries report the other requests as pending; others test these
-  // requests.
+  // After the error of one request, some libraries report the other requests of the array as
+  // pending; others test them. Such a request is therefore alone in the array of these calls.
   if (kind > KIND_COUNT && (call == Waitall || call == Testall)) return array == ALONE;
-  // Open MPI also frees an inactive request in the memory of an earlier failed request.
+  // Open MPI may free an inactive request that lies in the memory of an earlier failed request, so
+  // a request that fails is alone in its array, or behind a null request.
   if (kind > KIND_COUNT && array != AFTER_NULL && is_open_mpi()) return array == ALONE;
-  // Timing decides the number of complete requests.
+  // With the array TWICE, timing decides how many requests a call completes, unless the call
+  // completes all.
   return array != TWICE || call == Waitall || call == Testall;
 }
 
