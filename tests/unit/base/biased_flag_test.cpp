@@ -12,7 +12,8 @@
 namespace mh {
 namespace {
 
-// ProcessFence with two hooks. A hook runs in the next call of pass() or pass_alone() only.
+// ProcessFence with two hooks for the test, `in_pass` and `in_pass_alone`. A hook runs once, in the
+// next call of pass() or pass_alone().
 struct Seamed {
   static inline bool exists = true;
   static inline bool works = true;

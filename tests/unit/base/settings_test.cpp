@@ -16,7 +16,8 @@ LoadedSettings from(const Environment& environment, std::string_view tune = "") 
   return load_settings(environment, tune, "host.conf");
 }
 
-// Loads the environment and the tune file, expects a single warning, and returns it.
+// Loads settings from the environment and the text of a tune file, expects exactly one warning, and
+// returns it.
 std::string warning(const Environment& environment, std::string_view tune = "") {
   const LoadedSettings loaded = from(environment, tune);
   EXPECT_EQ(loaded.warnings.size(), 1U);
@@ -72,7 +73,8 @@ TEST(Settings, sizes_take_binary_suffixes) {
   EXPECT_EQ(from({{"MH_THRESHOLD", " 70000 "}}).settings.threshold, 70000U);
 }
 
-// Expects that the setting `key` accepts each of these words and sets `field` to its value.
+// Expects that the setting `key` accepts each of the given words, and that each sets `field` to its
+// value.
 template <class Value>
 void expect_words(const std::string& key, Value Settings::*field,
                   std::initializer_list<std::pair<const char*, Value>> words) {

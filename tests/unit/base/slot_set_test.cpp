@@ -42,8 +42,8 @@ TEST(SlotSet, finds_the_first_in_use_that_is_wanted) {
 
 TEST(SlotSet, threads_never_share_a_slot) {
   SlotSet<3> slots;
-  // The number of users of each slot is not atomic, so that ThreadSanitizer checks the accesses,
-  // too.
+  // Each slot's number of users is not atomic, so ThreadSanitizer reports it if two threads have a
+  // slot at the same time.
   std::vector<int> users(3, 0);
   std::atomic<int> clashes{0};
   std::vector<std::thread> threads;

@@ -15,7 +15,7 @@
 namespace mh::coll {
 namespace {
 
-// The boards of a group of ranks, and each rank's BoardGroup.
+// The boards of a group of ranks in this process, and each rank's BoardGroup.
 struct Group {
   explicit Group(std::uint32_t ranks) {
     std::vector<Board*> all;
@@ -85,8 +85,9 @@ TEST(BoardGroup, data_lie_in_the_record_or_in_a_block) {
   EXPECT_EQ(member.stage(kShortBytes + 1, kNeverWaits), board.long_blocks[1]);
 }
 
-// Plays a root that publishes rounds of `bytes` while the other rank, its leaf, is late. Returns
-// the number of rounds that the root publishes before it waits.
+// Plays the root of collectives of `bytes` bytes (such as broadcasts) while the other rank, its
+// leaf, is late. Returns the number of rounds that the root publishes before it has to wait for the
+// leaf.
 std::uint64_t rounds_ahead(std::uint64_t bytes) {
   Group group(2);
   BoardGroup& root = group.members[0];
@@ -160,8 +161,8 @@ TEST(BoardGroup, a_board_starts_anew_for_another_group) {
   EXPECT_FALSE(fresh.has_finished(1));
 }
 
-// Threads play the ranks. Rounds of all kinds follow each other, with pauses between the steps of a
-// rank.
+// Threads play the ranks of a group. They carry out rounds of all kinds one after another, with
+// pauses between the steps of a rank.
 class BoardGroupStress : public testing::TestWithParam<std::uint32_t> {};
 
 enum class Kind : std::uint32_t { from_root, to_root, among_all, mapped, by_pairs, kinds };
@@ -185,7 +186,8 @@ struct Script {
     constexpr std::array<std::size_t, 4> kWords = {1, 5, 6, kStagedBytes / 8};
     return kWords[(draw >> 40U) % kWords.size()];
   }
-  // The number of 8-byte words in the block of member `from` for member `to`; often 0.
+  // Returns the number of 8-byte words that rank `from` of the group sends to rank `to`; it is
+  // often 0.
   [[nodiscard]] std::size_t block_words(std::uint32_t from, std::uint32_t to) const {
     std::mt19937_64 random(draw + std::uint64_t{from} * 64 + to);
     constexpr std::array<std::size_t, 4> kWords = {0, 1, 100, kStagedBytes / 8};
@@ -259,8 +261,8 @@ class Player {
     check(script, member, group_.staged_by(member, script.words() * 8));
   }
 
-  // Each rank reads the buffers of all other ranks. The owner of a buffer changes it once all ranks
-  // have finished the round.
+  // Plays a round of this rank whose data moves between mapped buffers. Each rank reads the buffers
+  // of all ranks. The owner of a buffer changes it only once all ranks have finished the round.
   void map(const Script& script) {
     fill(script, buffer_.data());
     group_.publish_mapped(script.round, script.words() * 8,
@@ -277,8 +279,9 @@ class Player {
       kYields([&] { return group_.has_finished(i); });
   }
 
-  // Each pair of ranks moves its blocks, staged or mapped. A rank waits only for ranks that send to
-  // it or read from it. All blocks of a rank begin with the same words.
+  // Plays a round of this rank in which each pair of ranks moves its blocks, through the board
+  // (staged) or between mapped buffers. A rank waits only for ranks that send to it or read from
+  // it. All blocks of a rank begin with the same words.
   static constexpr std::uint64_t kBytes = kTableBytes + kStagedBytes;
   void move_by_pairs(const Script& script) {
     BlockTable table(group_.stage(kBytes, kYields), kBytes, me_, Peers{group_.ranks()});

@@ -8,8 +8,8 @@
 namespace mh::coll {
 namespace {
 
-// Combines two numbers. The result shows which pairs were combined, but not the order within a
-// pair.
+// Stands for the sum of two numbers in the tests. The result shows which numbers were combined, but
+// not the order within a pair.
 std::uint64_t of_two(std::uint64_t a, std::uint64_t b) {
   std::uint64_t mixed = (a + b + 0x9e3779b97f4a7c15ULL) * 0xbf58476d1ce4e5b9ULL;
   mixed = (mixed ^ mixed >> 31U) * 0x94d049bb133111ebULL;
@@ -54,8 +54,8 @@ TEST(SumOrder, ranks_beyond_a_power_of_two_are_combined_in_pairs_first) {
   EXPECT_EQ(combined(data_of_ranks(8, 1))[0], f(f(f(0, 1), f(2, 3)), f(f(4, 5), f(6, 7))));
 }
 
-// The reference is recursive doubling: ranks exchange their data with partners at distances 1, 2,
-// 4.
+// The reference for the order of sums: recursive doubling, in which ranks exchange their data with
+// partners at distances 1, 2, 4 and so on.
 Data doubled(std::vector<Data> all) {
   const auto ranks = static_cast<std::uint32_t>(all.size());
   const std::uint32_t power = std::bit_floor(ranks);

@@ -45,7 +45,8 @@ TEST(BlockCache, take_any_finds_all_blocks) {
   EXPECT_EQ(found, (std::vector<Page>{500, 600, 700, 800, 900}));
 }
 
-// More threads than the cache has rows exchange blocks. Each block has one owner at a time.
+// More threads than the cache of blocks has rows pass blocks to each other by the cache. Each block
+// has one owner at a time.
 TEST(BlockCache, no_block_is_lost_or_doubled_between_threads) {
   constexpr Page kThreads = 20;
   constexpr Page kBlocks = 4;

@@ -12,7 +12,7 @@
 namespace mh::heap {
 namespace {
 
-// An Extents object with a table for `pages` pages.
+// An Extents object (the heap's runs of pages) with a table for `pages` pages.
 struct Stage {
   explicit Stage(Page pages) { add(pages); }
   void add(Page pages) {
@@ -114,7 +114,8 @@ TEST(Extents, what_was_kept_longest_leaves_first_and_from_its_end) {
   EXPECT_EQ(run.first, firsts[4] + 6);
   EXPECT_EQ(run.pages, 4U);
   EXPECT_EQ(stage.extents.kept(), 16U);
-  // A run that is being left does not merge with a neighbour that is freed in the meantime.
+  // leave() has taken the run out of use, and left() has not been called yet. Meanwhile the run
+  // must not merge with a neighbour that is freed.
   stage.extents.give(firsts[5]);
   EXPECT_EQ(stage.extents.check(), nullptr);
   stage.extents.left(run.first);
@@ -139,8 +140,8 @@ TEST(Extents, only_the_first_page_of_a_used_extent_begins_one) {
   EXPECT_FALSE(stage.extents.begins_used(taken.first));
 }
 
-// Compares random calls of Extents with a plain map of used pages, and checks the invariants after
-// each step.
+// Makes random calls of Extents, compares the results with a plain map of used pages, and checks
+// the invariants of Extents after each step.
 class Model {
  public:
   explicit Model(unsigned seed) : random_(seed), stage_(below(3000) + 100) {}

@@ -23,8 +23,8 @@ namespace {
 constexpr std::size_t kMega = 1U << 20U;
 constexpr int kSkip = 77;
 
-// Forks like a program with the preloaded heap. The test calls the fork handlers itself, on its own
-// heap, so no handler stays registered.
+// Forks as a program with the preloaded heap does. The test calls the fork handlers itself, on the
+// heap of this test, so no handler stays registered.
 template <class Body>
 pid_t forked(Forking& forking, Body body) {
   forking.prepare();
@@ -62,7 +62,8 @@ bool all(const char* memory, std::size_t bytes, char value) {
   return true;
 }
 
-// Checks the invariant of every fork: neither process sees the writes of the other.
+// Checks what must be true after every fork: parent and child do not see each other's writes into
+// the heap.
 int writes_stay_apart(Stage& stage, test::Barrier& turn) {
   char* block = stage.block(3 * kMega, 1);
   const pid_t pid = forked(stage.forking, [&] {

@@ -29,8 +29,7 @@ namespace {
 constexpr std::size_t kMega = 1U << 20U;
 constexpr int kSkip = 77;
 
-// The heap of a program lives as long as its process. Each test makes a heap of its own, which is
-// never destroyed.
+// Makes a heap that is never destroyed: the heap of a program, too, lives as long as its process.
 Heap& fresh_heap(const Heap::Options& options = {}) {
   auto* heap = new Heap;  // NOLINT(cppcoreguidelines-owning-memory): see above
   static std::vector<std::unique_ptr<Heap>> all;
@@ -211,10 +210,11 @@ TEST(Heap, a_bounded_heap_serves_a_quarter_of_what_its_budget_has_left) {
     void* block = heap.allocate(kMega, 16, false);
     if (block != nullptr) blocks.push_back(block);
   }
-  // On a slow machine the budget grows by some blocks within the test's few seconds.
+  // The budget of shared memory grows with time: on a slow machine by some blocks within the test's
+  // few seconds.
   EXPECT_GE(blocks.size(), Budget::kAtOnce / kMega / 2);
   EXPECT_LE(blocks.size(), 200U);
-  // Reuse of memory does not count against the budget.
+  // Memory that is released and allocated again does not count against the budget.
   const std::uint64_t before = heap.stats().blocks;
   for (void* block : blocks) heap.release(block);
   for (void*& block : blocks) block = heap.allocate(kMega, 16, false);
@@ -423,8 +423,8 @@ class Player {
     auto* at = static_cast<std::uint64_t*>(heap_.resize(block.at, bytes));
     expect(at != nullptr);
     if (at == nullptr) return;
-    // The words that each() wrote are still there up to the smaller of both sizes, except the last
-    // word of each size.
+    // A resized block still has the words that each() wrote, up to the smaller of its old and new
+    // sizes. The last word of the old size is not checked.
     const std::size_t words = std::min(bytes, block.bytes) / 8;
     for (std::size_t i = 0; i < words; i += 128) expect(at[i] == block.seed + i);
     block = {at, bytes, 0};

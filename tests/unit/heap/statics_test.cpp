@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kMega = 1U << 20U;
 
-// 3 MB of .bss and 2 MB of .data of this program.
+// Static arrays of this program: 3 MB in .bss and 2 MB in .data.
 char zeros[3 * kMega];
 char ones[2 * kMega] = {1};
 
@@ -43,7 +43,8 @@ int move_and_look() {
   return views.at(0, number(zeros) + (64 * kMega), 1) == nullptr ? 0 : 8;
 }
 
-// Sanitizers have threads and shadow memory of their own, so these tests do not run with them.
+// Sanitizers add threads and shadow memory of their own to the program, so these tests, in which
+// the heap takes over its static arrays, do not run with them.
 TEST(StaticsUnsanitized, large_arrays_keep_their_address_and_contents_and_are_seen_by_peers) {
   test::Child child(move_and_look);
   const int code = child.wait();

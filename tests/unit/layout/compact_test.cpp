@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A compact layout moves the same bytes as the layout from which the compact layout was made.
+// A compact layout moves the same bytes as the layout from which it was made.
 #include "layout/compact.hpp"
 
 #include <gtest/gtest.h>
@@ -18,8 +18,8 @@ using Bytes = std::vector<unsigned char>;
 
 LayoutPtr bytes_of(std::int64_t bytes) { return *named(bytes, 1); }
 
-// Expects that both layouts pack `count` elements alike, from the middle of a buffer, and do not
-// touch the ends of the buffer.
+// Expects that `layout` and its compact form pack `count` elements from the middle of a buffer
+// alike, and that unpacking writes no bytes outside of the elements.
 void expect_same(const Layout& layout, std::uint64_t count) {
   const auto compact = compact_of(layout, count);
   ASSERT_TRUE(compact.has_value());
@@ -41,7 +41,8 @@ void expect_same(const Layout& layout, std::uint64_t count) {
   EXPECT_EQ(whole->true_lower(), compact->low);
   EXPECT_EQ(whole->true_upper(), compact->high);
 
-  // Bytes outside of [low, high) are untouched; the first and the last byte inside are written.
+  // Unpacking leaves the bytes outside of [low, high) unchanged, and writes the first and the last
+  // byte of that range.
   Bytes target(buffer.size(), 0xee);
   const Bytes ones(packed.size(), 1);
   unpack_range({.layout = whole.get(), .count = 1, .base = address_of(&target[kMiddle])},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The canonical form of types that programs use, and the arguments that constructors refuse.
+// The forms of the layouts that flattening makes of types that programs use, and the arguments that
+// its constructors refuse.
 #include "layout/layout.hpp"
 
 #include <fmt/format.h>

@@ -74,8 +74,8 @@ inline Type resized(Type type, std::int64_t lower, std::int64_t extent) {
   return type;
 }
 
-// The elements of an array for which `mine(index)` is true, in storage order. `order` is MPI's
-// order of the dimensions.
+// Makes the type of those elements of an array for which `mine(index)` is true, in storage order.
+// `order` says as in MPI which dimension runs fastest.
 inline Type part_of_array(const std::vector<std::int64_t>& sizes, ArrayOrder order,
                           const Type& child,
                           const std::function<bool(const std::vector<std::int64_t>&)>& mine) {

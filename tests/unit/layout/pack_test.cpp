@@ -30,7 +30,8 @@ class Memory {
       low = std::min(low, place);
       high = std::max(high, place + 1);
     }
-    // Offset 0 of the elements is at the beginning of a cache line.
+    // Puts offset 0 of the elements at the beginning of a cache line, so that every run has the
+    // same alignment.
     const std::int64_t before = (kGuard - low + kLine - 1) / kLine * kLine;
     bytes_.resize(static_cast<std::size_t>(kLine + before + high + kGuard));
     base_ = before + kLine - static_cast<std::int64_t>(address_of(bytes_.data()) % kLine);
@@ -123,8 +124,8 @@ TEST(Random, types_have_the_bounds_of_the_standard) {
   });
 }
 
-// The random types must have every kind of shape; otherwise the other properties would prove
-// little.
+// Checks that the random types have every kind of shape; otherwise the other tests with random
+// types would prove little.
 TEST(Random, types_reach_every_kind_of_shape) {
   std::map<std::pair<ShapeKind, bool>, int>
       seen;  // by the kind of the root and whether it has children
@@ -243,7 +244,7 @@ TEST(Random, short_ranges_one_after_the_other_are_the_stream) {
 
 // ---- long lists ------------------------------------------------------------------------------
 
-// Checks 100,000 blocks at irregular offsets, all of the same length if `even`.
+// Packs and unpacks 100,000 blocks at irregular offsets. If `even`, all have the same length.
 void check_long_list(bool even) {
   constexpr std::size_t kBlocks = 100'000;
   RandomTypes random(7);
@@ -304,7 +305,8 @@ void check_against(const Layout& layout, const std::vector<std::int64_t>& places
   }
 }
 
-// Checks a grid: `rows` rows of `length` blocks of `bytes` bytes, whose first byte is at `offset`.
+// Packs and unpacks a grid: `rows` rows of `length` blocks of `bytes` bytes, whose first byte is at
+// `offset`.
 void check_grid(std::int64_t bytes, std::int64_t length, std::int64_t stride, std::int64_t rows,
                 std::int64_t row_stride, std::int64_t offset = 0) {
   SCOPED_TRACE(std::to_string(bytes) + " x" + std::to_string(length) + " at " +
@@ -410,7 +412,8 @@ TEST(Kernels, few_blocks) {
   }
 }
 
-// The lanes (layout/abreast.hpp) are parts of a row, of a column if rows are short, or of a block.
+// Long blocks are copied in lanes, several at a time (layout/abreast.hpp). The lanes are parts of a
+// row, of a column if rows are short, or of a single block.
 TEST(Kernels, long_blocks_in_rows_of_every_length) {
   for (const std::int64_t bytes : {64, 65, 127, 128, 159, 160, 500, 2048, 2049, 5000, 65'537}) {
     for (std::int64_t length = 1; length <= 9; ++length) {
@@ -471,7 +474,8 @@ TEST(Kernels, a_matrix_by_columns) {
   }
 }
 
-// Checks `count` records. A record has `runs` runs, each longer than the last by `step`.
+// Packs and unpacks `count` records. A record has `runs` runs, each longer than the one before by
+// `step` bytes.
 void check_records(std::int64_t runs, std::int64_t step, std::int64_t count) {
   SCOPED_TRACE(std::to_string(runs) + " runs, " + std::to_string(count) + " records");
   std::vector<std::int64_t> lengths;
@@ -512,7 +516,8 @@ TEST(Kernels, lists_of_every_block_size) {
   }
 }
 
-// Checks a list of runs of 1 to `longest` bytes with gaps, in ascending, descending or mixed order.
+// Packs and unpacks runs of 1 to `longest` bytes with gaps, at addresses in ascending, descending
+// or mixed order.
 void check_uneven_list(std::int64_t longest, int order) {
   SCOPED_TRACE(std::to_string(longest) + " in order " + std::to_string(order));
   constexpr std::int64_t kRuns = 300;
@@ -537,7 +542,8 @@ TEST(Kernels, lists_of_unequal_blocks) {
   for (const std::int64_t longest : {159, 160, 255, 256, 300, 2000}) check_uneven_list(longest, 2);
 }
 
-// Two mapped pages. Nothing is mapped before, between and behind these pages.
+// Two mapped pages, with nothing mapped before, between and behind them: an access outside of the
+// pages crashes.
 class Islands {
  public:
   Islands() {

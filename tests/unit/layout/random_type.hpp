@@ -127,7 +127,8 @@ class RandomTypes {
     return made(indexed(lengths, places, *child.layout), reference, "indexed (" + child.text + ")");
   }
 
-  // Half of the lists are regular, so that the lists fold into strides.
+  // Makes an indexed type. Half of its lists are regular, so that the layout engine finds a stride
+  // in them.
   Sample hindexed_of(const Sample& child) {
     const auto count = static_cast<std::size_t>(between(1, 9));
     auto places = numbers(count, -200, 300);

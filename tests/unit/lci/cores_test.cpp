@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's share of the cores of its host.
+// Tests how many of the cores of its host a rank of LCI takes as its share.
 #include "lci/cores.hpp"
 
 #include <gtest/gtest.h>

@@ -68,7 +68,8 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
     }
     EXPECT_TRUE(answer.is_done() || answer.is_posted());
   }
-  // Passes the completions of every kind to note().
+  // Passes the completions of all messages to note(), whether a queue, a handler or a synchronizer
+  // gets them.
   void collect() {
     ranks.settle();
     while (auto message = queue.pop()) note(*message);
@@ -78,7 +79,8 @@ class Protocol : public testing::TestWithParam<std::tuple<Buffers, Completion>> 
   }
   void check(std::span<const std::byte> data) {
     const bool large = data.size() > 512;
-    // A queue or a handler also gets the completion of the send of a large message.
+    // With a queue or a handler, the sender's completion of a large message is also among `got`;
+    // with a synchronizer only the receiver's.
     ASSERT_EQ(got.size(), large && !synchronizes() ? 2U : 1U);
     EXPECT_TRUE(sent.test() || !large || !synchronizes());
     const Got& message = got[got[0].kind == Kind::received ? 0 : 1];
@@ -271,8 +273,8 @@ TEST(BackPressure, packets_run_out) {
   Synchronizer unused;
   int sent = 0;
   Answer answer = Answer::done();
-  // Each message is too large for inject(), so it needs a packet until the transport's `sent`
-  // event.
+  // Each message is too large for inject(), so it holds a packet until the transport reports that
+  // the message is sent. The rank has four packets.
   while ((answer = endpoints[0].send(1, 0, pattern(400, 1), unused)).is_done()) ++sent;
   EXPECT_EQ(sent, 4);
   EXPECT_EQ(answer.reason(), Retry::packet);
@@ -298,7 +300,7 @@ TEST(BackPressure, large_messages_run_out) {
 }
 
 // All ranks start as many large messages as possible to all other ranks before any rank receives.
-// Sends must leave records for receives.
+// Each rank must keep some of its records of large messages free for those that it will receive.
 TEST(BackPressure, large_messages_to_many_leave_room_for_those_that_come) {
   constexpr int kRanks = 4;
   Ranks ranks(kRanks);
@@ -341,7 +343,8 @@ TEST(BackPressure, a_full_network_is_a_retry_and_nothing_is_lost) {
   ranks.network.refuse(0, 1);
   EXPECT_EQ(endpoints[0].send(1, 0, data, sent).reason(), Retry::network);
   EXPECT_TRUE(endpoints[0].send(1, 0, data, sent).is_posted());
-  // The network refuses the RTR and the put three times each.
+  // The network refuses the receiver's RTR (its answer to the RTS header) three times, and then the
+  // sender's put (the data) three times.
   ranks.network.refuse(1, 3);
   (void)endpoints[1].receive(0, 0, buffer, received);
   ranks.devices[1]->progress();
@@ -521,8 +524,8 @@ TEST(Death, a_full_queue_hears_of_it_later) {
   for (int round = 0; round < 10; ++round) {
     ranks.settle();
     while (const auto message = queue.pop()) {
-      // All ranks of the test share the queue, and the dead rank's device reports its own death,
-      // too.
+      // All ranks of this test share the queue. The device of the dead rank reports its own death
+      // as well, so only reports about rank 1 count.
       if (message->rank() == 1) ++(message->kind() == Kind::gone ? notices : failures);
     }
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Granted buffers among ranks of one process: messages of all sizes, a buffer that is not free, a
-// full network, and the death of a rank.
+// Buffers that a receiver grants to each sender in advance, among ranks of one process: messages of
+// all sizes, a buffer that is not free, a full network, and the death of a rank.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ constexpr std::size_t kGrant = 4000;
 
 class Grants : public testing::Test {
  protected:
-  // Each rank has a queue of its own.
+  // Opens an endpoint at each rank, with a queue of its own and granted buffers of `grant` bytes.
   std::vector<Endpoint> open(std::size_t grant = kGrant) {
     std::vector<Endpoint> endpoints;
     for (std::size_t i = 0; i < ranks.devices.size(); ++i) {

@@ -12,8 +12,8 @@
 #include "manyhands/lci.hpp"
 #include "support/child.hpp"
 
-// A check in a child process. If it fails, the child's exit code is the line number modulo 199,
-// plus 1.
+// Checks a condition in a child process. If it fails, the child's exit code is the line number
+// modulo 199, plus 1, so that it is never 0.
 #define MH_CHECK(condition) \
   if (!(condition)) return __LINE__ % 199 + 1
 
@@ -31,7 +31,8 @@ class JobOfProcesses {
   [[nodiscard]] lci::JobConfig config(int rank, int size) const {
     return {.rank = rank, .size = size, .root = root_, .timeout_s = 30};
   }
-  // Starts the ranks. Each child calls `before` with its rank, then joins the job.
+  // Starts the ranks as child processes. Each child calls `before` with its rank, joins the job,
+  // opens its device and calls `body`.
   std::vector<Child> start(int size, const lci::DeviceConfig& device_config, const Body& body,
                            const std::function<void(int rank)>& before = {}) const {
     std::vector<Child> ranks;
@@ -54,7 +55,7 @@ class JobOfProcesses {
       EXPECT_EQ(ranks[static_cast<std::size_t>(rank)].wait(), 0) << "rank " << rank;
     }
   }
-  // The path of a file for this job only.
+  // Returns the path of a file that no other job uses.
   [[nodiscard]] std::string file(const std::string& name) const { return root_ + '-' + name; }
 
  private:

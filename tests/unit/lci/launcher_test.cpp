@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The interfaces to launchers: a launcher that speaks PMI-1 only, and launchers that fail.
+// Tests how LCI talks to launchers: to one that speaks PMI-1 only, and to launchers that fail.
 #include "lci/launcher.hpp"
 
 #include <fcntl.h>
@@ -108,7 +108,8 @@ TEST(Launcher, that_is_silent_is_given_up_at_the_deadline) {
   ::close(ends[1]);
 }
 
-// A program that inherits PMI_FD without the socket may have a file at that descriptor.
+// A program may inherit the variable PMI_FD without the launcher's socket. The descriptor may then
+// be a file, to which LCI must not write.
 TEST(Launcher, is_not_written_to_where_it_is_a_file) {
   const std::string path = testing::TempDir() + "/pmi";
   const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

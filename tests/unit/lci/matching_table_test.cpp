@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Compares the matching table with a simple model, and tests it with many threads that share few
-// keys.
+// Compares LCI's matching table (which pairs sends and receives) with a simple model, and tests it
+// with many threads that share few keys.
 #include "lci/matching_table.hpp"
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ TEST(MatchingTable, has_no_more_buckets_than_twice_its_spare_lines) {
   }
 }
 
-// The model of the table: for each key a queue of sends or receives that wait.
+// A model of the matching table: for each key a queue of waiting sends or of waiting receives.
 class Model {
  public:
   MatchNode* access(std::uint64_t key, Thing* thing, Side side) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport within a node: refused system calls, ranks without shared memory in the same job,
-// and the death of a rank.
+// LCI's transport through shared memory of a node: refused system calls, ranks without shared
+// memory in the same job, and the death of a rank.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -107,7 +107,8 @@ TEST(Node, switched_off_it_asks_for_no_memory) {
             "");
 }
 
-// The job uses two transports, as over several hosts. Each transport has packets of its own.
+// Ranks 0 and 1 use shared memory, and MH_LCI_NODE=off keeps ranks 2 and 3 from it. The job thus
+// has two transports, as over several hosts. Each transport has packets of its own.
 TEST(Node, ranks_with_and_without_it_are_in_one_job) {
   JobOfProcesses().run(4, {}, exchange, [](int rank) {
     if (rank >= 2) ::setenv("MH_LCI_NODE", "off", 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet pool: no packet has two holders, no packet is lost, and a lane is a stack for its
-// owner.
+// The pool of packets, with a lane (a stack of free packets) for each thread: no packet has two
+// holders, no packet is lost, and a lane is a stack for its owner.
 #include "lci/packet_pool.hpp"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ TEST(PacketPool, an_empty_lane_steals_the_coldest_half) {
     (void)this_lane();
     for (int i = 0; i < 4; ++i) stolen.insert(pool.take());
   }).join();
-  // A thief with the lane of the first thread takes the hot packets.
+  // There are two lanes. If the other thread has the same lane as the first, it takes the packets
+  // that were given last (the hot ones); this check does not depend on that.
   EXPECT_EQ(stolen.size(), 4U);
   EXPECT_EQ(pool.count(), 4U);
 }

@@ -92,8 +92,8 @@ TEST_P(Processes, collectives_give_what_they_should) {
   });
 }
 
-// Plays the rounds of one task, which sends a ball to the other rank and back. Returns false if a
-// call failed or the ball is wrong.
+// Plays one task of this rank, `rounds` times: rank 0 sends a number (the ball) to rank 1 and gets
+// it back. Returns false if a call failed or the number is wrong.
 bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
   const int other = 1 - all.rank();
   for (int round = 0; round < rounds; ++round) {
@@ -108,7 +108,7 @@ bool plays_well(Communicator& all, std::uint32_t tag, int rounds) {
   return true;
 }
 
-// Each task of a rank plays with the task of the same number on the other rank.
+// Starts `tasks` tasks on this rank. Each plays with the task of the same number on the other rank.
 int play(Device& device, std::uint32_t tasks, int rounds) {
   auto all = Communicator::open(device);
   auto scheduler = ult::Scheduler::start(
@@ -139,8 +139,8 @@ TEST_P(Processes, light_tasks_play_ping_pong) {
       [](Job& /*job*/, Device& device) { return play(device, test::kSanitized ? 200 : 1500, 3); });
 }
 
-// The consumer sleeps between messages. The memory limit of the queue bounds the number of messages
-// by which the producer is ahead.
+// Rank 0 sends as fast as it can, and rank 1 sleeps between messages. The memory limit of the queue
+// bounds the number of messages by which rank 0 is ahead.
 int hold_up(Device& device, std::size_t grant_bytes) {
   constexpr std::size_t kLimit = 200'000;
   constexpr std::uint32_t kMessages = 3000;
@@ -201,7 +201,7 @@ TEST_P(Processes, a_killed_peer_is_an_error) {
     const auto got = all->receive(2, 0, {&byte, 1});
     MH_CHECK(got.status().code == Code::gone);
     MH_CHECK(all->send(2, 0, {&byte, 1}).code == Code::gone);
-    // The living ranks continue.
+    // The two living ranks can still exchange messages.
     const int other = 1 - device.rank();
     MH_CHECK(all->send(other, 3, {&byte, 1}).ok());
     MH_CHECK(all->receive(other, 3, {&byte, 1}).ok());
@@ -261,7 +261,7 @@ TEST_P(Processes, ranks_that_disagree_do_not_open_a_device) {
   for (Child& rank : ranks) EXPECT_EQ(rank.wait(), 0);
 }
 
-// A ring of the node has room for only some of the messages.
+// The shared-memory ring between two ranks of a node has room for only some of the messages.
 TEST_P(Processes, large_messages_by_the_hundred_arrive_whole) {
   run(2, [](Job& /*job*/, Device& device) {
     constexpr std::size_t kMessages = 100;

@@ -54,7 +54,7 @@ class Ranks {
     EXPECT_TRUE(endpoint.ok());
     return Endpoint(*endpoint);
   }
-  // Makes progress at all ranks until three passes in a row do nothing.
+  // Calls progress() for the devices of all ranks until three passes in a row do nothing.
   void settle() {
     for (int quiet = 0; quiet < 3;) {
       std::size_t happened = 0;

@@ -17,7 +17,8 @@ using test::pattern;
 using test::Ranks;
 using test::same;
 
-// A thread for each device that makes progress, over a network that sometimes refuses sends.
+// Starts a thread for each device, which makes the device's progress. The network sometimes refuses
+// sends.
 class Running {
  public:
   explicit Running(Ranks& ranks) {

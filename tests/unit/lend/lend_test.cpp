@@ -36,7 +36,7 @@ constexpr std::uint64_t kLong = ~0ULL;  // an offer without an end
 constexpr int kRounds = test::kSanitized ? 200 : 2'000;
 constexpr double kPatienceNs = 20e9;
 
-// A loop whose helpers and owner claim one iteration at a time.
+// A loop as work to share: helpers and the owner claim one iteration at a time.
 class Loop final : public LendableWork {
  public:
   explicit Loop(std::uint32_t iterations) : left_(static_cast<std::int64_t>(iterations)) {}
@@ -68,7 +68,8 @@ class Loop final : public LendableWork {
   std::atomic<std::int64_t> left_;
 };
 
-// A unit that lasts until the test sets `over`.
+// Work with a unit that lasts until the test sets `over` on the board. The unit records which
+// thread runs it.
 class LongUnit final : public LendableWork {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
@@ -84,7 +85,7 @@ class LongUnit final : public LendableWork {
   Board* board_;
 };
 
-// A unit that has to wait, and gives its core back before the wait.
+// Work with a unit that has to wait, and therefore gives the lent core back before it waits.
 class WaitingUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
@@ -114,7 +115,7 @@ bool eventually(Done done) {
   return true;
 }
 
-// Plays a rank that lends its core until the board says that the test is over.
+// Plays rank `me`, which lends its core to rank 0 until the board says that the test is over.
 int lend_until_over(Stage& stage, std::uint32_t me) {
   stage.enter(me);
   Lender lender(stage.node(me), 0, VictimPolicy::most_work, all);
@@ -130,7 +131,7 @@ int lend_until_over(Stage& stage, std::uint32_t me) {
   return 0;
 }
 
-// Plays a rank with one long unit, until the board says that the test is over.
+// Plays rank 0, which offers one long unit until the board says that the test is over.
 int own_until_over(Stage& stage) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 3);
@@ -163,7 +164,7 @@ TEST(Affinity, a_thread_that_is_not_there_is_not_the_calling_one) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-// Records the stack size and the blocked signals of the helper that runs the unit.
+// Work whose unit records the stack size and the blocked signals of the helper that runs it.
 class HelperState final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t /*deadline*/) noexcept override {
@@ -210,8 +211,8 @@ TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) 
   EXPECT_FALSE(state.faults_blocked.load());
 }
 
-// Without address space for stacks of 100 MB, helpers have small stacks. These can still work on
-// pipelines.
+// Helpers of an owner should have stacks of 100 MB here. Without address space for these, helpers
+// have small stacks, and run units of pipelines but not of loops.
 TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
   test::Child child([] {
     rlimit limit{};
@@ -255,7 +256,8 @@ TEST(Lend, every_iteration_is_done_once_and_no_unit_runs_after_the_loop) {
   Pool pool(stage.node(0), stage.lendings(0), 3);
   stage.board->barrier.wait(2);
   std::uint32_t helped = 0;
-  // On a busy machine the lender may come late.
+  // On a busy machine the lender may come late, so the rounds go on until it has helped, up to a
+  // time limit.
   const std::uint64_t patience_ends = ticks() + ticks_from_ns(kPatienceNs);
   for (int round = 0; round < kRounds || (helped == 0 && ticks() < patience_ends); ++round) {
     Loop loop(100);
@@ -286,8 +288,8 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
   EXPECT_EQ(lender.wait(), -SIGKILL);
   stage.board->over.store(1);
   pool.withdraw(WorkKind::loops);
-  // The owner looks for dead lenders in some of its calls, and then frees the channel of a dead
-  // lender.
+  // An owner looks for dead lenders only in some of its calls, and then frees the dead lender's
+  // channel. So the test makes many calls.
   Loop nothing(0);
   for (int i = 0; i < 3'000; ++i) {
     ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());
@@ -400,7 +402,7 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
     return result != LendResult::nothing;
   }));
   EXPECT_TRUE(eventually([&] { return unit.waits.load(); }));
-  // The helper may give the core back during the lender's first sleep or during a later one.
+  // The helper may give the core back during any sleep of the lender, not only the first.
   while (result == LendResult::still_out) result = lender.lend();
   EXPECT_EQ(result, LendResult::lent);
   EXPECT_FALSE(unit.over.load());
@@ -421,7 +423,7 @@ TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   EXPECT_FALSE(pool.has_waiting_helpers());
 }
 
-// Rank 0 is the owner, rank 1 the lender, and rank 2 never starts.
+// Offers of rank 0, the owner, to rank 1, the lender. Rank 2 never starts.
 class Offers : public testing::Test {
  protected:
   Offers() : stage_(3) {
@@ -445,7 +447,8 @@ TEST_F(Offers, of_work_that_is_nearly_done_and_of_nobody_are_left_alone) {
   EXPECT_EQ(loop.by_helpers.load(), 0U);
 }
 
-// The duration of a brief offer counts from the moment at which a lender has seen the offer.
+// A brief offer says how long the work would take the owner alone. This time counts from the moment
+// at which a lender has seen the offer.
 TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   Loop loop(1U << 30U);
   const auto offer = [&](double ns) {
@@ -458,22 +461,24 @@ TEST_F(Offers, that_are_brief_are_taken_while_they_are_fresh) {
   EXPECT_TRUE(eventually(lends));  // once the helper waits at its channel
   pool_.nothing_left(WorkKind::loops);
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
-  // A brief offer that a lender has seen, and that is not renewed, ends by itself.
+  // A brief offer ends by itself once its time has passed since a lender saw it, unless the owner
+  // renews it.
   offer(200e6);
   EXPECT_TRUE(eventually(lends));
   ::usleep(250'000);
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
   offer(200e6);
   EXPECT_TRUE(eventually(lends)) << "another one, though it says the same";
-  // expect_end() replaces the brief offer by an expected end.
+  // With expect_end() the owner replaces the brief offer by the time at which it expects to be
+  // done, which is at once.
   pool_.expect_end(WorkKind::loops, ticks());
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
   lender_.take_back();
   pool_.withdraw(WorkKind::loops);
 }
 
-// A rank can suggest an end for work that another rank has exposed. A lender may be barred from a
-// kind of work.
+// After an owner has exposed work, another rank can suggest the time at which the owner would be
+// done. The lender `busy` may not lend to pipelines.
 TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   Loop loop(1U << 30U);
   const std::uint64_t later = ticks() + ticks_from_ns(1e9);
@@ -498,7 +503,7 @@ TEST_F(Offers, are_made_by_others_for_what_is_exposed) {
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
 }
 
-// Keeps each of its helpers for 2 ms, and records the numbers of the helpers.
+// Work whose units keep a helper for 2 ms each, and record the numbers of the helpers.
 class Slow final : public LendableWork {
  public:
   bool unit(std::uint32_t helper, std::uint64_t /*deadline*/) noexcept override {
@@ -582,7 +587,8 @@ TEST_F(Offers, of_packing_are_for_those_who_may_help_with_it) {
   pool_.withdraw(WorkKind::internode);
 }
 
-// A unit that keeps its core for its whole length, and records that length.
+// Work with a unit that keeps the lent core until its deadline, and records the length that it was
+// given.
 class WholeUnit final : public LendableWork {
  public:
   bool unit(std::uint32_t /*helper*/, std::uint64_t deadline) noexcept override {
@@ -593,7 +599,7 @@ class WholeUnit final : public LendableWork {
   std::atomic<std::uint64_t> length{0};
 };
 
-// Units get longer while no wait ends during a unit (unit_length.hpp).
+// The lender gives units more time while no wait of its own ends during a unit (unit_length.hpp).
 TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
   WholeUnit unit;
   ASSERT_TRUE(pool_.expose(WorkKind::loops, unit, kLong).ok());
@@ -612,8 +618,8 @@ TEST_F(Offers, are_taken_for_longer_while_nothing_else_comes) {
     lender_.take_back();
   }
   EXPECT_LE(unit.length.load(), ticks_from_ns(400e3));
-  // A unit on a core that is lent to the rank at the other end of a message always has the shortest
-  // length.
+  // A lender that waits for a message of the owner lends with lend_to(). Its units always have the
+  // shortest length, so that it sees the message soon.
   ASSERT_EQ(lender_.lend_to(0), LendResult::lent);
   EXPECT_LE(unit.length.load(), ticks_from_ns(100e3));
   pool_.withdraw(WorkKind::loops);
@@ -645,7 +651,7 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
     taken.store(0);
     ::kill(::getpid(), SIGUSR1);
     EXPECT_TRUE(eventually([&] { return taken.load() != 0; }));
-    // the first thread, the only other thread that does not block the signal
+    // Helpers block the signal, so the process's first thread, the only other thread, must get it.
     EXPECT_EQ(taken.load(), ::getpid());
   }
   ::sigaction(SIGUSR1, &before, nullptr);

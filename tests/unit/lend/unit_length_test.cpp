@@ -12,14 +12,15 @@ namespace {
 
 constexpr UnitLength::UnitRules kRules{.least = 100, .first = 200, .most = 800, .look_cost = 3};
 
-// The cost of lending per tick for messages that come at random, `between` ticks apart: the looks
-// between units, and late answers to messages.
+// Returns the cost of lending, as a share of the time, if messages for the lender come at random,
+// on average every `between` ticks. The cost is the lender's looks between units of `length` ticks,
+// and its late answers to messages.
 double cost_of(std::uint64_t length, double between) {
   const auto unit = static_cast<double>(length);
   return static_cast<double>(kRules.look_cost) / unit + unit / 2 / between;
 }
 
-// The mean cost of the lengths that UnitLength learns.
+// Returns the mean cost with the unit lengths that UnitLength learns from such messages.
 double cost_learned(double between, std::uint32_t seed) {
   std::mt19937_64 dice(seed);
   std::exponential_distribution<double> next(1 / between);
@@ -69,7 +70,7 @@ TEST(UnitLength, falls_to_the_least_where_every_unit_is_too_long) {
   for (int i = 0; i < 1'000; ++i) units.nothing_came(units.length());
   for (int i = 0; i < 40; ++i) units.came_late(units.length());
   EXPECT_EQ(units.length(), kRules.least);
-  // The length grows again after some time without messages.
+  // The length grows again after many units during which no message came.
   for (int i = 0; i < 1'000; ++i) units.nothing_came(units.length());
   EXPECT_EQ(units.length(), kRules.most);
 }

@@ -44,7 +44,7 @@ TEST(Workers, are_never_more_than_an_owner_has_helpers_for) {
   EXPECT_EQ(cpus_for_workers(node::CpuSet().set(), 0).size(), Workers::kMost);
 }
 
-// Endless work that notes which helpers run its units.
+// Work that never ends, and records which helpers run its units.
 class Endless final : public LendableWork {
  public:
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override {
@@ -77,7 +77,8 @@ class WorkersTest : public testing::Test {
     stage_.enter(0);
     stage_.enter(1);
   }
-  // Calls start() repeatedly, as a waiting rank does, until done().
+  // Calls start() of the workers repeatedly, as a waiting rank does, until done() is true. Returns
+  // false at a time limit.
   template <class Done>
   bool started_until(Done done) {
     const std::uint64_t end = ticks() + ticks_from_ns(kPatienceNs);
@@ -157,7 +158,8 @@ TEST_F(WorkersTest, they_end_with_a_core_lent) {
   pool_.withdraw(WorkKind::loops);
 }
 
-// A waiting thread of a rank may lend while another waiting thread of the rank ends its wait.
+// Two threads of a rank wait. The workers of the rank may lend because the first waits (start())
+// while the end of the second's wait stops them (stop()).
 TEST_F(WorkersTest, a_stop_beside_a_start_is_harmless) {
   ASSERT_TRUE(pool_.expose(WorkKind::loops, work_, kLong).ok());
   std::atomic<bool> over{false};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The way that a copy takes for each kind of view. A peer with a mapped heap has the pid of no
-// process, so a copy that uses the kernel for that peer fails.
+// Tests the way that a copy takes for each kind of view. Ranks whose heap is mapped have a pid that
+// no process has, so a copy that uses the kernel for them fails.
 #include "memory/reach.hpp"
 
 #include <fcntl.h>
@@ -122,8 +122,8 @@ TEST(Reach, ranks_with_the_same_process_number_are_told_apart) {
   EXPECT_EQ(reach.here(view_of(&value, ::getpid(), 2), sizeof value), nullptr);
 }
 
-// Rank 0 is this process. The heaps of ranks 1 and 2 lie in this process, too, and are mapped a
-// second time.
+// Rank 0 is this process. It has made the heaps of ranks 1 and 2 as well, and maps each a second
+// time, as it would map the heap of another process.
 struct Mapped : testing::Test {
   struct Peer {
     heap::Heap heap;

@@ -30,7 +30,7 @@ std::vector<std::uint8_t> pattern(std::size_t bytes, std::uint8_t first) {
   return all;
 }
 
-// A forked child, which sleeps, and has `data` at the same address as this process.
+// Forks a child that sleeps. The child has `data` at the same address as this process.
 test::Child sleeper() {
   return test::Child([] {
     ::pause();
@@ -38,8 +38,8 @@ test::Child sleeper() {
   });
 }
 
-// True if the kernel permits process_vm_readv. If it does not, the tests check the refusal or are
-// skipped.
+// Returns whether the kernel permits process_vm_readv. If it does not, the tests check the refusal
+// or are skipped.
 bool cma_works() {
   const int value = 1;
   int copy = 0;

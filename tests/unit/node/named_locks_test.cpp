@@ -95,7 +95,8 @@ TEST_F(NamedLocksTest, a_process_that_dies_with_a_lock_passes_it_on) {
   EXPECT_EQ(shared.count, 10U) << "and it is as good as before";
 }
 
-// Here a thread releases a lock that it does not hold. ThreadSanitizer would report this.
+// Tests in which a thread releases a lock that it does not hold. ThreadSanitizer would report this,
+// so they do not run with sanitizers.
 class NamedLocksUnsanitized : public NamedLocksTest {};
 
 TEST_F(NamedLocksUnsanitized, a_thread_without_the_lock_cannot_release_it) {

@@ -20,7 +20,7 @@ constexpr std::size_t kArea = 1000;
 
 Topology topology(const char* synthetic) { return *load_topology(synthetic); }
 
-// A segment of `ranks` ranks, all joined by this process. Consecutive ranks are on the same NUMA
+// A segment of `ranks` ranks, all played by this process. Consecutive ranks are on the same NUMA
 // node.
 struct Fixture {
   explicit Fixture(std::uint32_t ranks, const char* synthetic = "node:2 core:4 pu:1")
@@ -169,7 +169,8 @@ TEST(Node, ranks_bound_to_different_cpus_use_them_all) {
   if (cpus.count() < 2) GTEST_SKIP() << "one CPU only";
   test::SharedMemory memory(Node::bytes_needed(2, kArea));
   ASSERT_TRUE(Node::initialise(memory.span(), 2, kArea, topology("node:1 core:2 pu:1")).ok());
-  // The ranks join in turn, so the second rank sees the CPUs of both ranks.
+  // Joins as `rank` on a CPU of its own. The ranks join one after the other, so the second rank
+  // sees the CPUs of both.
   const auto join_on_nth_cpu = [&](std::uint32_t rank) {
     std::size_t cpu = 0;
     for (std::uint32_t seen = 0; !cpus[cpu] || seen++ < rank;) ++cpu;

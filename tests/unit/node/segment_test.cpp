@@ -86,7 +86,8 @@ TEST(Segment, leaves_nothing_behind) {
   EXPECT_EQ(entries("/proc/self/fd"), descriptors);
 }
 
-// Runs `prepare` and then create() in a child. Returns the code of the failure.
+// Runs `prepare` and then Segment::create() in a child process. Returns the code with which
+// create() fails.
 template <class Prepare>
 Code code_of_create_after(Prepare prepare) {
   test::Child child([&] {
@@ -97,8 +98,8 @@ Code code_of_create_after(Prepare prepare) {
 }
 
 TEST(Segment, more_memory_than_there_is_is_never_asked_of_the_kernel) {
-  // If create() asked the kernel for so many bytes, it would allocate until the OOM killer came.
-  // The kernel therefore denies fallocate(), with an errno that gives another code.
+  // create() must refuse such sizes itself, with Code::full: fallocate() would allocate memory
+  // until the OOM killer came. Here fallocate() is denied with an errno that leads to another code.
   for (const std::size_t bytes : {std::size_t{1} << 45U, std::size_t{1} << 60U, SIZE_MAX}) {
     test::Child child([&] {
       if (!test::deny(SYS_fallocate, EPERM)) return 100;

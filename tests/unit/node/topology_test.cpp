@@ -19,7 +19,8 @@ TEST(Topology, maps_cpus_to_their_numa_node) {
 }
 
 TEST(Topology, follows_the_numbers_of_the_operating_system) {
-  // The numbers of hardware threads alternate between the NUMA nodes, as with many firmwares.
+  // hwloc's synthetic machine: the numbers of hardware threads alternate between the NUMA nodes, as
+  // with the firmware of many machines.
   const Result<Topology> machine = load_topology("node:2 core:2 pu:2(indexes=node)");
   ASSERT_TRUE(machine.ok());
   EXPECT_EQ(machine->numa_nodes, 2);

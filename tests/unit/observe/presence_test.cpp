@@ -49,7 +49,8 @@ TEST(Presence, is_inside_while_any_thread_is) {
   EXPECT_EQ(rank.ticks_inside(500), 40U);
 }
 
-// Each visit takes one tick, so the sum never exceeds the number of visits that have begun.
+// A thread visits the library, each time for one tick, while another reads the sum. The sum must
+// never exceed the number of visits that have begun.
 TEST(Presence, a_reader_never_counts_a_visit_twice) {
   Presence rank;
   std::atomic<bool> ends{false};
@@ -58,7 +59,8 @@ TEST(Presence, a_reader_never_counts_a_visit_twice) {
     std::uint64_t last = 0;
     while (!ends.load(std::memory_order_relaxed)) {
       const std::uint64_t seen = rank.ticks_inside(~std::uint64_t{0} >> 1U);
-      // The sum is far too large while a visit is under way, because a visit begins at its number.
+      // While a visit is under way, the sum is far too large and is skipped: the visits' clock is
+      // their number, and the reader's `now` is huge.
       if (rank.is_inside() || seen > 1U << 30U) continue;
       EXPECT_GE(seen, last);
       EXPECT_LE(seen, begun.load(std::memory_order_acquire));

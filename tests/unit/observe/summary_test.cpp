@@ -31,7 +31,8 @@ std::vector<std::string> lines_of(const std::string& text) {
 }
 
 TEST(Pop, efficiencies_of_a_run_worked_out_by_hand) {
-  // The useful times are 8, 4, 6 and 2 s of 10 s: their mean is 5 s, the longest 8 s.
+  // Four ranks run for 10 s each and wait for 2, 6, 4 and 8 s. Their useful times are thus 8, 4, 6
+  // and 2 s: the mean is 5 s, the longest 8 s.
   const std::vector<RankReport> ranks = {rank(0, 10, 2), rank(1, 10, 6), rank(2, 10, 4),
                                          rank(3, 10, 8)};
   const Totals sum = sum_over_ranks(ranks);
@@ -43,8 +44,8 @@ TEST(Pop, efficiencies_of_a_run_worked_out_by_hand) {
 }
 
 TEST(Pop, helping_is_a_third_class_neither_useful_nor_waiting) {
-  // Rank 1 waits for 6 s and helps for 3 of these: the useful times are 8 and 4 s, with help 8 and
-  // 7 s.
+  // Two ranks run for 10 s. Rank 0 waits for 2 s, rank 1 for 6 s, of which it helps for 3 s. The
+  // useful times are 8 and 4 s; with the help they are 8 and 7 s.
   const std::vector<RankReport> ranks = {rank(0, 10, 2, 0, 1), rank(1, 10, 6, 3)};
   const Totals sum = sum_over_ranks(ranks);
   EXPECT_DOUBLE_EQ(sum.without_help.parallel, 0.6) << "helping does not count here";

@@ -24,7 +24,7 @@ namespace {
 constexpr std::array<const char*, 2> kNames = {"MPI_Send", "MPI_Barrier"};
 constexpr std::uint64_t kCapacity = 64;
 
-// A test with a folder of its own, which is removed at the end.
+// Gives each test a folder of its own, which is removed at the end of the test.
 class Trace : public ::testing::Test {
  protected:
   void SetUp() override {

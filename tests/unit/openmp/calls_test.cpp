@@ -27,8 +27,8 @@ TEST(Calls, what_shared_loops_consist_of_is_permitted) {
   }
 }
 
-// These functions begin loops that cannot be shared, so the chunks of these loops must not count as
-// chunks of a shared loop.
+// Functions of the OpenMP run time that begin loops of kinds that cannot be shared. The chunks of
+// such a loop must not count as chunks of a shared loop.
 TEST(Calls, other_loops_begin_loops) {
   for (const char* name :
        {"GOMP_loop_doacross_dynamic_start", "GOMP_loop_ull_doacross_guided_start",

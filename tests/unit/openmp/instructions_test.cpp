@@ -49,7 +49,8 @@ TEST(X86, calls_and_jumps_through_pointers_are_seen) {
   EXPECT_TRUE(in_x86_64({0xff, 0x30}).empty());                   // push (%rax)
 }
 
-// add %r13d,%eax; add $0x96,%eax: among the bytes of these two instructions are those of a call.
+// The code of add %r13d,%eax and add $0x96,%eax: among the bytes of these two instructions are
+// those of a call.
 TEST(X86, what_looks_like_a_call_within_others_is_none) {
   EXPECT_TRUE(in_x86_64({0x44, 0x01, 0xe8, 0x05, 0x96, 0, 0, 0}).empty());
 }

@@ -15,8 +15,9 @@
 
 namespace mh::openmp {
 
-// Splits join() into its load and its compare-and-swap, as for a helper that is preempted in
-// between.
+// Splits Iterations::join(), by which a helper enters a loop, into its load (look) and its
+// compare-and-swap (join). A test can thus act between the two, as if the helper were preempted
+// there.
 struct IterationsTestAccess {
   static std::uint64_t look(const Iterations& all) { return all.word_.load(); }
   static bool join(Iterations& all, std::uint64_t seen) { return all.join(seen); }

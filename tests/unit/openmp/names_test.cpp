@@ -9,8 +9,8 @@
 
 namespace mh::openmp {
 
-// A function with a name in Clang's form for the code of a region, which does not contain the name
-// of the enclosing function.
+// A function with the name that Clang gives to the code of a parallel region. The name does not
+// contain that of the enclosing function.
 void outlined() __asm__(".omp_outlined..7");
 void outlined() {}
 

@@ -22,7 +22,8 @@ namespace {
 constexpr std::uint32_t kLenders = 3;
 constexpr std::uint64_t kCount = 500;
 
-// The compiled form of a loop with a reduction and a lastprivate variable.
+// A loop with a reduction and a lastprivate variable, in the form into which compilers translate
+// it.
 struct Work {
   explicit Work(SharedRegion& mine) : region(&mine) {}
 
@@ -68,7 +69,7 @@ struct Work {
   }
 };
 
-// An owner with a region, and lenders that lend until the end of the test.
+// A rank with a shared region, and other ranks that lend it their cores until the end of the test.
 class Team {
  public:
   Team() : stage_(kLenders + 1), pool_(stage_.node(0), stage_.lendings(0), 3), region_(pool_) {
@@ -105,8 +106,9 @@ void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
   ASSERT_EQ(work.last, kCount - 1);
 }
 
-// A brief loop is offered at once, without a review by thread 0, even if another thread opens it
-// before thread 0 arrives.
+// A brief loop is offered to lenders as soon as a thread opens it. Other loops are offered once
+// thread 0 has reviewed them (estimated their time); a brief loop need not wait until thread 0
+// arrives.
 TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   for (const std::uint32_t threads : {1U, 2U, 3U}) {
     SCOPED_TRACE(threads);
@@ -167,7 +169,8 @@ TEST(SharedRegion, helpers_take_part_and_every_iteration_is_done_once) {
   Team team;
   Site site;
   std::uint64_t helped = 0;
-  // On a busy machine the lenders may come late.
+  // On a busy machine the lenders may come late, so the loop is executed again until one has
+  // helped, for at most 40 s.
   const std::uint64_t patience_ends = ticks() + ticks_from_ns(40e9);
   for (int round = 0; round < kRounds || (helped == 0 && ticks() < patience_ends); ++round) {
     Work work(team.region());
@@ -180,7 +183,7 @@ TEST(SharedRegion, helpers_take_part_and_every_iteration_is_done_once) {
   EXPECT_EQ(site.state.load(), SiteState::shared);
 }
 
-// A loop whose time is known and short enough is offered without a review.
+// A loop whose time is known from earlier executions, and short enough, is offered at once.
 TEST(SharedRegion, loops_that_are_known_to_be_short_are_offered_too) {
   Team team;
   Site site;
@@ -272,7 +275,8 @@ TEST(SharedRegion, the_users_word_on_chunks_is_kept) {
   }
 }
 
-// Records the chunks of a loop, which it claims like a compiled body.
+// Claims the chunks of a loop as a compiled body does, for the owner and for helpers, and records
+// them.
 class Chunks {
  public:
   struct Chunk {
@@ -312,9 +316,9 @@ class Chunks {
   }
   void run_helper(std::uint32_t number) { region_.unit(number, ~0ULL); }
 
-  // A second helper joins once the first helper has a chunk.
+  // If true, a second helper joins the loop once the first helper has a chunk.
   bool second_joins = false;
-  // The iterations of helpers seem to take no time, even if a thread loses its core.
+  // If true, iterations of helpers seem to take no time, even if a thread loses its core meanwhile.
   bool is_timeless = false;
   std::vector<Chunk> chunks;
 
@@ -372,7 +376,8 @@ TEST(SharedRegion, dynamic_chunks_are_as_long_as_the_user_says) {
   }
 }
 
-// The time of an iteration is set so low that it does not limit the chunks.
+// The loop's time per iteration is set so low that the limit on a chunk's time does not shorten the
+// chunks.
 TEST(SharedRegion, guided_chunks_are_half_of_a_fair_share_for_all_in_the_loop) {
   for (const bool two : {false, true}) {
     SCOPED_TRACE(two);
@@ -407,7 +412,8 @@ TEST(SharedRegion, a_guided_chunk_lasts_a_limited_time) {
   EXPECT_GE(loop.chunks[1].range.size(), most - 1);
 }
 
-// The time of an iteration is unknown until the owner has done some iterations.
+// The time of an iteration is unknown until the owner has done some iterations, here of 1 ms each.
+// The chunk of the helper that comes then is limited to one iteration.
 TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) {
   Chunks loop(400, {.schedule = Schedule::guided, .chunk = 1},
               {.schedule = Schedule::guided, .chunk = 1});
@@ -421,7 +427,7 @@ TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) 
   EXPECT_EQ(loop.chunks[2].range.size(), 1U) << "an iteration of a millisecond";
 }
 
-// There is no other rank that waits: the rank's own workers lend its spare cores.
+// No other rank waits and lends here: the rank's own workers lend its spare cores.
 TEST(SharedRegion, a_long_loop_calls_the_spare_cores_of_its_rank) {
   test::Stage stage(2);
   stage.enter(0);

@@ -26,8 +26,9 @@ TEST(Stack, sizes_are_read_as_openmp_writes_them) {
   }
 }
 
-// Returns the size of stacks for loops, in units of 4 MB, under a limit and a variable. A child
-// process computes it, because the limit holds for a whole process.
+// Returns the size of the stacks that helpers need for loops, under a stack limit and with an
+// environment variable set. A child process computes it, because a limit holds for a whole process.
+// Its exit code is the size in units of 4 MB.
 std::size_t with(rlim_t limit, const char* variable, const char* value) {
   test::Child child([&] {
     rlimit now{};

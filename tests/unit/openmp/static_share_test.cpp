@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every iteration belongs to one thread, and `last` marks the thread with the last iteration.
-// tests/openmp/test_static.py compares these shares with those of LLVM's run time.
+// Tests the shares of threads in loops with static schedules: every iteration belongs to one
+// thread, and `last` marks the thread with the last iteration. tests/openmp/test_static.py compares
+// these shares with those of LLVM's run time.
 #include "openmp/static_share.hpp"
 
 #include <gtest/gtest.h>
@@ -17,7 +18,8 @@ Index sum(Index at, Step step) {
   return static_cast<Index>(at + static_cast<Index>(step));
 }
 
-// Counts how many threads get each index. The end of a share is clipped as compiled code clips it.
+// Deals a loop to `size` threads, and counts how many threads get each index. The end of a thread's
+// share is clipped to the loop's end, as compiled code does it.
 template <class Index>
 std::map<Index, int> dealt(std::int32_t schedule, const StaticLoop<Index>& loop, std::uint32_t size,
                            std::map<std::uint32_t, Index>* last = nullptr) {

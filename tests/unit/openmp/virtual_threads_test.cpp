@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A team of virtual threads runs each thread number once in each phase, with and without helpers.
+// Virtual threads are the thread numbers of a team that has no threads of its own; fibres run them.
+// Each number runs once in each phase (up to a barrier), with and without helpers.
 #include "openmp/virtual_threads.hpp"
 
 #include <gtest/gtest.h>
@@ -106,7 +107,8 @@ TEST(VirtualThreads, each_number_runs_once) {
   EXPECT_GT(by_helpers, 0U);
 }
 
-// The thread sanitizer does not know that another thread may continue a fibre.
+// ThreadSanitizer does not know that another thread may continue a fibre, so this test does not run
+// with it.
 TEST(VirtualThreadsUnsanitized, all_meet_before_one_goes_on) {
   Process process;
   Site site;

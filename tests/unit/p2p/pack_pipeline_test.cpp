@@ -84,8 +84,8 @@ TEST_F(PackPipelineTest, unpacking_writes_the_range_and_nothing_else) {
   }
 }
 
-// A series of messages. Several threads pack each message on one pipeline and unpack it on another.
-// They do not know where a message begins or ends, and may be late.
+// Moves a series of messages: several threads pack each message on one pipeline and unpack it on
+// another. These threads do not know where a message begins or ends, and may be late.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;
@@ -106,7 +106,8 @@ class Crowd {
     }
   }
 
-  // Moves a message. The owner only opens and collects; the other threads pack and unpack.
+  // Moves a message. This thread, the owner of both pipelines, only offers pieces and collects
+  // them; the other threads pack and unpack.
   void move(std::uint32_t message) {
     const std::uint64_t bytes = 1 + (7919ULL * message) % (40 * kChunk);
     std::vector<std::byte> from = message_of(message, bytes);

@@ -46,7 +46,8 @@ class PipelineEngineTest : public testing::Test {
   static std::size_t area_bytes(std::uint32_t ranks) { return sizeof(Area) + cells_bytes(ranks); }
   Area& area(std::uint32_t rank) { return *reinterpret_cast<Area*>(nodes_[rank].area(rank)); }
 
-  // Rank 0 posts a rendezvous send to rank 1, and rank 1 takes it. Returns the number of its slot.
+  // Rank 0 posts a rendezvous send to rank 1, and rank 1 takes the send. Returns the number of its
+  // slot in the send table.
   std::uint32_t send(const End& from, std::uint64_t bytes) {
     const std::uint32_t slot = send_table_.post(
         {.from = {}, .bytes = bytes, .communicator = 0, .tag = 0, .to = 1, .contiguous = false},
@@ -55,8 +56,8 @@ class PipelineEngineTest : public testing::Test {
     EXPECT_TRUE(send_table_.slot(slot).take(send_table_.slot(slot).generation()));
     return slot;
   }
-  // Polls who_is_late() of `rank`, which names a late rank only after `rank` has had no work for
-  // some time. Returns the late rank.
+  // Asks who_is_late() of `rank` until it names a rank, and returns that rank. It names the late
+  // rank, on which a pipeline waits, only after `rank` has had no work for some time.
   std::uint32_t late_for(std::uint32_t rank) {
     for (;;) {
       if (const auto late = engines_[rank]->who_is_late()) return *late;
@@ -68,7 +69,8 @@ class PipelineEngineTest : public testing::Test {
     send_table_.release(slot);
   }
 
-  // Rank 1 reaches the memory of rank 0 only by the kernel, as if rank 0 were another process.
+  // All ranks are this process. Copies from rank 0's memory nevertheless go through the kernel, as
+  // if rank 0 were another process.
   memory::Reach reach_{1, 2, memory::Reach::KernelCopies::yes};
   test::SharedMemory memory_;
   std::vector<node::Node> nodes_;
@@ -177,7 +179,7 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
   }
   EXPECT_EQ(late_for(0), 1U) << "all cells are full";
   EXPECT_FALSE(engines_[1]->who_is_late());
-  // Runs a unit of the receiver's helper, which drains a cell. In a real run, the helper runs on
+  // Runs a unit of the receiver's helper, which drains a cell. Outside of tests, the helper runs on
   // the core that the sender lends.
   EXPECT_TRUE(engines_[1]->unit(0, ~std::uint64_t{0}));
   EXPECT_FALSE(engines_[0]->who_is_late());
@@ -186,7 +188,7 @@ TEST_F(PipelineEngineTest, each_end_knows_when_the_other_is_late) {
 class InvitationTest : public PipelineEngineTest {
  protected:
   explicit InvitationTest(std::uint32_t ranks = 3) : PipelineEngineTest(ranks) {
-    // Sets the state in which all ranks have helpers for pipelines.
+    // Marks all ranks as having helpers that can run units of pipelines.
     for (std::uint32_t rank = 0; rank < ranks; ++rank) expose(rank, true);
   }
   void expose(std::uint32_t rank, bool now) {
@@ -249,8 +251,8 @@ TEST_F(PairTest, a_pair_has_its_own_two_hands) {
   EXPECT_FALSE(invites(1));
 }
 
-// A message through a pipeline, contiguous at both ends, whose receiver may read the sender's
-// memory.
+// A message that goes through a pipeline and is contiguous at both ends. Its receiver may read the
+// sender's memory, too, so it can fetch chunks itself.
 class ContiguousTest : public PipelineEngineTest {
  protected:
   static constexpr unsigned char kSent = 7;
@@ -297,8 +299,8 @@ TEST_F(ContiguousTest, either_process_fills_the_next_cell) {
   EXPECT_FALSE(drain()) << "nothing is filled";
   EXPECT_GT(area(0).counters.own_copy_ticks.get(), 0U);
   EXPECT_GT(area(1).counters.own_copy_ticks.get(), 0U);
-  // From this chunk on the sender fills and the receiver fetches, in turn, and both use cells
-  // again.
+  // The remaining chunks are moved by both processes: the receiver fetches every third chunk, the
+  // sender fills the others.
   for (int turn = 0; !over(); ++turn) {
     ASSERT_TRUE(turn % 3 == 0 ? fetch() : fill());
     EXPECT_TRUE(drain());

@@ -12,9 +12,10 @@
 
 namespace mh::p2p {
 
-// Reads the word on which fillers claim chunks. A claim that is delayed between its load and its
-// compare-and-swap may find the same ticket in a later use of the pipeline. The number of the use,
-// which is part of the word, makes the two values differ.
+// Reads the word on which threads claim the next chunk to fill. A claim that is delayed between its
+// load and its compare-and-swap may find the same number of claimed chunks in a later message of
+// the pipeline. The word also has the number of the message (the use), so that the two values
+// differ.
 struct PipelineTestAccess {
   static std::uint64_t fills(const Pipeline& pipeline) { return pipeline.fills_.load(); }
 };
@@ -98,8 +99,8 @@ TEST_F(PipelineTest, chunks_go_from_the_high_end_where_that_is_asked_for) {
   EXPECT_TRUE(pipeline_->over());
 }
 
-// Returns the place of each chunk of a message: its offset in the memory of the cells. Each chunk
-// is filled and drained before the next one is claimed.
+// Returns where each chunk of a message lies: its offset in the memory of the cells. Each chunk is
+// filled and drained before the next one is claimed.
 std::vector<std::uint64_t> places_of(Pipeline& pipeline, std::uint64_t bytes, std::uint32_t chunk,
                                      std::uint64_t room) {
   std::vector<std::uint64_t> places;
@@ -159,8 +160,8 @@ TEST_F(PipelineTest, a_message_has_no_more_cells_than_can_be_told_apart) {
   EXPECT_FALSE(pipeline_->claim_fill(use, stretch_));
 }
 
-// A core is worth lending for a single remaining chunk if the end that must move it has no thread
-// at work.
+// A third rank lends its core for a single remaining chunk if the end (sender or receiver) that
+// must move the chunk has no thread at work.
 TEST_F(PipelineTest, a_single_chunk_is_worth_a_core_where_nobody_is_at_work) {
   const std::uint32_t use = pipeline_->open(2ULL * kChunk, kChunk, kRoom);
   for (int i = 0; i < 2; ++i) {
@@ -210,9 +211,9 @@ TEST_F(PipelineTest, a_claim_for_an_earlier_use_gets_nothing) {
   EXPECT_EQ(PipelineTestAccess::fills(*pipeline_), (std::uint64_t{second} << 32U) + 101);
 }
 
-// Sends messages one after another through one pipeline, with several threads that fill and several
-// that drain. A late thread may claim with the use number of an earlier message, and must get
-// nothing.
+// Sends messages one after another through one pipeline, with several threads that fill cells and
+// several that drain them. A late thread may claim with the use number of an earlier message, and
+// must get nothing.
 class Crowd {
  public:
   static constexpr std::uint32_t kMessages = 300;

@@ -58,8 +58,8 @@ TEST_F(SendTableTest, a_look_sees_posted_sends_alone) {
   EXPECT_FALSE(send_table_.slot(index).posted());
 }
 
-// A rendezvous send to another rank may end while this rank reads its slot, and another send may
-// then take the slot.
+// A send of rank A to rank B may end while rank C reads A's slot, and another send may then take
+// the slot. C must see one of the two sends.
 TEST_F(SendTableTest, a_look_never_sees_parts_of_two_sends) {
   const auto all = [](std::uint32_t value) {
     return NewSend{.from = {},
@@ -139,7 +139,8 @@ TEST_F(SendTableTest, a_send_is_taken_once) {
   EXPECT_TRUE(slot.take(slot.generation()));
 }
 
-// A receiver may be delayed between reading the RTS header and taking the send.
+// A receiver may be delayed between reading the RTS header and taking the send that the header
+// names. Meanwhile the slot may get a later send, which the receiver must not take.
 TEST_F(SendTableTest, a_later_send_is_never_taken_for_an_earlier_one) {
   const std::uint32_t index = send_table_.post(send(1), kNoFin);
   SendSlot& slot = send_table_.slot(index);

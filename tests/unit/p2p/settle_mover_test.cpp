@@ -41,8 +41,8 @@ TEST_F(SettleMoverTest, a_header_of_a_send_that_is_over_is_the_users_bytes) {
   EXPECT_EQ(send_.state(), SlotState::posted);
 }
 
-// All steps of a sender that pushes. The receiver has read the RTS header before the first step,
-// and asks after each step who moves the data.
+// Goes through all steps of a sender that pushes. The receiver has read the RTS header before the
+// first step, and asks after each step whether it or the sender moves the data.
 TEST_F(SettleMoverTest, a_push_is_never_overlooked) {
   ASSERT_TRUE(send_.take(kUse));
   EXPECT_EQ(asked(), Mover::unsettled);

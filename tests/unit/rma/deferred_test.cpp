@@ -53,7 +53,8 @@ class DeferredTest : public ::testing::Test {
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) control_.construct(rank);
   }
 
-  // The window as `rank` sees it. The numbers are the memory of rank 1, which is process `pid`.
+  // Makes the window object of `rank`. `numbers` is the window's memory of rank 1, which is the
+  // process `pid`.
   Window window(std::uint32_t rank, const Numbers& numbers, pid_t pid = ::getpid()) {
     std::vector<Exposed> exposed(kRanks);
     exposed[1] = {.base = reinterpret_cast<std::uint64_t>(numbers.data()),
@@ -64,7 +65,8 @@ class DeferredTest : public ::testing::Test {
     return {control_, rank, exposed};
   }
 
-  // Defers an operation. If the list is full, carries the list out first.
+  // Puts an operation on the list of deferred operations. If the list is full, carries out all of
+  // the list first.
   static void defer_or_carry_out(Window& window, RmaContext& context, const Operation& what,
                                  std::uint64_t address, const std::int64_t* origin) {
     if (window.defer(what, address, origin)) return;
@@ -72,8 +74,8 @@ class DeferredTest : public ::testing::Test {
     ASSERT_TRUE(window.defer(what, address, origin));
   }
 
-  // Defers `operations` random operations and applies them to the model. Adjacent and repeated
-  // addresses are frequent.
+  // Defers `operations` random operations, and applies each to the model at once. Adjacent and
+  // repeated addresses are frequent.
   static void play(Window& window, RmaContext& context, Numbers& model, int operations) {
     std::mt19937_64 random(11);
     std::size_t at = 0;
@@ -162,7 +164,8 @@ TEST_F(DeferredTest, a_target_that_waits_carries_lists_out) {
   EXPECT_EQ(numbers, model);
 }
 
-// The target is a child process, whose private memory no other process maps.
+// The target is a child process whose private memory the test does not map, so only the kernel can
+// write there.
 TEST_F(DeferredTest, the_kernel_writes_to_memory_that_is_not_mapped) {
   Numbers numbers = counting();  // the child has its own copy
   Numbers model = numbers;

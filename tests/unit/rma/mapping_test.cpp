@@ -41,8 +41,8 @@ TEST_P(MappingTest, bytes_of_a_shared_file_are_found_where_it_is_mapped_again) {
   const auto file = Mappings::read(GetParam()).file_of(mine + 100, 2 * kPage);
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(file->offset, 2 * kPage + 100);
-  // From here on this process plays the peer, which maps other pages of the file as well. The first
-  // mapping is removed, so that only the peer's mapping contains the range.
+  // Until the end of the test this process plays the peer, which maps other pages of the file as
+  // well. The first mapping is removed, so that only the peer's mapping contains the range.
   ::munmap(mine, 4 * kPage);
   std::byte* peers = map(8, 0);
   std::byte* found = Mappings::read(GetParam()).address_of(*file);

@@ -94,8 +94,8 @@ class PieceTest : public ::testing::Test {
     }
   }
 
-  // Writes one piece of the operation as a message, carries it out at the target, and delivers its
-  // result. Returns the end of the piece.
+  // Writes one piece of the operation, of at most `most` bytes, as a message, carries it out at the
+  // target, and delivers its result. Returns where the piece ends, in bytes of the operation.
   std::uint64_t play(const BoundOperation& operation, std::uint64_t begin, std::size_t most) {
     const OperationPiece piece(operation, begin, most);
     EXPECT_LE(piece.bytes(), most);
@@ -189,7 +189,8 @@ TEST_F(PieceTest, swaps_carry_what_they_compare_with_behind_their_origin) {
   operation.origin = end_at(origin, nullptr);
   operation.target = end_at(memory_, nullptr);
   const OperationPiece piece(operation, 0, 1000);
-  // The second swap finds a number that differs from the compared number.
+  // The first swap changes the number, so the second finds a number that differs from the compared
+  // one, and changes nothing.
   for (const std::int64_t before : {1000, 5}) {
     const std::int64_t compare = 1000;
     AlignedBytes message(piece.bytes() + 8);

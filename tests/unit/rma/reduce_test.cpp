@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Every operation on every type, with odd counts and odd addresses, compared with a plain loop that
-// does not use the templates of the kernels. Also the standard's table of defined pairs.
+// Tests every reduction operation on every type, with odd counts and odd addresses, against a plain
+// loop that does not use the templates of the kernels. Also tests which pairs of operation and type
+// the MPI standard defines.
 #include "rma/reduce.hpp"
 
 #include <gtest/gtest.h>
@@ -38,8 +39,8 @@ std::vector<T> values(std::size_t count, std::uint64_t seed) {
   return made;
 }
 
-// Runs the reduction kernel at addresses one byte off every alignment. Compares with `one`, applied
-// to each element.
+// Runs the reduction kernel at addresses that are one byte off their alignment. Compares with
+// `one`, applied to each element.
 template <class T, class One>
 void expect_like(Op op, Type type, One one) {
   const ReduceKernel kernel = kernel_of(op, type);
@@ -64,7 +65,8 @@ void expect_like(Op op, Type type, One one) {
   }
 }
 
-// Sums and products of integers are computed as uint64, whose overflow is defined.
+// The type in which the expected results are computed: for integers uint64, whose overflow is
+// defined.
 template <class T>
 using Wrapping = std::conditional_t<std::is_integral_v<T>, std::uint64_t, T>;
 

@@ -135,7 +135,8 @@ TEST_F(WindowTest, put_and_get_move_between_any_two_layouts) {
   }
 }
 
-// The target is a child process, whose private memory no other process maps.
+// The target is a child process whose private memory the test does not map, so only the kernel can
+// reach it.
 TEST_F(WindowTest, what_only_the_kernel_reaches_is_updated_too) {
   constexpr std::size_t kNumbers = 20'000;
   std::vector<std::int64_t> target = counting(2 * kNumbers, 1000);  // the child has its own copy
@@ -259,7 +260,8 @@ class SharedWindowTest : public ::testing::Test {
         memory_(kRanks, std::vector<std::int64_t>(kNumbers, 0)),
         ring_(kRanks, memory_) {}
 
-  // Adds `origin` to the target's first numbers, or to the single element of `layout`.
+  // Makes an operation of rank `me` that adds `origin` to the first numbers of rank `target`, or to
+  // the numbers of one element of `layout` there.
   BoundOperation summing(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
                          const layout::Layout* layout = nullptr) {
     BoundOperation operation;
@@ -277,7 +279,8 @@ class SharedWindowTest : public ::testing::Test {
     return operation;
   }
 
-  // Adds `origin` to the target's numbers, at once or as a job.
+  // Rank `me` adds `origin` to the numbers of rank `target`. If `shared`, the operation is a job of
+  // which others may claim chunks.
   bool accumulate(std::uint32_t me, std::uint32_t target, std::vector<std::int64_t>& origin,
                   bool shared) {
     RmaContext context(ranks_.node(me), reach_);
@@ -370,7 +373,8 @@ TEST_F(SharedWindowTest, owner_and_helper_cut_a_displaced_target_alike) {
   OperationRun running(ring_[0], operation, kStripe, true);
   HelpedChunk helped;
   const auto anyone = [](std::uint32_t) { return true; };
-  // Owner and helper take turns, so that the sums show a part that was done twice or not at all.
+  // Owner and helper carry out chunks in turn, so a number that was added twice or not at all shows
+  // in the sums.
   while (!running.step(owner)) (void)ring_[2].help(helper, anyone, helped);
   EXPECT_TRUE(running.succeeded());
   for (std::size_t i = 0; i < kNumbers; ++i) {
@@ -389,7 +393,7 @@ TEST_F(SharedWindowTest, a_target_end_must_lie_in_the_window) {
   EXPECT_FALSE(ring_[0].target_buffer(1, end - 32, gaps.get(), 1, 32, reach_).has_value());
 }
 
-// An operation with a result that is small enough for ask_target().
+// An operation that returns a result and is small enough to be sent to the target by ask_target().
 struct Asked {
   Asked(Ring& ring, std::uint32_t target, std::int64_t* origin, std::int64_t* result) {
     operation.what = {.op = Op::sum,
@@ -419,7 +423,8 @@ TEST_F(SharedWindowTest, a_target_that_is_not_there_is_not_waited_for_and_does_n
   EXPECT_EQ(result, -1);
 }
 
-// ThreadSanitizer sees two threads that change the count of skipped messages without asking_.
+// Two threads of one origin ask a target that never answers. Both change the count of skipped
+// messages without the lock asking_, which must not be a race for ThreadSanitizer.
 TEST_F(SharedWindowTest, threads_of_one_origin_may_ask_a_target_that_is_not_there) {
   constexpr int kTimes = 100;
   std::atomic<int> answers{0};

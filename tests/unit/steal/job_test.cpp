@@ -18,8 +18,8 @@
 
 namespace mh::steal {
 
-// Claims without the check before it, as a thief does that is preempted between its check and its
-// claim.
+// Claims a chunk without the check for work that comes before a claim. A test can thus act between
+// the two, as if a thief were preempted there.
 struct JobTestAccess {
   static bool take(Job& job, Chunk& chunk, ClaimSide side = ClaimSide::owner) {
     return job.take(chunk, side);
@@ -122,7 +122,8 @@ TEST(Job, a_chunk_in_the_hands_of_a_slow_thief_keeps_the_job_open) {
   EXPECT_TRUE(job.finished());
 }
 
-// A thief checks while there is work, and decrements after the end of the job.
+// The thief has checked that there is work, and decrements the count of chunks only after the end
+// of the job.
 TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
   Job job;
   job.open(work_of(100, 100));
@@ -144,7 +145,8 @@ TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
   EXPECT_EQ(all_chunks(job).size(), 5U);
 }
 
-// A thief that decrements after the job slot was opened again gets a valid chunk of the new job.
+// A thief that decrements the count after the owner has opened the job slot again gets a valid
+// chunk of the new job.
 TEST(Job, a_late_thief_claims_from_the_new_job_of_the_slot) {
   Job job;
   job.open(work_of(100, 100));
@@ -193,8 +195,8 @@ TEST(Job, a_thief_that_finishes_late_holds_the_owner_until_it_does) {
   thief.join();
 }
 
-// Thieves add one to the plain cells of each chunk that they claim. work().to.address is the number
-// of the round.
+// Thieves add one to each cell (a plain integer) of the chunks that they claim. The address in
+// work().to is not an address here, but the number of the round.
 struct Stress {
   static constexpr std::uint32_t kMaxBytes = 64;
   Job job;
@@ -309,7 +311,7 @@ TEST(Job, thousands_of_reopened_jobs_touch_each_byte_exactly_once) {
         work_of(Stress::kMaxBytes, 1 + random() % 16, static_cast<CopyOrder>(random() % 3));
     work.to.address = work.from.address = round;
     stress->job.open(work);
-    // In every fourth round the owner leaves all chunks to the thieves.
+    // In every fourth round the owner claims no chunk, so the thieves do all the work.
     while (!stress->job.finished()) {
       if (round % 4 == 0 || !stress->help(ClaimSide::owner)) ::sched_yield();
     }

@@ -52,8 +52,8 @@ struct Stage {
   test::Ranks ranks;
 };
 
-// A rank of the stress test. In each round one rank receives from its neighbour, and all other
-// ranks help.
+// Plays a rank of the stress test. In each round one rank receives from its neighbour, and all
+// other ranks claim chunks of that copy.
 class Rank {
  public:
   Rank(Stage& stage, std::uint32_t me)
@@ -105,7 +105,7 @@ class Rank {
     stage_.board->rounds_done.store(round + 1);
   }
 
-  // Helps until the owner of this round has finished.
+  // Claims chunks of other ranks until the receiver of this round has finished.
   void help(std::uint32_t round) {
     const bool sender = me_ == (round + 1) % kRanks;
     while (stage_.board->rounds_done.load() == round) {
@@ -191,7 +191,8 @@ TEST(Processes, an_owner_tells_a_dead_thief_from_a_slow_one) {
   const memory::View nowhere{0, ::getpid(), 0};
   Job* job = keeper.open({nowhere, nowhere, 100, 100, CopyOrder::low_to_high});
   test::Child thief([&] {
-    // This is the state of run_one_chunk() in a process with two threads that dies during the copy.
+    // Leaves the state of a thief with two threads, of which the first is in run_one_chunk() when
+    // the process dies.
     const node::ClaimIntent intent(ranks.node(2).mine(), 0);
     { const node::ClaimIntent elsewhere(ranks.node(2).mine(), 1); }
     Chunk chunk{};

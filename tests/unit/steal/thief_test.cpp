@@ -16,12 +16,12 @@
 namespace mh::steal {
 namespace {
 
-// Ranks 0 to 3 are on NUMA node 0, ranks 4 to 7 on NUMA node 1.
+// Eight ranks in this process: ranks 0 to 3 are on NUMA node 0, ranks 4 to 7 on NUMA node 1.
 struct Fixture : test::Ranks {
   explicit Fixture(std::uint32_t ranks = 8) : Ranks(ranks, 2), from(100'000), to(100'000, 0) {
     std::iota(from.begin(), from.end(), 0U);
   }
-  // Opens a job of `rank`, in a keeper that lives as long as the fixture.
+  // Opens a job of `rank` in one of its job slots. The slots' keeper lives as long as the fixture.
   Job& expose(std::uint32_t rank, std::uint32_t chunk_bytes = 10'000) {
     keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).board(), rank));
     return *keepers.back()->open(
@@ -86,7 +86,7 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   keeper.close(*job);
 }
 
-// A receiver copies in this way if all its job slots are in use.
+// A receiver whose job slots are all in use copies alone, without a job.
 TEST(Thief, copies_scattered_bytes_without_a_job) {
   Fixture f;
   constexpr std::int64_t kCount = 30'000;
@@ -259,8 +259,8 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
   for (std::uint32_t rank = 1; rank < 200; ++rank) jobs.push_back(&f.expose(rank, 1'000));
   Thief thief = f.thief(0, Strategy::mixed);
   for (int i = 0; i < 2'000; ++i) ASSERT_TRUE(thief.help());
-  // Each of the 99 near ranks is expected to be the victim 20 times. The random numbers are the
-  // same in every run.
+  // On average each of the 99 ranks of the thief's NUMA node is the victim 20 times. The random
+  // numbers are the same in every run.
   std::set<std::uint32_t> near;
   for (std::uint32_t rank = 1; rank < 200; ++rank) {
     Chunk next{};
@@ -276,7 +276,7 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
 TEST(Thief, finds_nothing_in_a_job_whose_chunks_are_claimed) {
   Fixture f;
   Thief thief = f.thief(0, Strategy::localized);
-  // The board and `open` show a job, but its only chunk has been claimed before help() looks.
+  // The rank's board shows an open job, but its only chunk has been claimed before help() looks.
   Job& job = f.expose(1, 100'000);
   Chunk taken{};
   ASSERT_TRUE(job.claim(taken));

@@ -12,7 +12,8 @@
 
 namespace mh::test {
 
-// Returns false if seccomp is not available.
+// Makes `system_call` fail with `with_errno` for the rest of this process. Returns false if seccomp
+// is not available.
 inline bool deny(long system_call, int with_errno) {
   sock_filter program[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks that lend their cores all the time: a thread for each of the ranks 1 to `count` of a Stage.
+// For tests: the ranks 1 to `count` of a Stage, each a thread that lends its core all the time.
 #pragma once
 
 #include <sched.h>
@@ -16,7 +16,7 @@ namespace mh::test {
 
 class Lenders {
  public:
-  // Starts the threads. The ranks must have entered the stage.
+  // Starts the threads. The ranks must have called Stage::enter() before.
   Lenders(Stage& stage, std::uint32_t count) : stage_(stage) {
     for (std::uint32_t rank = 1; rank <= count; ++rank)
       threads_.emplace_back([this, rank] { lend(rank); });

@@ -45,8 +45,8 @@ inline void construct_area(std::byte* area) {
   new (area + kOffsets.counters) observe::RankCounters{};
 }
 
-// All ranks, joined by this process. Consecutive ranks are on the same of `numa_nodes` NUMA nodes.
-// Forked children inherit the ranks.
+// Ranks that are all played by this process. Consecutive ranks are on the same of `numa_nodes` NUMA
+// nodes. Forked children inherit the ranks.
 class Ranks {
  public:
   explicit Ranks(std::uint32_t ranks, std::uint16_t numa_nodes = 1)

@@ -26,7 +26,8 @@ struct Board {
   std::atomic<std::uint32_t> refused{0};
 };
 
-// A node whose ranks have lending channels in their areas; rank 0 is this process.
+// A node whose ranks have lending channels in their areas. This process has joined it as every
+// rank; enter() says which ranks a process plays.
 class Stage {
  public:
   explicit Stage(std::uint32_t ranks)
@@ -46,7 +47,7 @@ class Stage {
   [[nodiscard]] lend::Lendings& lendings(std::uint32_t rank) {
     return *reinterpret_cast<lend::Lendings*>(nodes_[0].area(rank));
   }
-  // Makes this process the one that plays `rank`.
+  // Makes this process play `rank`: its pid goes into the rank's record.
   void enter(std::uint32_t rank) {
     nodes_[rank].mine().pid = ::getpid();
     nodes_[rank].mine().start_time = node::start_time_of(::getpid()).value_or(0);

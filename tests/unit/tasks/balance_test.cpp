@@ -95,7 +95,8 @@ TEST(LoadCounts, the_emptiest_rank_is_found_and_raised) {
   EXPECT_NEAR(counts.least(1), 0.5, 0.04);
   counts.raise_least(1, 1);
   EXPECT_NEAR(counts.least(1), 0.9, 0.04);
-  // Many short tasks together raise a rank to the next level of the counts.
+  // The counts have levels of load. Many tasks that are each too short for a level together raise
+  // the rank to the next level.
   for (int i = 0; i < 100; ++i) counts.raise_least(0.002, 1);
   EXPECT_NEAR(counts.least(1), 1.1, 0.05);
 }
@@ -184,7 +185,8 @@ TEST_P(Balancers, leave_alone_what_is_even) {
   EXPECT_EQ(after.seeds, before);
 }
 
-// A pass that makes the balance worse is discarded, so more passes never end with a worse balance.
+// A balancer makes several passes and discards one that makes the balance worse. More passes
+// therefore never end with a worse balance.
 TEST_P(Balancers, keep_the_best_pass) {
   const std::vector<float> durations = durations_of({"test", 64, 24, 6'000, 3'000}, {});
   for (const std::uint32_t ranks : {500U, 1'000U, 2'000U, 3'000U}) {
@@ -200,8 +202,8 @@ TEST_P(Balancers, keep_the_best_pass) {
   }
 }
 
-// A rank gives tasks away only above the average times a limit. With a limit of 1.003, ranks would
-// stay up to 0.3 % above the average.
+// A rank gives tasks away only while its load is above a limit: the average times a factor. With
+// the factor 1.003, ranks would stay up to 0.3 % above the average.
 TEST(BalancerQuality, the_central_balancer_goes_to_the_average) {
   const std::vector<float> durations = durations_of({"test", 64, 24, 12'000, 6'000}, {});
   const Seeds before = favoured(durations, 50, 4, 4);

@@ -34,7 +34,7 @@ Branch branch(std::uint32_t id, std::uint32_t generations) {
   return task;
 }
 
-// The data that the tasks on one rank share.
+// The data that all tasks of one rank share.
 struct Local {
   Collection* collection = nullptr;
   Function<Branch> function;
@@ -182,8 +182,8 @@ TEST_F(OneRank, none_runs_in_the_same_order_each_time) {
 }
 
 TEST_F(OneRank, the_longest_retained_task_is_first) {
-  // On a busy machine a task may lose its core for longer than the longest task takes. Only in this
-  // case may the order differ.
+  // Retained tasks run by their measured times. On a busy machine a task may lose its core for
+  // longer than the longest task takes, and only then may the order differ.
   constexpr double kUndisturbed = 0.055;
   for (int tries = 0; tries < 20 && (numbers_.run.empty() || numbers_.run.front() != 30); ++tries) {
     auto tasks = collection({.balancer = Balancer::retain});
@@ -289,8 +289,8 @@ TEST(BalancerNames, are_read_as_they_are_written) {
 
 constexpr int kPart = 8;
 
-// The first task of rank 0 ends after all other tasks have run. Rank 1 therefore runs more tasks
-// than fit into its part, and begins the next iteration with these tasks.
+// The first task of rank 0 ends after all other tasks have run. Rank 1 therefore steals and runs
+// more tasks than fit into its part of the list, and begins the next iteration with these tasks.
 TEST(TwoRanks, more_tasks_are_retained_than_fit_into_one_part) {
   ThreadJob job(2, 2, microseconds(0));
   struct Shared {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The split deque under all interleavings with delayed stores (ult/checker.hpp). For each rule of
-// the deque there is also a scenario that breaks the rule, and the checker must find the fault.
+// Explores the split deque of tasks under all interleavings with delayed stores (ult/checker.hpp).
+// For each rule of the deque there is also a scenario that breaks the rule, and the checker must
+// find the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -28,7 +29,7 @@ struct Locked : Model {
   }
   static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }
 };
-// Broken on purpose: the lock does not lock.
+// Policy in which the lock of the deque does not lock. The checker must find the fault.
 struct Unlocked : Model {
   static void lock(Atomic<std::uint32_t>& /*word*/) {}
   static void unlock(Atomic<std::uint32_t>& /*word*/) {}
@@ -81,7 +82,8 @@ struct World {
   }
 };
 
-// A worker and its thieves. There are more tasks than slots of the deque, so slots are used again.
+// A worker that adds tasks to its deque, and thieves. There are more tasks than slots of the deque,
+// so slots are used again.
 template <class A, int kThieves>
 struct WorkerAndThieves : World<A> {
   Threads threads() {
@@ -97,8 +99,8 @@ struct WorkerAndThieves : World<A> {
     }
     return all;
   }
-  // A worker that has no task of its own cannot add one while thieves copy all other tasks, and
-  // gives up. at_end() adds the task that the worker gave up.
+  // While thieves copy all tasks of a full deque, its worker can neither add a task nor take one,
+  // and gives the new task up. at_end() adds that task.
   void at_end() {
     for (std::uint32_t task = 1; task <= this->kTasks; ++task) {
       if (this->taken[task] == 0 && !waits(task)) require(this->deque.add(task), "no room at rest");
@@ -125,7 +127,7 @@ TEST(DequeModel, without_the_lock_a_task_is_taken_twice) {
   EXPECT_EQ((explore<WorkerAndThieves<Unlocked, 2>>().failure), "a task was lost, or taken twice");
 }
 
-// The worker takes back shared tasks while thieves steal.
+// The worker takes tasks back from the shared part of its deque while thieves steal there.
 template <class A>
 struct LastTasks : World<A> {
   LastTasks() {
@@ -145,15 +147,16 @@ TEST(DequeModel, worker_and_thieves_share_the_last_tasks) {
   expect_holds(explore<LastTasks<Locked>>(preempted(2)), 100);
 }
 
-// Two steals complete in any order. The worker reuses slots as soon as reclaim() frees them.
-// kItailFirst: the loads have the order of Deque::reclaim(). The other order is broken on purpose.
+// Two thieves' steals complete in any order, and the worker reuses slots as soon as reclaim() frees
+// them. With kItailFirst the worker loads itail and stail in the order of Deque::reclaim(); the
+// other order is wrong on purpose.
 template <bool kItailFirst>
 struct SlotsUsedAgain : World<Locked, 3> {
   SlotsUsedAgain() {
     deque.keep(1);
     for (std::uint32_t task = 1; task <= 3; ++task) deque.add(task);
   }
-  // Overwrites the slots that reclaim() would free.
+  // Does as reclaim(), and overwrites the slots that it would free.
   void worker() {
     std::uint64_t itail = 0;
     std::uint64_t stail = 0;
@@ -176,7 +179,7 @@ TEST(DequeModel, slots_are_free_when_no_steal_is_under_way) {
   expect_holds(explore<SlotsUsedAgain<true>>(preempted(2)), 100);
 }
 
-// With sanitizers this search takes many minutes.
+// With sanitizers this search would take many minutes, so it does not run with them.
 TEST(DequeModelUnsanitized, reading_stail_first_frees_a_slot_that_is_being_copied) {
   EXPECT_EQ(explore<SlotsUsedAgain<false>>({.preemptions = 3}).failure,
             "a task was lost, or taken twice");

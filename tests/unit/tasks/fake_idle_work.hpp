@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A stand-in for libmanyhands.so (base/idle_work.h), which the test itself drives.
+// A stand-in for the services of libmanyhands.so to task collections (base/idle_work.h). The test
+// itself decides when they act.
 #pragma once
 
 #include <atomic>
@@ -8,14 +9,15 @@
 
 namespace mh::tasks::test {
 
-// The last offer of this thread.
+// The last offer of tasks that this thread has made to waits in MPI calls.
 inline thread_local mh_offer t_offer{};
-// True: help() has begun a wait on this thread, which has not ended.
+// True while help() has begun a wait on this thread that has not ended.
 inline thread_local bool t_helps = false;
-// The number of calls of help().
+// The number of calls of help(), by which workers without tasks help other ranks.
 inline std::atomic<int> g_helped{0};
 
-// Does the step that a wait in an MPI call takes between two polls. Returns true if a task ran.
+// Plays what a wait in an MPI call does between two polls: runs an offered task, if there is any.
+// Returns true if a task ran.
 inline bool look_around() {
   const mh_offer tasks = t_offer;
   if (tasks.run == nullptr || tasks.has(tasks.of) == 0) return false;

@@ -61,7 +61,7 @@ using Values = std::vector<std::uint64_t>;
 
 class InWait : public testing::Test {
  protected:
-  // Adds the tasks 0, 1, ... The last task runs first.
+  // Makes a collection with the tasks 0, 1 and so on. The task that was added last runs first.
   void add(std::uint64_t tasks, Balancer balancer = Balancer::retain) {
     auto made = Collection::create(job_.network(0), {.balancer = balancer, .local = &numbers_});
     ASSERT_TRUE(made.ok());
@@ -147,8 +147,8 @@ TEST_F(InWait, pruning_concerns_the_task_that_asks_for_it) {
 }
 
 TEST_F(InWait, what_is_measured_of_a_task_leaves_out_those_that_ran_in_its_wait) {
-  // On a busy machine a task may lose its core for longer than the shortest spin takes. Only in
-  // this case may the order differ.
+  // Retained tasks run by their measured times. On a busy machine a task may lose its core for
+  // longer than the shortest spin takes, and only then may the order differ.
   constexpr double kUndisturbed = 0.105;
   for (int tries = 0; tries < 20 && numbers_.begun != Values{1, 0, 2}; ++tries) {
     add(3);
@@ -239,7 +239,8 @@ TEST(TwoRanks, a_worker_without_tasks_helps) {
   });
 }
 
-// Every task waits, and other tasks run in its wait, while nodes steal from each other.
+// Every task waits, other tasks run in its wait, and the six ranks, on several nodes, steal from
+// each other.
 TEST(SixRanks, run_every_task_once_in_waits_too) {
   constexpr int kTasks = 400;
   ThreadJob job(6, 2, microseconds(50));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Executes a test once for each order in which the messages of a few ranks may arrive and their
-// tasks may end. An execution takes its choices from a list, and a depth-first search gives the
-// lists. A single thread executes all orders.
+// tasks may end. Each execution takes its choices from a list. A depth-first search over the
+// choices gives the lists. A single thread executes all orders.
 #pragma once
 
 #include <cstddef>
@@ -14,18 +14,19 @@ namespace mh::tasks {
 
 class Choices {
  public:
-  // Makes random choices from now on. They find frequent faults sooner, and prove nothing.
+  // Lets all later choices be random. Random orders find frequent faults sooner, but do not prove
+  // that there is none.
   void at_random(std::uint64_t seed) {
     random_ = std::mt19937_64(seed);
     is_random_ = true;
   }
-  // Makes a choice from 0 to `of` - 1.
+  // Returns the next choice of this execution: a number from 0 to `of` - 1.
   std::size_t choose(std::size_t of) {
     if (is_random_) return random_() % of;
     if (depth_ == path_.size()) path_.push_back({0, of});
     return path_[depth_++].taken;
   }
-  // Changes the list for the next execution. Returns false if all lists have been tried.
+  // Changes the list of choices for the next execution. Returns false if all lists have been tried.
   bool next() {
     path_.resize(depth_);
     depth_ = 0;
@@ -52,8 +53,8 @@ struct Found {
   bool complete = false;
 };
 
-// Runs World::run(choices), which returns a failure, in a new World for each order, for at most
-// `most` orders.
+// Runs World::run(choices) in a new World for each order, for at most `most` orders. Stops at the
+// first failure that run() returns.
 template <class World>
 Found all_orders(std::uint64_t most) {
   Choices choices;
@@ -67,7 +68,8 @@ Found all_orders(std::uint64_t most) {
   return found;
 }
 
-// Runs `most` random orders. Returns the first failure; empty: no failure.
+// Runs `most` random orders, each in a new World. Returns the first failure, or an empty text if
+// there is none.
 template <class World>
 std::string some_orders(std::uint64_t most) {
   std::string failure;

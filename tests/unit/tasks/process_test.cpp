@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Ranks that process tasks, in all orders of messages and of the ends of tasks. Every task runs
-// once. The end is always detected, and only after all tasks have run. Broken rules are found.
+// Ranks that process the tasks of a collection, in all orders in which messages arrive and tasks
+// end. Every task runs once. The end is always detected, and only after all tasks have run. A rule
+// that is broken on purpose makes a test fail.
 #include "tasks/process.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +27,7 @@ struct ArraySlots {
 };
 using Tasks = Deque<Alone, ArraySlots>;
 
-// Broken on purpose: a rank does not count the steals of thieves.
+// Tasks of a rank that, wrongly and on purpose, do not count the steals of thieves.
 struct ForgetfulTasks : Tasks {
   using Tasks::Tasks;
   [[nodiscard]] std::uint64_t steals() const { return 0; }
@@ -34,9 +35,9 @@ struct ForgetfulTasks : Tasks {
 
 enum class Rule { kept, votes_with_a_request };
 
-// A job of kRanks ranks. Rank kSeeded has the tasks 1 ... kTasks; task 1 adds one more task if
-// kGrows. After a refusal a rank sends another request if there have been fewer than kAttempts.
-// Rank 2, if there is one, asks rank kFirst first and then rank kSecond.
+// A job of kRanks ranks. Rank kSeeded begins with the tasks 1 to kTasks; task 1 adds one more task
+// if kGrows. A rank whose request for tasks is refused sends another while there have been fewer
+// than kAttempts in the job. Rank 2, if there is one, first asks rank kFirst and then rank kSecond.
 template <std::uint32_t kRanks, std::uint32_t kTasks, bool kGrows, std::uint32_t kSeeded,
           int kAttempts, std::uint32_t kFirst = 0, std::uint32_t kSecond = 1, class Own = Tasks,
           Rule kRule = Rule::kept>
@@ -167,7 +168,8 @@ class World {
         break;
     }
   }
-  // Breaks the rule if kRule says so: the rank counts as idle while its request is under way.
+  // If kRule says so, breaks the rule that a rank with a request under way is not idle: it acts as
+  // if it had been refused.
   void forget_request(std::uint32_t rank) {
     if (kRule == Rule::kept || !std::exchange(asked_[rank], false)) return;
     ranks_[rank].receive({.kind = MessageKind::nothing});
@@ -216,20 +218,22 @@ TEST(ProcessOrders, one_rank_alone_ends) {
 
 constexpr std::uint64_t kSome = test::kSanitized ? 20'000 : 200'000;
 
-// The worlds of the two tests below and a larger world, with no rule broken.
+// The jobs of the two tests with broken rules below, and a larger job, with no rule broken: no
+// order that is tried fails.
 TEST(ProcessOrders, larger_worlds_end_in_the_orders_that_were_tried) {
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 3, 0, 1>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<3, 2, false, 1, 2, 1, 0>>(kSome / 10)), "");
   EXPECT_EQ((some_orders<World<5, 4, true, 1, 12, 0, 1>>(kSome / 10)), "");
 }
 
-// Rank 2 votes for the end. Rank 1 gives a task to rank 2 and then votes, too.
+// Rank 2 votes for the end of the job. Rank 1 gives a task to rank 2 and then votes, too: its
+// forgotten steal makes the vote wrong.
 TEST(ProcessOrders, steals_that_are_forgotten_end_it_too_early) {
   using Forgetful = World<3, 2, false, 1, 3, 0, 1, ForgetfulTasks>;
   EXPECT_EQ(some_orders<Forgetful>(kSome), "ended while there are tasks");
 }
 
-// Rank 2 votes twice for the end while a task for it is under way.
+// Rank 2 votes twice for the end of the job while a task that it asked for is on its way to it.
 TEST(ProcessOrders, a_vote_with_a_request_under_way_ends_it_too_early) {
   using Hasty = World<3, 2, false, 1, 2, 1, 0, Tasks, Rule::votes_with_a_request>;
   EXPECT_EQ(some_orders<Hasty>(kSome), "ended while there are tasks");
@@ -239,8 +243,8 @@ struct NoTransport {
   void send(std::uint32_t /*to*/, TaskMessage /*message*/) {}
 };
 
-// Retention runs the longest tasks first. If pauses followed the last tasks alone, a thief would
-// ask too often.
+// A thief's pause between requests follows the mean time of all its tasks. Retention runs the
+// longest tasks first: if only the last tasks counted, the pauses would be too short.
 TEST(Pauses, grow_to_a_32nd_of_the_mean_of_all_tasks) {
   std::array<std::uint32_t, 8> memory{};
   DequeWords<Alone> words;

@@ -65,7 +65,8 @@ struct Outcome {
   std::vector<std::uint64_t> ids;
   std::uint64_t given = 0;
 };
-// Runs a balancer on ranks of which rank r begins with `counts[r]` tasks of 1 to 7 seconds.
+// Runs a balancer on ranks that are threads. Rank r begins with `counts[r]` tasks of 1 to 7 seconds
+// each.
 Outcome balanced(Scheme scheme, const std::vector<std::uint32_t>& counts) {
   const auto ranks = static_cast<std::uint32_t>(counts.size());
   ThreadJob job(ranks, 4, std::chrono::microseconds(20));
@@ -125,8 +126,8 @@ TEST_P(Schemes, have_nothing_to_do_without_tasks) {
   EXPECT_TRUE(balanced(GetParam(), {0, 0, 0}).ids.empty());
 }
 
-// The times of an iteration with an average load of one second. `cost` is the time outside of
-// tasks.
+// Returns the times of an iteration with an average load of one second for each rank. `cost` is the
+// time outside of tasks, in seconds.
 IterationTimes iteration(double cost, double growth = 0, double imbalance = 0.1) {
   return {.average_task_s = 1,
           .process_s = 1 + cost,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The simulator: its input alone determines its results, and no task is lost.
+// Tests the simulator of task collections: its input alone determines its results, and no task is
+// lost.
 #include "tasks/sim/simulation.hpp"
 
 #include <gtest/gtest.h>
@@ -59,15 +60,16 @@ TEST(Workload, null_tasks_are_those_that_are_missing_otherwise) {
   EXPECT_EQ(kept, durations_of(problem, {}));
 }
 
-// The tiles are in four symmetry blocks of 12, 9, 5 and 11. Symmetry allows (37^4 + 5^4 + 3^4 +
-// 9^4) / 4 of the tiles of C.
+// The paper's table 1 has this number of tasks. The tiles are in four symmetry blocks of 12, 9, 5
+// and 11 tiles. Symmetry allows (37^4 + 5^4 + 3^4 + 9^4) / 4 of the tiles of C, each a task.
 TEST(Workload, the_contraction_has_the_tasks_of_table_1) {
   const std::vector<float> durations = durations_of(kProblems[3], {});
   EXPECT_EQ(durations.size(), 470'357U);
   EXPECT_GT(*std::ranges::min_element(durations), 0);
 }
 
-// A mirrored chain of shells has the same bounds, so exchanging both pairs changes no duration.
+// The bound of a pair of shells decides the duration of simulated Hartree-Fock tasks. The mirrored
+// chain of shells has the same bounds, so the order of a pair must not matter.
 TEST(Workload, bounds_of_shells_are_symmetric) {
   for (std::uint32_t a = 0; a < 40; ++a) {
     for (std::uint32_t b = 0; b < 40; ++b) EXPECT_EQ(shell_bound(a, b), shell_bound(b, a));

@@ -125,7 +125,8 @@ class Job {
     for (std::uint32_t i = 0; i < kSeeded; ++i) ranks_[0]->tasks().add(make(0));
   }
 
-  // Plays a rank, on a thread of its own. The id of a task is its generation.
+  // Plays a rank, on a thread of its own. The id of a task is its generation: a task adds two tasks
+  // of the next one, up to kGenerations.
   void work(std::uint32_t rank) {
     auto& self = *ranks_[rank];
     Work task;
@@ -163,8 +164,8 @@ class Job {
   friend struct MailEnd;
 
   void post(std::uint32_t to, const TaskMessage& message) {
-    // Each pair of ranks has its own delay. Messages of a pair keep their order, because the order
-    // of the queue does not depend on delays.
+    // Messages between each pair of ranks have a delay of their own. The messages of a pair keep
+    // their order, because the order of the queue does not depend on delays.
     const auto delay = std::chrono::microseconds((message.from * 7 + to * 3) % 50);
     const std::lock_guard lock(mail_[to].mutex);
     mail_[to].queue.emplace_back(std::chrono::steady_clock::now() + delay, message);
@@ -195,7 +196,8 @@ class Job {
   std::array<Mail, kRanks> mail_;
 };
 
-// A request is served at the victim by the thief's own thread, while the victim works.
+// Sends a message to rank `to`. A request for tasks is served at once, by the thief's own thread,
+// while the victim works.
 void MailEnd::send(std::uint32_t to, TaskMessage message) {
   message.from = rank;
   if (message.kind == MessageKind::steal) return job->ranks_[to]->serve(message);

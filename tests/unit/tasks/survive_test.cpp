@@ -43,7 +43,8 @@ struct Board {
   alignas(64) std::array<std::array<std::byte, 1U << 20U>, 2> shares;
 };
 
-// A network of processes: shared memory and a barrier. Collections that survive send no messages.
+// The network of ranks that are processes: shared memory and a barrier. Collections that survive
+// the loss of ranks send no messages.
 class ProcessNetwork final : public Network {
  public:
   ProcessNetwork(Board& board, std::uint32_t rank) : board_(board), rank_(rank) {}
@@ -82,7 +83,7 @@ class ProcessNetwork final : public Network {
 struct Work {
   std::uint32_t id;
 };
-// The data of the tasks on one rank.
+// The data that all tasks of one rank share.
 struct Local {
   Board* board;
   std::size_t iteration = 0;
@@ -109,7 +110,8 @@ void work(Context& context, const Work& task) noexcept {
   ++board.ended[local.iteration][task.id];
 }
 
-// A job whose ranks are processes. Ranks 0 and 1 have the seeds.
+// A job whose ranks are processes. Ranks 0 and 1 begin with the seeds, tasks that each add two
+// tasks.
 struct Job {
   Job() {
     void* const memory =
@@ -150,7 +152,7 @@ struct Job {
     }
     board->finished[rank] = true;
   }
-  // Waits for all ranks. Returns false if a rank took too long; all ranks have then been killed.
+  // Waits for all ranks to end. If a rank takes too long, kills all ranks and returns false.
   bool wait() {
     const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     bool in_time = true;
@@ -194,8 +196,8 @@ TEST_P(Survivors, run_every_task_once_if_no_rank_dies) {
   for (const auto& finished : job.board->finished) EXPECT_TRUE(finished);
 }
 
-// The task in which a rank dies has added its two tasks. These run twice, because that task runs
-// again.
+// The task in which a rank dies has added its two tasks before. The task runs again and adds them
+// again, so these two run twice.
 TEST_P(Survivors, run_the_task_again_in_which_a_rank_died) {
   Job job;
   constexpr std::uint32_t kDeadly = 60;
@@ -224,9 +226,9 @@ TEST_P(Survivors, say_so_if_a_rank_died_before_it_had_all_its_tasks) {
   EXPECT_EQ(job.board->running, 0U);
 }
 
-// Two of four ranks are killed at random moments, which includes the heir of the first dead rank
-// while it saves the tasks. A rank that is killed between two calls of process() ends the
-// collection with `gone`.
+// Two of four ranks are killed at random moments. The heir of a dead rank, which saves its tasks,
+// may be the second to be killed. If a rank is killed between two calls of process(), the
+// collection ends with Code::gone.
 TEST(Survivor, runs_all_tasks_whenever_ranks_die) {
   constexpr int kRounds = test::kSanitized ? 20 : 60;
   constexpr std::array kBalancers{Balancer::none, Balancer::steal, Balancer::retain};

@@ -10,7 +10,8 @@ using NextWait = WaitAdmission::NextWait;
 constexpr std::uint64_t kPatience = 100;
 constexpr std::uint64_t kAlone = 40;
 
-// An admission whose server got its core at tick 1000.
+// Makes the WaitAdmission of a rank with `cores` cores, whose server got its core back at tick
+// 1000.
 WaitAdmission admission(std::uint32_t cores) {
   WaitAdmission made;
   made.set_limits({.cores = cores, .patience = kPatience, .alone = kAlone, .yield = 5});
@@ -23,8 +24,8 @@ int ended_at(WaitAdmission& from, std::uint64_t now) {
   for (; from.next(now) != NextWait::none && count < 1000; ++count) from.ended(now);
   return count;
 }
-// Counts the waits that end when the server polls again at `now`, after another thread had the
-// core.
+// Counts the waits that may end when the server polls again at the tick `now`, after another thread
+// had its core.
 int ended_later(WaitAdmission& from, std::uint64_t now) {
   from.yielded(now - 10, now);
   return ended_at(from, now);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The election under all interleavings with delayed stores (ult/checker.hpp). No wake-up is lost,
-// no thread waits without a server, and there is one server at a time. For each rule of the
-// protocol, a scenario breaks the rule, and the checker must find the fault.
+// Explores the election of the server among waiting threads, under all interleavings with delayed
+// stores (ult/checker.hpp). No wake-up is lost, no thread waits without a server, and there is one
+// server at a time. For each rule of the protocol, a scenario breaks the rule, and the checker must
+// find the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,8 +23,8 @@ using ult::check::preempted;
 using ult::check::require;
 using ult::check::Threads;
 
-// Threads that wait for messages; messages[i] is for thread i. If `kTells` is false, only leave()
-// tells the threads whose waits are over.
+// Threads that wait for messages; messages[i] is for thread i. If `kTells` is false, the server
+// tells the others that their waits are over only when it leaves.
 template <std::size_t kWaiters, bool kTells = true>
 struct World {
   struct Waiter : Seat<Model> {
@@ -70,7 +71,8 @@ struct World {
     serving = false;
     election.leave([] {});
   }
-  // True if another poll by the server would find a message.
+  // Returns whether the server's next poll would find a message, for itself or for a sitting
+  // thread.
   bool is_news(std::size_t server) const {
     for (std::size_t i = 0; i < kWaiters; ++i) {
       if ((i == server || sits[i]) && messages[i].load() != 0) return true;
@@ -84,7 +86,7 @@ struct World {
   }
 };
 
-// All messages come from a thread that does not wait.
+// Two threads wait, and a third thread, which does not wait, sends their messages.
 template <bool kTells>
 struct TwoWaiters : World<2, kTells> {
   Threads threads() {
@@ -103,8 +105,8 @@ TEST(ElectionModel, a_server_that_leaves_tells_those_whose_waits_are_over) {
   expect_holds(explore<TwoWaiters<false>>(preempted(2)), 1000);
 }
 
-// A thread that has its message sends the message of the next thread. It must pass the role of
-// server on before it sends.
+// Each thread that has got its message sends the message of the next thread. If it is the server,
+// it must have handed that role on before it sends.
 struct Chain : World<3> {
   Chain() { send(0); }
   Threads threads() {
@@ -142,7 +144,8 @@ struct PingPong : World<2> {
 
 TEST(ElectionModel, a_seat_is_used_again) { expect_holds(explore<PingPong>(preempted(3)), 1000); }
 
-// Broken on purpose: the server and the list of sitting threads are in two words.
+// Breaks a rule on purpose: the server and the list of sitting threads are in two words instead of
+// one.
 struct TwoWords {
   Flag served{1}, seat{0}, word{0};
 
@@ -168,8 +171,8 @@ TEST(ElectionModel, with_two_words_somebody_waits_without_a_server) {
   EXPECT_EQ(explore<TwoWords>().failure, "nobody can go on");
 }
 
-// Broken on purpose: the server looks once more for sitting threads, and then leaves by a plain
-// store.
+// Breaks a rule on purpose: the server looks once more for sitting threads, and then leaves by a
+// plain store instead of a compare-and-swap. A thread may sit down in between.
 struct LeavesBlindly {
   Flag door{1}, word{0};
 
@@ -195,7 +198,8 @@ TEST(ElectionModel, a_server_that_leaves_by_a_store_forgets_somebody) {
   EXPECT_EQ(explore<LeavesBlindly>().failure, "nobody can go on");
 }
 
-// Broken on purpose: the server wakes a waiter before it has told the waiter.
+// Breaks a rule on purpose: the server wakes a sitting thread before it has written that the
+// thread's wait is over.
 struct WakesFirst {
   Flag word{0};
   Threads threads() {

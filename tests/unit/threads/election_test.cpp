@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The election among real threads.
+// Tests the election of the server among waiting threads, with real threads.
 #include "threads/election.hpp"
 
 #include <gtest/gtest.h>
@@ -54,8 +54,8 @@ class Office {
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // Tells the ready seats from both ends in turn. In every third look it leaves them to
-      // leave().
+      // The server tells seats whose waits are over, from both ends of their list in turn. In every
+      // third round it leaves them to leave(), which tells all.
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }
@@ -117,7 +117,8 @@ TEST(Election, messages_to_any_thread_all_arrive) {
   for (std::thread& thread : threads) thread.join();
 }
 
-// Threads end right after their waits, and the seats on their stacks vanish with them.
+// Threads end right after their waits, and the memory of their seats, on their stacks, goes with
+// them.
 TEST(Election, threads_come_and_go) {
   const int generations = test::kSanitized ? 20 : 200;
   Office office(8);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Parked tasks under all interleavings with delayed stores (ult/checker.hpp). Each task gets its
-// message, one thread looks at a time, and no thread touches a seat that its task has left. For
-// each rule of the protocol, a scenario breaks the rule, and the checker must find the fault.
+// Explores how light tasks park in waits, under all interleavings with delayed stores
+// (ult/checker.hpp). Each task gets its message, one thread looks at a time, and no thread touches
+// a seat that its task has left. For each rule of the protocol, a scenario breaks the rule, and the
+// checker must find the fault.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -22,8 +23,8 @@ using ult::check::preempted;
 using ult::check::require;
 using ult::check::Threads;
 
-// Tasks that wait for messages. A thread of the checker plays each task. A task sleeps until it has
-// a signal, and consumes the signal.
+// Light tasks that wait for messages. A thread of the checker plays each task. A task sleeps until
+// it has a signal, and consumes the signal.
 template <std::size_t kTasks>
 struct World {
   struct Seat : ParkedSeat<Model> {
@@ -57,7 +58,7 @@ struct World {
     receive(me, seat);
   }
 
-  // Looks at the parked tasks until `all` waits are over.
+  // Plays a worker: looks at the seats of the parked tasks until `all` waits are over.
   void look_until(std::uint32_t all) {
     while (found < all) {
       Explorer::now().await([this, all] { return found >= all || (!looking && is_news()); });
@@ -76,7 +77,7 @@ struct World {
       parking.leave();
     }
   }
-  // True if another look would find a message.
+  // Returns whether another look at the parked tasks would find a message.
   bool is_news() const {
     for (std::size_t task = 0; task < kTasks; ++task) {
       if (sits[task] && messages[task].load() != 0) return true;
@@ -127,7 +128,8 @@ TEST(ParkingModel, one_thread_looks_at_a_time) {
   expect_holds(explore<TwoLookers>(preempted(2)), 1000);
 }
 
-// The task waits twice, each time in a seat at the same address, and gets a spurious signal.
+// The task waits twice, each time in a seat at the same address, and gets a signal that says
+// nothing about its wait.
 struct SameMemory : World<1> {
   Threads threads() {
     return {[this] {
@@ -146,8 +148,9 @@ TEST(ParkingModel, a_task_that_wakes_for_another_reason_keeps_its_seat) {
   expect_holds(explore<SameMemory>(preempted(0)), 1000);
 }
 
-// Broken on purpose: the seat has a single word for `told` and `left`, and the looking thread reads
-// the seat's task after it has written the word.
+// Breaks a rule on purpose: the seat has a single word for `told` (by the looking thread) and
+// `left` (by its task). The looking thread reads the seat's task after it has written the word,
+// when the seat may be gone.
 struct ReadsAfterTelling {
   Flag word{0}, signal{0};
   bool gone = false;
@@ -177,7 +180,8 @@ TEST(ParkingModel, a_seat_with_one_word_is_gone_too_early) {
   EXPECT_EQ(explore<ReadsAfterTelling>().failure, "the seat is gone");
 }
 
-// Broken on purpose: the looking thread wakes the task before it has told the task.
+// Breaks a rule on purpose: the looking thread wakes the task before it has written that the wait
+// is over.
 struct WakesFirst {
   Flag word{0}, signal{0};
   Threads threads() {

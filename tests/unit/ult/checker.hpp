@@ -117,7 +117,8 @@ class Explorer {
   std::vector<Choice> path_;
   std::size_t depth_ = 0;
   std::string failure_;
-  // The actions of one execution. Millions of executions reuse the memory of these vectors.
+  // The actions that are possible, and those taken, in one execution. Millions of executions reuse
+  // the memory of these vectors.
   std::vector<Action> possible_;
   std::vector<Action> taken_;
 };
@@ -126,7 +127,8 @@ inline void require(bool condition, const char* what) {
   if (!condition) Explorer::now().fail(what);
 }
 
-// The checker's policy, which replaces RealAtomics of src/base/atomics.hpp.
+// The policy with which protocols run on the checker. It replaces RealAtomics of
+// src/base/atomics.hpp.
 struct Model {
   template <class T>
   class Atomic {
@@ -269,7 +271,8 @@ inline void Explorer::execute(const Bounds& bounds) {
   }
 }
 
-// Returns the possible next actions. If the last thread can run on, its run comes first.
+// Returns the actions that are possible next. If the thread that ran last can run on, this comes
+// first.
 inline const std::vector<Explorer::Action>& Explorer::actions(const Bounds& bounds) {
   possible_.clear();
   const bool goes_on = can_run(threads_[last_]);

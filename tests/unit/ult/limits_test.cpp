@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of limits: no free slot for a task, no memory for a stack, wrong arguments, wrong callers.
-// Tests of the order of tasks, of stealing and sleeping, and of tasks that wait when the scheduler
-// ends.
+// Tests of light tasks at their limits: no free slot for a task, no memory for a stack, wrong
+// arguments, wrong callers. Also tests the order of tasks, stealing, sleeping, and tasks that wait
+// when the scheduler ends.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -247,8 +247,8 @@ std::vector<int> order_of_ten(Order order) {
   return ran;
 }
 
-// Counts the numbers that directly follow a smaller number. The count is 0 if the newest task
-// always ran first.
+// Counts the numbers that directly follow a smaller number. Tasks have ascending numbers, so the
+// count is 0 if the newest task always ran first.
 int out_of_order(const std::vector<int>& ran) {
   int count = 0;
   for (std::size_t i = 1; i < ran.size(); ++i) count += ran[i] > ran[i - 1] ? 1 : 0;
@@ -259,8 +259,8 @@ TEST(UltOrder, breadth_first_runs_the_oldest_first) {
   EXPECT_EQ(order_of_ten(Order::breadth_first), (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
-// Every kFairTurns-th choice of a worker may take the oldest task. Choices of the idle worker
-// count, too, so one of the ten choices in the test may take an oldest task.
+// For fairness, every kFairTurns-th choice of a worker may take the oldest task. A worker without
+// tasks chooses, too, so one of the ten choices in this test may take an oldest task.
 TEST(UltOrder, depth_first_runs_the_newest_first) {
   for (int round = 0; round < 100; ++round) {
     const std::vector<int> ran = order_of_ten(Order::depth_first);
@@ -333,7 +333,7 @@ TEST(UltIdle, a_stolen_task_that_yields_becomes_the_thiefs_own) {
     std::atomic<bool> stop{false};
     const unsigned home = this_worker();
     Result<Task> child = spawn([&] {
-      // yield() switches, and thus lets the child migrate, only if there is another task.
+      // The child migrates only when yield() switches to another task, so there has to be one.
       Result<Task> other = spawn([&stop] {
         while (!stop.load()) yield();
       });

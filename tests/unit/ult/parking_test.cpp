@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that park in calls of another library (base/light_tasks.h). The tests take the place of
-// that library.
+// Light tasks that park in calls of another library, by the interface base/light_tasks.h. The tests
+// play that library.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -117,7 +117,8 @@ TEST(UltParking, a_worker_with_other_tasks_looks_now_and_then) {
   }));
 }
 
-// A worker dozes while another worker looks. It looks itself once the other worker has a long task.
+// A worker without tasks dozes while another worker looks for parked tasks whose waits are over. It
+// looks itself once the other worker is busy with a long task.
 TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
   std::atomic<bool> elsewhere{true};
   std::atomic<bool> dozed{false};

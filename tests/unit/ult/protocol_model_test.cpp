@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The protocols of libs/ult under all interleavings (checker.hpp). Each scenario states the
-// conditions that must hold. Other scenarios break one rule of a protocol on purpose, and the
-// checker must find the failure.
+// Explores the protocols of libs/ult (light tasks) under all interleavings (checker.hpp). Each
+// scenario states the conditions that must hold. Other scenarios break one rule of a protocol on
+// purpose, and the checker must find the failure.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,8 +20,8 @@ namespace {
 
 // --- the checker itself -----------------------------------------------------------------------
 
-// Each thread stores to one variable, then loads the other thread's. On x86 both loads may return
-// the old values.
+// Each of two threads stores to one variable, then loads the other thread's. Without fences, both
+// loads may return the old values on x86.
 template <bool kFenced>
 struct StoreBuffers {
   Flag x{0}, y{0};
@@ -70,8 +70,8 @@ struct Memory {
   std::array<Model::Atomic<std::uint64_t>, BitSetShape{kSlots}.words()> words{};
 };
 
-// Two threads set bits of one word. Meanwhile the owner searches, takes a bit and clears hints for
-// words without bits.
+// Two threads set bits in one word of a SharedBits set. Meanwhile the set's owner searches, takes a
+// bit and clears the hints for words without bits.
 template <std::uint32_t kSlots>
 struct SettersAndOwner {
   static constexpr std::uint32_t kFirst = kSlots - 60, kSecond = kSlots - 1;
@@ -100,8 +100,8 @@ TEST(SharedBitsModel, no_bit_is_lost_while_the_owner_clears_hints) {
   expect_holds(explore<SettersAndOwner<8192>>(preempted(2)), 100);
 }
 
-// The order that the dissertation on FULT prints: hint first when setting, leaf first when
-// clearing.
+// Sets and clears bits in the order that the dissertation on FULT prints: when setting, the hint
+// before the leaf (the word of bits); when clearing, the leaf before the hint.
 struct PublishedOrder {
   Model::Atomic<std::uint64_t> hint{0}, leaf{0};
   bool taken = false;
@@ -147,7 +147,7 @@ TEST(SharedBitsModel, one_of_several_takers_gets_a_bit) { expect_holds(explore<T
 
 constexpr std::uint32_t kSlot = 7;
 
-// A single task that does `while (!condition) wait();`. The thread that claims the task runs it.
+// A light task that does `while (!condition) wait();`. The thread that claims the task runs it.
 struct OneTask {
   Memory<512> memory;
   SharedBits<Model> signals{BitSetShape{512}, memory.words.data()};
@@ -213,8 +213,8 @@ TEST(SignalModel, a_blocked_task_is_woken_and_its_sleeping_worker_too) {
   expect_holds(explore<BlockedTask>(preempted(4)), 50);
 }
 
-// The task was stolen. It runs on the thief while a signal comes, and its home finds the bit of the
-// signal.
+// A thief runs the stolen task while a signal comes for it. The worker at home, which has the
+// task's slot, finds the bit of the signal.
 struct StolenTask : OneTask {
   StolenTask() {
     state.start_ready();
@@ -229,7 +229,8 @@ TEST(SignalModel, a_stolen_task_keeps_the_signal_that_comes_while_it_runs) {
   expect_holds(explore<StolenTask>(preempted(2)), 1000);
 }
 
-// A thread sends a signal, sets the condition, and sends a second signal. A thief takes bits, too.
+// A thread sends the task a signal, sets its condition, and sends a second signal. A thief takes
+// signal bits as the home worker does.
 struct TwoSignals : BlockedTask {
   Threads threads() {
     return {[this] { home(); },
@@ -247,8 +248,8 @@ TEST(SignalModel, two_signals_and_a_thief_run_the_task_once_at_a_time) {
   expect_holds(explore<TwoSignals>(preempted(2)), 1000);
 }
 
-// Broken on purpose: the home takes the bit of a running task without marking the task as
-// signalled.
+// Breaks a rule on purpose: the home worker takes the signal bit of a running task without marking
+// the task as signalled.
 struct DroppedSignal : StolenTask {
   Threads threads() {
     return {[this] {
@@ -272,7 +273,7 @@ TEST(SignalModel, without_the_signalled_state_a_wake_up_is_lost) {
   EXPECT_EQ(explore<DroppedSignal>().failure, "nobody can go on");
 }
 
-// The home signals the task with nudge() while a thief runs the task.
+// The home worker itself signals the task, with nudge(), while a thief runs the task.
 struct NudgedTask : StolenTask {
   Threads threads() {
     return {[this] {
@@ -288,8 +289,8 @@ TEST(SignalModel, a_signal_by_the_home_itself_is_kept_too) {
   expect_holds(explore<NudgedTask>(preempted(4)), 20);
 }
 
-// The task yields on the thief while the home marks it as signalled. The task must become ready and
-// then see the condition.
+// The task yields on the thief while its home worker marks it as signalled. The task must become
+// ready and then see the condition.
 struct YieldingTask : OneTask {
   YieldingTask() {
     state.start_ready();
@@ -311,9 +312,9 @@ TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
 
 // --- migration --------------------------------------------------------------------------------
 
-// The task migrates, tests its condition and blocks. The signaller may have read the task's old
-// location. `kAgain`: the signaller reads the location again after its signal, as send_signal()
-// does.
+// The task migrates to another worker, tests its condition there and blocks. The signaller may have
+// read the task's old location. With `kAgain` the signaller reads the location again after its
+// signal, as send_signal() does.
 template <bool kAgain>
 struct MigratingTask {
   std::array<Memory<512>, 2> memory;
@@ -376,7 +377,8 @@ struct Joining {
     parent.start_ready();
     parent.claim_ready();
   }
-  // The parent's loop in join(), on the worker that runs the parent.
+  // Plays the parent's loop in join(), on the worker that runs the parent, until the child has
+  // ended.
   void go_on() {
     while (!word.ended()) {
       if (parent.consume()) continue;
@@ -418,7 +420,8 @@ TEST(JoinModel, a_detached_record_is_given_back_once) { expect_holds(explore<Det
 
 // --- sleeping and waking of thieves -----------------------------------------------------------
 
-// A policy whose heavy fence is an ordinary fence, which drains only the caller's own stores.
+// A policy whose heavy fence drains only the caller's own stores, like an ordinary fence. A real
+// heavy fence drains those of all threads.
 struct WeakFence : Model {
   static bool heavy_fence() {
     Explorer::now().step();
@@ -427,7 +430,8 @@ struct WeakFence : Model {
   }
 };
 
-// A busy worker spawns kThieves tasks and runs none of them. Each thief must run one of them.
+// A busy worker spawns kThieves tasks and runs none of them. Each thief, which may sleep, must run
+// one of them.
 template <class A, int kThieves>
 struct SpawnerAndThieves {
   Memory<512> memory;
@@ -463,7 +467,8 @@ struct SpawnerAndThieves {
     }
     return false;
   }
-  // A model of Worker::spin_for_task() and Worker::nap().
+  // Plays a worker that looks for a task to steal and then sleeps, as Worker::spin_for_task() and
+  // Worker::nap() do.
   void thief(std::size_t me) {
     for (;;) {
       watch.seekers.fetch_add(1);

@@ -29,15 +29,15 @@ Scheduler started(unsigned workers, bool steal = true) {
   return std::move(*scheduler);
 }
 
-// A task of the other worker waits for a signal, and that worker rests. Returns true if the
-// signaller's worker then ran the task.
+// A task of the other worker waits for a signal, and that worker rests (sleeps). The running task
+// then signals the task. Returns true if the signaller's worker ran the task.
 bool signaller_runs_it(Scheduler& scheduler) {
   std::atomic<bool> go{false};
   std::atomic<bool> waits{false};
   std::uint64_t slept = 0;
   bool ran_here = false;
   EXPECT_TRUE(scheduler.run([&] {
-    // The running task keeps its worker until the join.
+    // The running task does not yield before the join, so it stays on this worker.
     const unsigned here = this_worker();
     Result<Task> task = spawn_on(1 - here, [&] {
       slept = scheduler.counters(1 - here).slept;

@@ -124,7 +124,7 @@ TEST_P(Stress, no_wake_up_is_lost) {
   }
   while (game->ready != kTasks) std::this_thread::yield();
   for (std::uint32_t i = 0; i < kTokens; ++i) game->give(i);
-  // These signals come without a token and must have no effect.
+  // An ordinary thread sends signals without passing a token. They must have no effect.
   Random random(77);
   while (!game->over) {
     game->players[random.below(kTasks)].ref.load().signal();

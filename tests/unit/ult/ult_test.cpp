@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of the public C++ interface, on schedulers of all kinds.
+// Tests of the public C++ interface of light tasks, on schedulers of all kinds.
 #include "manyhands/ult.hpp"
 
 #include <gtest/gtest.h>
@@ -201,8 +201,8 @@ TEST_P(EveryKind, an_exception_reaches_the_joiner) {
   EXPECT_THROW((void)scheduler_.run([] { throw 7; }), int);
 }
 
-// The C++ runtime keeps the exceptions in flight for each thread. A task that switches inside a
-// handler must not see the exceptions of other tasks.
+// The C++ runtime keeps the exceptions that are being handled for each thread, not for each task. A
+// light task that switches inside a handler must not see the exceptions of other tasks.
 TEST_P(EveryKind, a_task_may_yield_while_it_handles_an_exception) {
   run(scheduler_, [] {
     Group group;

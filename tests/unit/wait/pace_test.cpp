@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kLimit = 100;
 
-// Makes calls at intervals of `apart` ticks.
+// Makes calls of a rank at intervals of `apart` ticks, for the recognition of tight loops of calls.
 class Calls {
  public:
   bool make(std::uint32_t count, std::uint64_t apart) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Light tasks park in until_shared(), and look() of another thread ends their waits. A thread plays
-// each task, and the test's own thread plays the workers.
+// Light tasks park in until_shared(), and look(), called by another thread, ends their waits. A
+// thread plays each task, and the test's own thread plays the workers.
 #include "wait/parking.hpp"
 
 #include <gtest/gtest.h>

@@ -12,10 +12,11 @@ constexpr PollingStretch::Limits kLimits{
     .longest_period = 1000, .lasts = 200'000, .pause = 4'000'000, .slack = 10};
 constexpr std::uint64_t kPollTicks = 20;
 
-// A program that polls every `period` ticks. The poll itself takes kPollTicks.
+// A simulated program that polls every `period` ticks. The poll itself takes kPollTicks.
 class Program {
  public:
-  // Polls for `length` ticks. Returns how often the verdict asked the program to help.
+  // Lets the program poll for `length` ticks. Returns how often PollingStretch found that it only
+  // polls, and so had it help.
   int poll(std::uint64_t period, std::uint64_t length) {
     int helped = 0;
     for (const std::uint64_t end = now_ + length; now_ < end;) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Threads of a rank that wait together: until_shared().
+// Threads of a rank that wait together in until_shared(), where one polls for all.
 #include <gtest/gtest.h>
 #include <sched.h>
 
@@ -15,7 +15,7 @@
 namespace mh::wait {
 namespace {
 
-// Actions of a wait that do nothing; progress() calls the test's `within`.
+// Actions for the wait loop that do nothing, except that progress() calls `within` of the test.
 class Nothing : public WaitActions {
  public:
   void progress() override {
@@ -68,7 +68,7 @@ class Sleeper {
     flag = true;
     if (thread_.joinable()) thread_.join();
   }
-  // Waits for an event that is sure to happen.
+  // Waits until `thing` is true, which is sure to happen.
   static void see(const std::function<bool()>& thing) {
     while (!thing()) std::this_thread::yield();
   }
@@ -87,19 +87,20 @@ class Together : public testing::Test {
   void start(const WaitRules& rules) { install_actions(&work_, rules); }
   void TearDown() override { install_actions(nullptr, {}); }
 
-  // Returns a thread that serves, and has polled for a while before other threads start to wait.
+  // Returns a thread that is the server, and has polled for a while before other threads start to
+  // wait.
   std::unique_ptr<Sleeper> server() {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_itself > 20; });
     return made;
   }
-  // Returns a thread that sits: other threads poll its flag.
+  // Returns a thread that sleeps on a seat: the server polls its flag.
   static std::unique_ptr<Sleeper> seated() {
     auto made = std::make_unique<Sleeper>();
     Sleeper::see([&] { return made->asked_by_others > 0; });
     return made;
   }
-  // Makes a thread sit, be told and end.
+  // Lets a thread sleep on a seat, be told by the server that its wait is over, and end.
   void seated_and_ended() {
     const auto first = server();
     const auto second = seated();
@@ -195,7 +196,8 @@ TEST_F(Together, nobody_else_is_helped_while_a_thread_of_the_rank_may_run) {
   const auto third = seated();
   Sleeper::see([&] { return work_.helped > 0; });  // all three threads wait
   second->end();                                   // the second thread ends and does not return
-  // A step that had begun before may still help.
+  // A step of the wait loop that began before the second thread ended may still help another rank
+  // once.
   const int before = work_.helped;
   const int polls = first->asked_by_itself;
   Sleeper::see([&] { return first->asked_by_itself > polls + 20; });
@@ -210,7 +212,7 @@ TEST_F(Together, others_are_helped_when_a_thread_that_waited_has_ended) {
   Sleeper::see([&] { return work_.helped > before; });
 }
 
-// Binds this thread and the threads that it starts to a single core.
+// Binds this thread, and the threads that it starts later, to a single core.
 class OneCore {
  public:
   OneCore() {
@@ -228,8 +230,8 @@ class OneCore {
   cpu_set_t before_{};
 };
 
-// A server whose wait ends wakes the next server, which gets the core first. If a server kept its
-// core, it would poll tens of thousands of times, until the end of its time slice.
+// A server whose wait ends wakes the next server, which gets the core first. If the old server kept
+// its core, it would poll tens of thousands of times, until the end of its time slice.
 TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   constexpr int kRounds = 200;
   start(on_cores(1));
@@ -247,7 +249,8 @@ TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   EXPECT_LT(work_.polls, kRounds * 5000);
 }
 
-// Pairs of threads, each of which sends to its partner.
+// Pairs of threads wait in one rank. Each thread sends to its partner and waits for the partner's
+// message.
 TEST_F(Together, messages_between_many_threads_all_arrive) {
   constexpr int kPairs = 40;
   const int rounds = test::kSanitized ? 30 : 500;

@@ -20,7 +20,7 @@ namespace {
 std::atomic<int> g_yields{0};
 }
 
-// Replaces the C library's function, and counts its calls.
+// Replaces sched_yield() of the C library, and counts its calls.
 extern "C" int sched_yield() noexcept {
   ++g_yields;
   return static_cast<int>(syscall(SYS_sched_yield));
@@ -29,7 +29,7 @@ extern "C" int sched_yield() noexcept {
 namespace mh::wait {
 namespace {
 
-// Records the calls of the wait loop, and offers as much work as the test sets.
+// Actions for the wait loop that record its calls, and offer as much work as the test sets.
 class Recorder : public WaitActions {
  public:
   void end() override {}
@@ -99,7 +99,7 @@ constexpr WaitRules kAtOnce{.least_spin = 0, .most_spin = 0, .oversubscribed = f
 constexpr WaitRules kNever{
     .least_spin = 1ULL << 60U, .most_spin = 1ULL << 60U, .oversubscribed = false};
 
-// A condition that is true after `polls` polls.
+// A condition for a wait that is true after `polls` polls.
 struct After {
   int polls;
   bool operator()() { return --polls < 0; }
@@ -228,14 +228,15 @@ TEST_F(Wait, a_poll_in_vain_moves_an_own_chunk_and_none_of_others) {
   EXPECT_EQ(work_.help_chunks, 1);
 }
 
-// Polls without success until the rank has done a step of help, for a second at most. Returns true
-// if the poll inside the last help_if_polling() found something.
+// Polls without success, as a program that calls MPI_Test, until the rank has done a step of help,
+// for a second at most. Returns true if the poll inside the last help_if_polling() found something.
 bool poll_until_helped(const Recorder& work) {
   const int before = work.help_chunks;
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   bool came = false;
   while (work.help_chunks == before && std::chrono::steady_clock::now() < end) {
-    // Reading the clock counts as work of the program, so many polls follow each reading.
+    // The time between polls in which the clock is read would count as work of the program, so many
+    // polls follow each reading.
     for (int i = 0; i < 100 && work.help_chunks == before; ++i) {
       for (std::uint32_t poll = 0; poll < PollingStretch::kPolls; ++poll) spin_pause();
       came = help_if_polling([&] {
@@ -339,7 +340,7 @@ TEST_F(Wait, one_thread_of_a_rank_helps_at_a_time_and_all_of_them_wait) {
 
 // --- tasks that run in waits --------------------------------------------------------------------
 
-// Offers `tasks` tasks while the object lives.
+// Offers `tasks` tasks of a collection to waits of this thread, while the object lives.
 class Offered {
  public:
   Offered(Recorder& work, int tasks) : left(tasks), work_(work), before_(offer_tasks(of(this))) {}
