@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The blocks that a member of a board group has for each of its peers, and the lengths of the
+// Blocks of any length in a round: a member's blocks for each of its peers, and the lengths of the
 // blocks that the member expects of the peers.
 //
-// In a round with blocks of any length, only the two members of a pair know the length of their
-// block. Each member therefore stages a *block table*: one entry for each peer, and behind the
-// entries the data of the blocks that fit. A member reads only the tables of peers with which it
-// exchanges data. In a call with a root, the root is the only peer of all other members.
+// The members of a board group (board_group.hpp) are the ranks of a communicator that carry out
+// collectives together. In a round with blocks of any length, only the two members of a pair know
+// the length of their block. Each member therefore writes a *block table* to its staged block, the
+// part of its board for data that its peers read. The table has one entry for each peer; behind the
+// entries follow the data of the blocks that fit. A member reads only the tables of peers with
+// which it exchanges data. In a call with a root, the root is the only peer of all other members.
 //
-// Threads: as for the board group. The owner writes its table before it publishes the round; after
-// that it changes `read` only. Limit: kMostMembers.
+// Threads: one at a time on each member, as for the board group. The owner of a table writes it
+// before it publishes its record of the round; after that it changes only BlockEntry::read. Limit:
+// kMostMembers members.
 //
 // Source: the project's own; see docs/decisions/collective/blocks-of-any-length.md.
 #pragma once
@@ -23,13 +26,15 @@
 namespace mh::coll {
 
 struct BlockEntry {
-  // The place of the peer's block: an offset from the table's begin (Route::staged), or an address
-  // in the owner's process (Route::mapped). With Route::library the block comes as a message.
+  // The place of the owner's block for the peer: an offset from the table's begin (Route::staged),
+  // or an address in the owner's process (Route::mapped). With Route::library the block comes as a
+  // message.
   std::uint64_t place = 0;
   std::uint64_t bytes = 0;     // of the block for the peer; 0: none
   std::uint64_t expected = 0;  // bytes of the block that the owner expects of the peer
   Route route = Route::library;
-  // The owner has read the peer's mapped block. release by the owner; acquire in has_read().
+  // True once the owner of the table has read the block that the peer has for it, if that block is
+  // mapped. release by the owner; acquire by the peer in has_read().
   std::atomic<bool> read{false};
 
   [[nodiscard]] bool has_read() const { return read.load(std::memory_order_acquire); }
@@ -39,33 +44,37 @@ static_assert(sizeof(BlockEntry) == 32);
 
 inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) + 1;
 
-// The bytes that a block of `length` bytes takes behind a table: a multiple of 8.
+// The bytes that a block of `length` bytes takes up behind a block table: rounded up to a multiple
+// of 8.
 constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
-// The peers of a member: all other members, or only the root of the call.
+// The peers of a member, with which it exchanges blocks: all other members. In a call with a root,
+// the root is the only peer of every other member.
 struct Peers {
   std::uint32_t members;
   std::uint32_t root = kNoRoot;
 
   static constexpr std::uint32_t kNoRoot = 0xffffffff;
 
-  // True if the root is the only peer of `owner`.
+  // True if the member `owner` has the root as its only peer.
   [[nodiscard]] constexpr bool only_root(std::uint32_t owner) const {
     return root != kNoRoot && owner != root;
   }
   [[nodiscard]] constexpr std::uint32_t count(std::uint32_t owner) const {
     return only_root(owner) ? 1 : members - 1;
   }
-  // The index of a peer's entry in the table of `owner`, which has no entry for its owner.
+  // The index of a peer's entry in the block table of member `owner`. The table has no entry for
+  // `owner` itself.
   [[nodiscard]] constexpr std::uint32_t index_of(std::uint32_t peer, std::uint32_t owner) const {
     return only_root(owner) ? 0 : peer - (peer > owner ? 1 : 0);
   }
 };
 
-// This member's table, at the begin of its staged block.
+// The block table of this rank, at the begin of its staged block (BoardGroup::stage()).
 class BlockTable {
  public:
-  // `bytes`: of the staged block, at least bytes_of(the number of peers).
+  // `staged`: this rank's staged block for the round, of `bytes` bytes, at least bytes_of(the
+  // number of peers). `me`: the index of this rank among the members.
   BlockTable(std::byte* staged, std::uint64_t bytes, std::uint32_t me, const Peers& peers)
       : staged_(staged),
         bytes_(bytes),
@@ -83,8 +92,8 @@ class BlockTable {
   }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
 
-  // Reserves room for a block of `length` bytes; returns its offset from the table's begin, or 0 if
-  // no room is left.
+  // Reserves room behind the entries for a block of `length` bytes. Returns the offset of the room
+  // from the table's begin, or 0 if the staged block has too little room left.
   std::uint64_t reserve(std::uint64_t length) {
     if (room_of(length) > bytes_ - end_) return 0;
     const std::uint64_t place = end_;
@@ -101,7 +110,8 @@ class BlockTable {
   std::uint64_t end_;  // of the reserved room, from the table's begin
 };
 
-// The entry for `member` in the table of a peer that has published the round.
+// The entry for `member` in the block table of its peer `owner`. `staged`: the staged block of that
+// peer, which must have published its record of the round.
 inline const BlockEntry& entry_for(std::uint32_t member, std::uint32_t owner, const Peers& peers,
                                    const std::byte* staged) {
   const auto* entries = std::launder(reinterpret_cast<const BlockEntry*>(staged));

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rounds: collectives that the ranks of a node carry out themselves, by shared memory.
 //
-// Every member of a group has a *board* in the node segment, and sees all of them through its
-// *board group*. In each round a member publishes one record on its board: whether it carries out
-// the collective this way, the terms of its call, and its data. Short data go into the record,
-// longer data into a staged block, and data that the peers map stay in place. The peers read the
-// records and reach the same decision.
+// The ranks of a communicator are the *members* of a group. Every member has a *board* in the node
+// segment, and sees the boards of all members through its *board group*. In each round a member
+// publishes one record on its board: whether it carries out the collective this way, the terms of
+// its call, and its data. Short data go into the record, longer data into a staged block, and data
+// that the peers map stay in place. The peers read the records and reach the same decision.
 //
 // Invariants:
 //
@@ -17,7 +17,7 @@
 //       n - kRecords. The same holds for long blocks, with kStaged in place of kRecords. A root can
 //       therefore run 127 rounds ahead, and 15 rounds with long blocks.
 //   R3  A published record does not change until a later round reuses its place.
-//   R4  Mapped data stay unchanged until `finished` of every reader has reached the round.
+//   R4  Mapped data stay unchanged until Board::finished of every reader has reached the round.
 //
 // Threads: one thread at a time in the rounds of a group. Limits: kBoards groups of a node have
 // boards at a time; a group without boards has no rounds.
@@ -35,35 +35,38 @@
 namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
-// The number is so large that, with more ranks than cores, a root gives up its core before its ring
-// of records is full.
+// The number of records of a board, used in turn (R2). It is so large that, with more ranks than
+// cores, a root gives up its core before all of its records are in use by late members.
 inline constexpr std::uint32_t kRecords = 128;
-// The long blocks of a board take 192 KB, so those of two boards stay in a second-level cache.
+// The number of long blocks of a board, used in turn (R2). Together they take 192 KB, so the long
+// blocks of two boards stay in a second-level cache.
 inline constexpr std::uint32_t kStaged = 16;
 inline constexpr std::size_t kShortBytes = 512;         // staged data that fit into a short block
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // most staged data of a member in a round
 inline constexpr std::size_t kTableBytes = 4U << 10U;   // most bytes of a block table
 inline constexpr std::size_t kInlineBytes = 40;         // data that fit into the record
 
-// The place of a member's data.
+// Tells in which place a member's data for a round lie.
 enum class Route : std::uint8_t {
   library,  // none: the member leaves the collective to the MPI library
   staged,   // the record, or a short or long block of the board
   mapped,   // the member's own buffers, which all peers map
 };
 
-// A stamp is a round's number times kRouteValues, plus the route.
+// The stamp of a record is its round's number times kRouteValues, plus its Route.
 inline constexpr std::uint64_t kRouteValues = 4;
 
-// Addresses in the member's process. 0: not used in this collective.
+// The buffers that a member publishes with Route::mapped, as addresses in the member's process. 0:
+// the collective does not use this buffer.
 struct MappedBuffers {
   std::uint64_t source = 0;
   std::uint64_t target = 0;
 };
 
 struct alignas(kCacheLine) RoundRecord {
-  // The round's number and the route. release by the owner after all other members and the data;
-  // acquire by peers in has_come() and route_of().
+  // The number of the record's round, and the member's Route. The board's owner stores the stamp
+  // with release, after the other fields of the record and the staged data. Peers acquire it in
+  // has_come() and route_of(), and then see those.
   std::atomic<std::uint64_t> stamp{0};
   std::uint64_t terms;  // equal on all members if the program is right: call, operation, type, root
   std::uint64_t bytes;  // of the member's contribution
@@ -77,13 +80,13 @@ static_assert(sizeof(RoundRecord) == kCacheLine);
 
 struct Board {
   RoundRecord records[kRecords];
-  // The last round in which the owner has read and written all mapped data. release by the
-  // owner, acquire in has_finished().
+  // The last round for which the board's owner has read and written all mapped data of its peers.
+  // release by the owner, acquire by the peers in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
   alignas(kCacheLine) std::byte short_blocks[kRecords][kShortBytes];
   alignas(kCacheLine) std::byte long_blocks[kStaged][kTableBytes + kStagedBytes];
 
-  // For a new group, while no member uses the board.
+  // Clears the board for a new group. Called while no member uses the board.
   void reset() {
     for (RoundRecord& record : records) record.stamp.store(0, std::memory_order_relaxed);
     finished.store(0, std::memory_order_relaxed);
@@ -93,24 +96,25 @@ struct Board {
 class BoardGroup {
  public:
   BoardGroup() = default;
-  // `boards`: of all members, in the same order on each of them. `me`: this rank's index.
+  // `boards`: the boards of all members, in the same order on each member. `me`: the index of this
+  // rank's board in `boards`.
   BoardGroup(std::vector<Board*> boards, std::uint32_t me) : boards_(std::move(boards)), me_(me) {}
 
   [[nodiscard]] explicit operator bool() const { return !boards_.empty(); }
   [[nodiscard]] std::uint32_t me() const { return me_; }
   [[nodiscard]] std::uint32_t ranks() const { return static_cast<std::uint32_t>(boards_.size()); }
 
-  // Begins the next round. wait(done) must return when done() is true. begin() calls wait() only if
-  // a member is so late that the place of this rank's record is still in use (R2).
+  // Begins the next round. The caller's wait(done) blocks until done() is true. begin() calls
+  // wait() only if a member is so late that the place of this rank's record is still in use (R2).
   template <class Wait>
   void begin(Wait&& wait) {
     ++number_;
     await_place(kRecords, wait);
   }
 
-  // Returns the place for this rank's `bytes` bytes of staged data, at most kTableBytes +
-  // kStagedBytes. Called before publish_staged(). `wait`: as for begin(), if a long block is still
-  // in use.
+  // Returns the place to which the caller writes this rank's `bytes` bytes of staged data, at most
+  // kTableBytes + kStagedBytes. Called before publish_staged(). Calls wait(), as begin() does, if a
+  // late member may still read the long block of this round.
   template <class Wait>
   [[nodiscard]] std::byte* stage(std::uint64_t bytes, Wait&& wait) {
     if (bytes > kShortBytes) await_place(kStaged, wait);
@@ -131,8 +135,8 @@ class BoardGroup {
   [[nodiscard]] bool has_come(std::uint32_t member) const {
     return number_in(stamp_of(member, number_)) == number_;
   }
-  // Notes that all members have published this round: begin() looks at no member in the next
-  // rounds.
+  // Notes that all members have published this round. begin() then need not look at the members'
+  // records in the next rounds, until this rank is about to reuse a place (R2).
   void note_all_came() { seen_ = number_; }
   [[nodiscard]] Route route_of(std::uint32_t member) const {
     return static_cast<Route>(stamp_of(member, number_) & kRouteMask);
@@ -140,7 +144,7 @@ class BoardGroup {
   [[nodiscard]] const RoundRecord& record_of(std::uint32_t member) const {
     return boards_[member]->records[record_at(number_)];
   }
-  // Staged data of a member that published Route::staged with `bytes`.
+  // The staged data, `bytes` bytes long, of a member that published Route::staged in this round.
   [[nodiscard]] const std::byte* staged_by(std::uint32_t member, std::uint64_t bytes) const {
     return staged_on(*boards_[member], bytes);
   }
@@ -157,7 +161,8 @@ class BoardGroup {
 
   static std::uint64_t number_in(std::uint64_t stamp) { return stamp / kRouteValues; }
   static std::size_t record_at(std::uint64_t round) { return round % kRecords; }
-  // The place of `bytes` of this round's data on a board.
+  // The place on `board` of `bytes` bytes of staged data of the current round: in the record, in a
+  // short block, or in a long block.
   [[nodiscard]] std::byte* staged_on(Board& board, std::uint64_t bytes) const {
     const std::size_t at = record_at(number_);
     if (bytes <= kInlineBytes) return board.records[at].inlined;
@@ -166,11 +171,13 @@ class BoardGroup {
   Board& board() { return *boards_[me_]; }
   RoundRecord& record() { return board().records[record_at(number_)]; }
 
-  // Waits until the place of this round, of `places` used in turn, is free (R2).
+  // Waits until this round's record or block is free (R2), which is one of `places` on this rank's
+  // board that are used in turn.
   template <class Wait>
   void await_place(std::uint64_t places, Wait&& wait) {
     if (number_ < seen_ + places) return;
-    // The later the round that all members have reached, the fewer looks the next rounds need.
+    // Late rounds are tried first. The later the round that all members are known to have reached,
+    // the more of the next rounds need no look at the members' records.
     for (std::uint64_t ago = 1; ago < places - 1; ago *= 2) {
       if (all_reached(number_ - ago)) return;
     }
@@ -200,13 +207,14 @@ class BoardGroup {
   std::uint64_t seen_ = 0;    // all members have published this round
 };
 
-// The elements of a reduction that a member computes.
+// The elements of a reduction that one member computes: from `begin` up to, but not including,
+// `end`.
 struct Slice {
   std::size_t begin;
   std::size_t end;
 };
-// The slice of rank `me`. All slices but the last ones have equal length; each begins at a multiple
-// of a cache line's elements.
+// The slice of member `me` of `ranks` members. All slices but the last ones have equal length. Each
+// begins at a multiple of the number of elements in a cache line.
 inline Slice slice_of(std::size_t elements, std::size_t element_bytes, std::uint32_t ranks,
                       std::uint32_t me) {
   const std::size_t grain = std::max<std::size_t>(kCacheLine / element_bytes, 1);

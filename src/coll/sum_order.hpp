@@ -7,8 +7,7 @@
 // that is at most the number of ranks, the first 2(ranks - n) ranks are combined in pairs. The n
 // results are combined as a balanced tree.
 //
-// Threads: an object belongs to the calling thread, or to a communicator's collectives. Limit:
-// kMostRanks.
+// Threads: one at a time for each object. Limit: kMostRanks ranks.
 //
 // Source: Thakur, Rabenseifner and Gropp, IJHPCA 2005, section 4.5 (recursive doubling). Xie et
 // al., FPRev, 2024, reveal an unknown order by its rounding; Manyhands only tests, by random data,
@@ -24,7 +23,8 @@
 
 namespace mh::coll {
 
-// Combines elements of all ranks in the order of recursive doubling.
+// Combines the elements of all ranks of a reduction in the order of recursive doubling, kPiece
+// bytes at a time.
 class DoublingOrder {
  public:
   static constexpr std::uint32_t kMostRanks = 1024;  // node::kMaxRanks
@@ -36,7 +36,7 @@ class DoublingOrder {
   // Combines `elements` elements of `width` bytes of every rank into `to`, which may be the memory
   // of a rank's elements. `kernel(target, origin, elements)` combines `origin` into `target`.
   // `bytes_of(rank, at, bytes)` points to `bytes` bytes of a rank's elements from byte `at` on; the
-  // pointer is valid until the next call.
+  // pointer is valid until the next call of bytes_of().
   template <class Kernel, class BytesOf>
   void combine(std::byte* to, std::uint64_t elements, std::size_t width, Kernel&& kernel,
                BytesOf&& bytes_of) {
@@ -59,8 +59,8 @@ class DoublingOrder {
     return node < paired_ ? 2 * node : node + paired_;
   }
 
-  // A node of the tree's lowest level is one rank, or a pair of ranks. Combines the `count` nodes
-  // from `first` on into parts_[depth].
+  // Combines a piece of the `count` nodes from node `first` on into parts_[depth], as a balanced
+  // tree. A node of the tree's lowest level is one rank, or a pair of ranks.
   template <class Add, class PieceOf>
   void write(std::uint32_t first, std::uint32_t count, std::size_t depth, std::size_t bytes,
              const Add& add, const PieceOf& piece_of) {
@@ -77,18 +77,21 @@ class DoublingOrder {
 
   std::uint32_t nodes_;
   std::uint32_t paired_;  // the number of nodes that are pairs
-  // By depth in the tree. Not initialized: each part is written before it is read.
+  // Intermediate results, one for each depth of the tree. Not initialized: each part is written
+  // before it is read.
   alignas(64) std::array<std::array<std::byte, kPiece>, std::bit_width(kMostRanks)> parts_;
 };
 
-// The ranks' knowledge of the order of a communicator's sums, the same on all ranks.
+// The ranks' knowledge of the order in which the MPI library computes a sum of their communicator.
+// It is the same on all ranks.
 enum class SumKnowledge : std::uint8_t {
   none,      // too few calls to know
   doubling,  // the library's bits are those of DoublingOrder
   library,   // the library's bits differ, or the order could not be found
 };
 
-// The sums of a communicator, by operation, type and number of elements.
+// The sums that a communicator has computed, by operation, type and number of elements, and the
+// ranks' knowledge of the order of each.
 class SumOrders {
  public:
   struct Sum {
@@ -98,7 +101,8 @@ class SumOrders {
     SumKnowledge knows = SumKnowledge::none;
   };
 
-  // Null if the communicator has too many different sums.
+  // The sum with these terms (operation and type) and this number of elements, entered if it is
+  // new. Null if the communicator already has as many different sums as the array has room for.
   Sum* find(std::uint32_t terms, std::uint64_t elements) {
     for (std::uint32_t i = 0; i < count_; ++i) {
       if (sums_[i].elements == elements && sums_[i].terms == terms) return &sums_[i];
