@@ -20,7 +20,7 @@ const ArrivalLines::Line& line_of(const Comm& comm, const Comm::Member& member) 
 }
 
 bool has_arrived(const Comm& comm, const Comm::Member& member) {
-  // acquire: pairs with the release in count_on() of that rank.
+  // acquire: pairs with the release in count_on() of the member, whose count is read here.
   return line_of(comm, member).arrivals.load(std::memory_order_acquire) >= comm.arrived;
 }
 
@@ -35,7 +35,8 @@ void switch_off(Comm& comm) {
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
-// Threads of this rank in collectives with an arrival barrier. relaxed: hints.
+// The number of threads of this rank that are in collectives with an arrival barrier. relaxed:
+// hints.
 struct ThreadsInside {
   std::atomic<std::uint32_t> count{0};
   std::atomic<std::uint64_t> crowded_at{0};  // ticks: the count last exceeded the rank's cores
@@ -55,34 +56,37 @@ void count_out(Comm& comm) {
     detail::waits_in_library.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// `to_help`: the wait ends early if is_crowded(), or if the node is oversubscribed and so this rank
-// helps no other. `if_it_pays`: the wait ends early if is_crowded(). `in_any_case`: the wait never
-// ends early, because a late member may need a message that only this rank can move.
+// When a wait at an arrival barrier may end before all needed members have arrived; the rank then
+// waits in the MPI library instead. `to_help`: if is_crowded(), or if the node is oversubscribed
+// (more ranks than cores) and so this rank helps no other. `if_it_pays`: only if is_crowded().
+// `in_any_case`: never, because a late member may need a message that only this rank can move.
 enum class Wait : std::uint8_t { to_help, if_it_pays, in_any_case };
 
 bool ends_early(Wait when) {
   if (when == Wait::in_any_case) return false;
-  // Beside a wait in the library, a receive that another thread starts may end rendezvous (G5).
+  // With several threads, a wait in the library has a cost: a receive that another thread starts
+  // meanwhile may end rendezvous on the node (G5 in arrival_table.hpp).
   const bool one_thread = !switches.threads;
   return is_crowded() || (when == Wait::to_help && one_thread && wait::is_oversubscribed());
 }
 
 void drain_rendezvous();
 
-// Called before this rank waits in the library though members are late. From then on no rank may
-// need a message that only this rank can move, whether the receive is already started or not.
+// Called before this rank leaves the wait loop to wait in the MPI library, although members are
+// late. From then on no rank may need a message that only this rank can move, whether the receive
+// is already started or not.
 void begin_wait_in_library(Comm& comm) {
   comm.waits_in_library = true;
   detail::waits_in_library.fetch_add(1, std::memory_order_relaxed);
-  // seq_cst: pairs with started_receive(). Either this thread sees the receive, or the thread that
-  // starts the receive sees `waits_in_library`.
+  // seq_cst: pairs with started_receive(). Either this thread sees a receive that another thread
+  // starts, or that thread sees `waits_in_library`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
 
 // Waits until the members for which needed(member) is true have arrived, or no rank waits at the
-// arrival barrier any more. With Wait::if_it_pays it may return early, after
-// begin_wait_in_library().
+// arrival barrier any more (is_off()). Except with Wait::in_any_case, the function may return
+// earlier (ends_early()), after begin_wait_in_library(): the caller then waits in the MPI library.
 template <class Needed>
 void wait_for(Comm& comm, Needed&& needed, Wait when = Wait::if_it_pays) {
   std::size_t settled = 0;  // members before this one have arrived or are not needed
@@ -111,7 +115,7 @@ void wait_for_senders(Comm& comm, const CountType* counts) {
 }
 
 // True if the communicator has an arrival barrier. Called only in collectives of the communicator:
-// the first collective joins its group.
+// its first collective calls join(), which may give it an arrival barrier.
 bool has_arrival_barrier(Comm& comm) {
   if (comm.group == kUnknownGroup) join(comm);
   return comm.line != nullptr;
@@ -121,7 +125,8 @@ bool has_arrival_barrier(Comm& comm) {
 // barrier.
 bool count_arrival(Comm& comm) {
   if (!has_arrival_barrier(comm)) return false;
-  // `inside` is still true if an error handler has left the last collective by longjmp().
+  // `inside` is still true if an error handler of the program has left the last collective by
+  // longjmp(). That collective has failed, so no rank waits at the arrival barrier any more.
   if (std::exchange(comm.inside, true)) switch_off(comm);
   count_in(comm);
   comm.arrived = detail::count_on(comm.line->arrivals);
@@ -136,7 +141,7 @@ int left(Comm* comm, int result) {
   return result;
 }
 
-// True if a rendezvous message for this rank is posted and no rank moves it yet.
+// True if a rendezvous send to this rank is in state posted and no rank moves it yet.
 bool is_rendezvous_for_me_waiting() {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     for (const p2p::SendSlot& slot : services.area(rank).send_table.slots) {
@@ -147,11 +152,11 @@ bool is_rendezvous_for_me_waiting() {
   return false;
 }
 
-// Called before this rank enters a library call in which it cannot help, while a started receive
-// exists that only this rank can fill. Ends rendezvous on the node, then waits for the rendezvous
-// messages that were already sent. Either a rank already moves such a message, or the library finds
-// its RTS header in a few polls. A message that is still posted after kSettleNs has no started
-// receive, so the loop ends.
+// Called before this rank enters a call of the MPI library in which it cannot help, while a started
+// receive exists that only this rank can fill. Ends rendezvous on the node, then waits for the
+// rendezvous messages that were already sent. Either a rank already moves such a message, or the
+// library finds its RTS header in a few polls. A message that is still posted after kSettleNs has
+// no started receive, so the loop ends.
 void drain_rendezvous() {
   constexpr int kLooks = 16;
   comms::end_rendezvous();
@@ -163,10 +168,10 @@ void drain_rendezvous() {
   }
 }
 
-// Counts the arrival. Returns the communicator if the caller may have to wait for members, else
-// null. A started receive whose message only this rank can move may keep another member from
-// arriving. With such a receive, this function itself waits for all members in the wait loop, even
-// if the rank needs none of them for the collective.
+// Counts this rank's arrival in a collective on `comm`. Returns `comm` if the caller may have to
+// wait for members, else null. A started receive whose message only this rank can move may keep
+// another member from arriving. With such a receive, this function itself waits for all members in
+// the wait loop, even if the rank needs none of them for the collective.
 Comm* enter_collective(Comm* comm) {
   services.exchange_detector.completes();
   if (comm == nullptr || !count_arrival(*comm)) {
@@ -183,15 +188,17 @@ Comm* enter_collective(Comm* comm) {
   return tight ? nullptr : comm;
 }
 
-// Ends the grant of the short path, and returns its unused calls to the communicator's Pace. Called
-// when the grant is used up, or a collective on another communicator begins.
+// Ends the short path that enter_collective() has granted to the next calls on a communicator
+// (passes_tight_loop()), and returns the calls not made yet to the communicator's Pace. Called when
+// all granted calls are made, or a collective on another communicator begins.
 void end_tight_loop() {
   if (detail::tight.comm != nullptr) detail::tight.comm->pace.give_back(detail::tight.left);
   detail::tight = {};
 }
 
-// Does enter_collective() for the communicator with this handle. In a tight loop of collectives, it
-// grants the short path to the next calls (passes_tight_loop()).
+// Does enter_collective() for the communicator with this handle. In a tight loop of collectives,
+// whose waits are too short to be filled, it grants the next calls the short path of
+// passes_tight_loop().
 Comm* enter_collective(MPI_Comm handle) {
   if (!switches.active) return nullptr;
   end_tight_loop();
@@ -208,8 +215,8 @@ Comm* enter_collective(MPI_Comm handle) {
 
 }  // namespace
 
-// The answer stays true for kCrowdedNs, because the number of threads in collectives may be small
-// for a moment by chance.
+// The answer stays true for tuning::kCrowdedNs after more threads than cores were in collectives,
+// because the number of threads in collectives may be small for a moment by chance.
 bool is_crowded() {
   const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
   return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);
@@ -262,7 +269,7 @@ bool barrier(Comm& comm) {
   const std::uint64_t count = comm.barriers = detail::count_on(comm.line->barriers);
   std::size_t settled = 0;
   auto are_there = [&] {
-    // acquire: pairs with the release in count_on() of that rank.
+    // acquire: pairs with the release in count_on() of the member, whose count is read here.
     while (settled < comm.members.size() &&
            line_of(comm, comm.members[settled]).barriers.load(std::memory_order_acquire) >= count) {
       ++settled;
@@ -289,7 +296,8 @@ int left(MPI_Comm handle, int result) {
 namespace mh::mpi::windows {
 namespace {
 
-// The shadows of the windows that have an arrival barrier, by the window's handle.
+// The windows that have an arrival barrier of their own: by the window's handle, the window's
+// *shadow*, an entry like that of a communicator (comms::make_shadow()).
 struct WindowBarriers {
   std::mutex mutex;  // guards `by_window`
   std::unordered_map<std::uint64_t, std::unique_ptr<Comm>> by_window;

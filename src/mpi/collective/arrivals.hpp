@@ -46,10 +46,11 @@
 namespace mh::mpi::arrivals {
 
 namespace detail {
-// The communicator whose collectives currently come in a tight loop (wait/pace.hpp). Not used while
+// The communicator whose collectives currently come in a tight loop (wait/pace.hpp), and the next
+// calls on it that may skip the full arrival barrier (passes_tight_loop()). Not used while
 // switches.threads is true, so only one thread writes this object and the arrival counts of this
-// rank. `left`: how many of the granted calls may still take the short path (passes_tight_loop()).
-// `arrivals`: this rank's count on the communicator.
+// rank. `left`: how many such calls are left. `arrivals`: this rank's count of arrivals on the
+// communicator.
 struct alignas(kCacheLine) TightLoop {
   MPI_Comm handle{};
   std::uint32_t left = 0;
@@ -59,14 +60,14 @@ struct alignas(kCacheLine) TightLoop {
 
 inline TightLoop tight;
 
-// The number of threads of this rank that wait in the library, where they cannot help, for late
+// The number of threads of this rank that wait in the MPI library, where they cannot help, for late
 // members of a communicator. Ordered by the seq_cst fences in begin_wait_in_library() and
 // started_receive().
 inline std::atomic<std::uint32_t> waits_in_library{0};
 void started_beside_wait_in_library();
 
-// Adds one to a count of this rank in the node segment, and returns the count. Only this rank
-// writes the count.
+// Adds one to a count of this rank's arrivals in the node segment, and returns the new count. Only
+// this rank writes the count.
 inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
   const std::uint64_t count = arrivals.load(std::memory_order_relaxed) + 1;
   // release: pairs with the acquire in has_arrived(), or barrier(), of the ranks that wait for this
@@ -77,10 +78,11 @@ inline std::uint64_t count_on(std::atomic<std::uint64_t>& arrivals) {
 }  // namespace detail
 
 // The short path through an arrival barrier, in a tight loop of collectives. Returns true if this
-// rank need not wait; the arrival is then counted. Returns false without counting, if the caller
-// must go through the full arrival barrier. The function is short and calls no other function, so
-// that a wrapper on this path saves no registers: Open MPI's whole reduction of 8 bytes takes 90
-// ns. Used only while errors are fatal, since no code checks the result of the collective.
+// rank need not wait for other ranks; its arrival is then counted. Returns false, without counting,
+// if the caller must go through the full arrival barrier. The function is short and calls no other
+// function on this path, so that the wrapper of an MPI call need not save registers: Open MPI's
+// whole reduction of 8 bytes takes 90 ns. Used only while errors are fatal, since no code checks
+// the result of the collective.
 inline bool passes_tight_loop(MPI_Comm handle) {
   detail::TightLoop& tight = detail::tight;
   if (handle != tight.handle || tight.left == 0 || rndv::receives.needs_this_rank()) return false;
@@ -88,68 +90,75 @@ inline bool passes_tight_loop(MPI_Comm handle) {
   detail::count_on(*tight.arrivals);
   return true;
 }
-// End the tight loop: forget_comm() is called before a communicator is freed, end_tight_loops()
-// before MPI_Finalize.
+// These functions end a tight loop, after which the next collective goes through the full arrival
+// barrier. forget_comm() is called before a communicator is freed, end_tight_loops() before
+// MPI_Finalize.
 inline void forget_comm(MPI_Comm handle) {
   if (handle == detail::tight.handle) detail::tight = {};
 }
 inline void end_tight_loops() { detail::tight = {}; }
-// Called before the communicator is freed: no thread of this rank counts as being in one of its
-// collectives any more, even if an error handler has left the last one by longjmp(). Precondition:
-// no thread is in a collective of the communicator.
+// Called before the communicator is freed. From then on no thread of this rank counts as being in
+// one of its collectives (is_crowded()), even if an error handler of the program has left the last
+// one by longjmp(). Precondition: no thread is in a collective of the communicator.
 void leave(Comm& comm);
 
-// Called in the first collective of the communicator: gives it an arrival barrier and boards, or
-// ends rendezvous on the node if the table of arrivals is full (arrival_table.hpp, G5).
+// Called in the first collective of the communicator: gives it an arrival barrier and boards for
+// rounds (coll/board_group.hpp), or ends rendezvous on the node if the table of arrivals is full
+// (arrival_table.hpp, G5).
 void join(Comm& comm);
 
-// True if this rank has more threads in collectives than cores, or had in the last
-// tuning::kCrowdedNs.
+// True if this rank has more threads in collectives than cores, or had so in the last
+// tuning::kCrowdedNs nanoseconds. Its threads then do not wait at arrival barriers.
 bool is_crowded();
 
-// Enter a collective on `comm`. `moves_data` is false if the call moves no data (a count of zero)
-// and so must not wait. Each function waits for the ranks that this rank needs:
+// These functions enter a collective on `comm`: they count the arrival of this rank. `moves_data`
+// is false if the call moves no data (a count of zero) and so must not wait. The functions differ
+// in the ranks that this rank needs, and therefore waits for:
 void all(MPI_Comm comm, bool moves_data);  // every rank needs all ranks
-// every rank needs the root: broadcast, scatter
+// every rank needs the root (broadcast, scatter)
 void on_root(MPI_Comm comm, int root, bool moves_data);
 void at_root(MPI_Comm comm, int root, bool moves_data);  // the root needs all: reduce, gather
 void on_lower(MPI_Comm comm, bool moves_data);           // a rank needs all lower ranks: scans
 void none(MPI_Comm comm);                                // no rank; only counts the arrival
-// A rank needs the ranks with a positive count, which send data to the rank. `root`: the only rank
-// that receives data, if the call has a root. The array is read only if this rank may have to wait.
+// This rank needs the ranks with a positive count in `counts`, which send data to it. `root`: the
+// only rank that receives data, if the call has a root. The array is read only if this rank may
+// have to wait.
 void on_counts(MPI_Comm comm, const int* counts, std::optional<int> root = std::nullopt);
 void on_counts(MPI_Comm comm, const MPI_Count* counts, std::optional<int> root = std::nullopt);
-// Enter a collective on a window.
+// These functions enter a collective on a window: they count the arrival of this rank, and differ
+// in the ranks for which it waits.
 void window(MPI_Win win);       // every rank needs all ranks
 void window_none(MPI_Win win);  // no rank; only counts the arrival
 
 // Called after a receive has started. The thread that started the receive may stay outside MPI
-// until another thread's collective is over. If another thread of this rank waits in the library,
-// the calling thread therefore ends rendezvous, as begin_wait_in_library() would have done.
+// until another thread's collective is over. A thread that waits in the MPI library cannot copy the
+// message that the receive gets. If there is such a thread, the calling thread therefore ends
+// rendezvous on the node, as begin_wait_in_library() would have done.
 inline void started_receive() {
   if (!switches.threads) return;
-  // seq_cst: pairs with begin_wait_in_library().
+  // seq_cst: pairs with the fence in begin_wait_in_library(). Either this thread sees that another
+  // thread waits in the library, or that thread sees the started receive.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (detail::waits_in_library.load(std::memory_order_relaxed) != 0)
     detail::started_beside_wait_in_library();
 }
 
-// Ends a collective of this rank that has returned `result`; an error switches the arrival barriers
-// of the node off. Returns `result`.
+// Ends a collective of this rank that has returned `result`; an error ends arrival barriers and
+// rendezvous on the node for good. Returns `result`.
 int left(MPI_Comm comm, int result);
 int left_window(MPI_Win win, int result);
 
 // Carries out a barrier among the members on this node. True if the barrier is complete, because
-// all members are on this node. If false, the caller makes the library's barrier. Without an
+// all members are on this node. If false, the caller makes the MPI library's barrier. Without an
 // arrival barrier the function returns false at once.
 bool barrier(MPI_Comm comm);
-// Does the same for a communicator, or the shadow of a window (comms::make_shadow()), that has an
-// arrival barrier.
+// Carries out the same barrier for a communicator, or for the entry that stands for a window (its
+// *shadow*, comms::make_shadow()), that has an arrival barrier.
 bool barrier(Comm& comm);
 
 namespace detail {
-// A condition for the wait loop: polls done() and drives the library's progress, on which a late
-// rank may depend.
+// Makes a condition for the wait loop: each test of it calls done(). Every few tests also drive the
+// progress of the MPI library, on which a late rank may depend.
 template <class Done>
 auto with_progress(Done& done) {
   return [&done, looks = 0]() mutable {
@@ -161,12 +170,13 @@ auto with_progress(Done& done) {
 }
 }  // namespace detail
 
-// Waits until done() is true.
+// Waits in the wait loop until done() is true. Drives the MPI library's progress meanwhile.
 template <class Done>
 void wait_until(Done&& done) {
   wait::until(detail::with_progress(done));
 }
-// Waits by wait::until_shared(), in a call of the program that holds no lock.
+// Does the same in a call of the program that holds no lock: among many waiting threads, the server
+// may test done() in place of this thread (wait::until_shared()).
 template <class Done>
 void wait_until_shared(Done&& done) {
   wait::until_shared(detail::with_progress(done));
@@ -175,19 +185,21 @@ void wait_until_shared(Done&& done) {
 }  // namespace mh::mpi::arrivals
 
 namespace mh::mpi {
-// Called before a call of the library that may wait for other ranks without an arrival barrier, so
-// that this rank cannot help meanwhile. If a started receive needs this rank, rendezvous ends on
-// the node (arrival_table.hpp, G5).
+// Called before a call of the MPI library that may wait for other ranks without an arrival barrier,
+// so that this rank cannot help meanwhile. If the message of a started receive can be copied by
+// this rank alone, rendezvous ends on the node (arrival_table.hpp, G5).
 void prepare_wait_in_library();
 }  // namespace mh::mpi
 
 namespace mh::mpi::windows {
 
-// Gives a window an arrival barrier of its own, since its collectives have an order of their own.
-// Null if the window gets none; otherwise valid until the window is freed.
+// Gives a window an arrival barrier of its own, since the order of its collectives is independent
+// of those of its communicator `comm`. Returns the entry of the window, which is valid until the
+// window is freed; null if it gets no arrival barrier.
 Comm* adopt_arrival_barrier(MPI_Comm comm, MPI_Win win);
-// Called before a window is freed: removes its arrival barrier; null if the window has none. If the
-// library could not free the window, restore_arrival_barrier() puts the barrier back.
+// Called before a window is freed: removes its arrival barrier and returns it; null if the window
+// has none. If the MPI library could not free the window, restore_arrival_barrier() puts the
+// arrival barrier back.
 std::unique_ptr<Comm> remove_arrival_barrier(MPI_Win win);
 void restore_arrival_barrier(MPI_Win win, std::unique_ptr<Comm> shadow);
 }  // namespace mh::mpi::windows

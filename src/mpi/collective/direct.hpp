@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Collectives that the ranks of a node carry out themselves (coll/board_group.hpp), where this is
-// faster than the library's way and gives the same bits.
+// faster than the MPI library's way and gives the same bits.
 //
-// Which calls are *rounds* follows from facts that the standard makes equal on all ranks: the call,
-// the bytes of its type signature, the operation and the type of a reduction, the communicator.
-// Every rank therefore counts the same rounds. Four groups of calls differ in who decides what
-// becomes of a round:
+// Such a collective is a *round*. Which calls are rounds follows from facts that the standard makes
+// equal on all ranks: the call, the bytes of its type signature, the operation and the type of a
+// reduction, the communicator. Every rank therefore counts the same rounds. Four groups of calls
+// differ in which rank decides whether a round is carried out or left to the MPI library:
 //
 //   all ranks    allreduce, allgather, alltoall, reduce_scatter_block, long reduce: each rank
 //                publishes its record and waits for all others. If a rank leaves the round to the
@@ -43,7 +43,8 @@
 
 namespace mh::mpi::direct {
 
-// Counts a call that the ranks have carried out, and returns its code.
+// Counts a collective that the ranks have carried out themselves, in the counters of this rank, and
+// returns its MPI code.
 inline int counted(int code) {
   services.counters().collectives_direct.add(1);
   return code;
@@ -60,7 +61,8 @@ CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
 CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, void* out,
                     MPI_Count out_count, MPI_Datatype out_type, MPI_Comm comm);
 
-// An array of counts or displacements of a call: of int, or of MPI_Count and MPI_Aint.
+// An array of counts or displacements in the arguments of a call, one for each rank: of int, or, in
+// calls with large counts, of MPI_Count or MPI_Aint.
 class Numbers {
  public:
   template <class Number>

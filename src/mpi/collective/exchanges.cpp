@@ -11,8 +11,8 @@
 namespace mh::mpi::direct {
 namespace {
 
-// The blocks of a call. Each rank sends every peer `bytes` from its own source, and has a target
-// of `bytes` for each peer.
+// The blocks of a call on this rank, of `bytes` bytes each. `source`: the data that this rank sends
+// to its peers. `target`: one place for the block of each rank, its own included.
 struct Blocks {
   const std::byte* source;
   std::byte* target;

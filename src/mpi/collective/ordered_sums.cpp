@@ -13,19 +13,21 @@
 namespace mh::mpi::direct {
 namespace {
 
-// The number of random elements that a test sums. Two orders of 64 ranks that differ by an exchange
-// of two ranks give the same bits for 92 of 100 elements, so a test confuses the two orders once in
-// 10^9.
+// A test of the MPI library's order sums this many random elements. Two orders of the sums of 64
+// ranks that differ by an exchange of two ranks give the same bits for 92 of 100 elements. A test
+// therefore takes the wrong order for the right one once in 10^9.
 constexpr std::uint64_t kTestedElements = 256;
 constexpr std::uint64_t kLeastTestCalls = 16;
-// A bit of Round's `terms`: distinguishes the round of a test from a round of the program's call.
+// A bit of the `terms` of a Round. It distinguishes the round in which the ranks agree to test the
+// MPI library from a round of the program's call.
 constexpr std::uint32_t kTestTerm = 1U << 31U;
 
 std::uint64_t test_calls(std::uint64_t elements) {
   return std::max((kTestedElements + elements - 1) / elements, kLeastTestCalls);
 }
 
-// Sebastiano Vigna's splitmix64.
+// The hash of Sebastiano Vigna's splitmix64: turns a seed into the bits of a random number that is
+// the same on every rank.
 std::uint64_t mixed(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ x >> 30U) * 0xbf58476d1ce4e5b9ULL;
@@ -48,9 +50,10 @@ bool is_single(mh::rma::Type type) {
   return type == mh::rma::Type::float32 || type == mh::rma::Type::complex64;
 }
 
-// A test and its buffers. The data of a rank is one block of random numbers, repeated up to the
-// length of the program's call, so that all segments of a long message are tested. The expected
-// result, by coll::DoublingOrder, is therefore also one block, repeated.
+// A test of the order in which the MPI library sums, and its buffers. The data of each rank is one
+// block of random numbers, repeated up to the length of the program's call, so that all segments of
+// a long message are tested. The expected result, by coll::DoublingOrder, is therefore also one
+// block, repeated.
 class OrderTest {
  public:
   OrderTest(const Comm& comm, const OrderedSum& sum)
@@ -64,8 +67,8 @@ class OrderTest {
 
   [[nodiscard]] bool has_memory() const { return blocks_ && own_ && result_; }
 
-  // True if all test calls have given the expected bits. The loop goes on after a difference, so
-  // that every rank makes the same calls of the library.
+  // Makes the test calls of MPI_Allreduce. True if all of them have given the expected bits. The
+  // loop goes on after a difference, so that every rank makes the same calls of the MPI library.
   [[nodiscard]] bool passes() const {
     bool same = true;
     for (std::uint32_t call = 0; call < test_calls(sum_.elements); ++call)
@@ -111,7 +114,8 @@ class OrderTest {
     });
   }
 
-  // True if visit(at, bytes) is true for each block.
+  // Calls visit(at, bytes) for each block of a rank's data, at byte `at` and of `bytes` bytes. True
+  // if all these calls returned true.
   template <class Visit>
   bool for_each_block(Visit&& visit) const {
     bool all = true;
@@ -129,8 +133,9 @@ class OrderTest {
   std::unique_ptr<std::byte[]> result_;  // of the library's call
 };
 
-// Collective; all ranks get the same answer. If the calls of the ranks differ, which is an error of
-// the program, no rank tests.
+// Carries out a test on all ranks; collective. True on all ranks if the MPI library's bits were as
+// expected on every rank. If the calls of the ranks differ, which is an error of the program, no
+// rank tests, and the answer is false.
 bool passes_on_all(Comm& comm, const OrderedSum& sum) {
   const OrderTest test(comm, sum);
   Round round(comm, RoundCall::allreduce, sum.elements * sum.width, sum.terms | kTestTerm);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Floating-point sums and products of three or more ranks: whether the library's order is known.
+// Floating-point sums and products of three or more ranks: whether the order in which the MPI
+// library combines them is known.
 //
-// The library does not reveal the order, which may differ by communicator, operation, type and
+// The library does not reveal its order, which may differ by communicator, operation, type and
 // length. After enough calls of a kind (operation, type and length) on a communicator, its ranks
 // make a quarter as many test calls of the library, with random data of their own. If every bit
-// equals the result of coll::DoublingOrder, the ranks carry out all further calls of this kind
-// themselves.
+// equals the result of recursive doubling (coll::DoublingOrder), the ranks carry out all further
+// calls of this kind themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
 // of more kinds than coll::SumOrders has stay with the library.
@@ -20,7 +21,8 @@
 
 namespace mh::mpi::direct {
 
-// A sum or product of MPI_Allreduce whose bits depend on the order.
+// A sum or product of MPI_Allreduce whose bits depend on the order in which the ranks' data are
+// combined.
 struct OrderedSum {
   MPI_Op op;
   MPI_Datatype type;
@@ -31,9 +33,9 @@ struct OrderedSum {
   std::uint32_t terms;  // operation and type, equal on all ranks
 };
 
-// True if the library's results for this kind of call are known to be those of coll::DoublingOrder.
-// Counts the call, and tests the library once there were enough calls. Collective: every rank makes
-// the same calls, and gets the same answers.
+// True if the MPI library's results for this kind of call are known to be those of
+// coll::DoublingOrder. Counts the call, and tests the MPI library once the program has made enough
+// calls of this kind. Collective: every rank makes the same calls, and gets the same answers.
 bool has_known_order(Comm& comm, const OrderedSum& sum);
 
 }  // namespace mh::mpi::direct

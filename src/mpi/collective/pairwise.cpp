@@ -19,14 +19,16 @@ bool is_same(const TypedBlocks& a, const TypedBlocks& b) {
   return a.address == b.address && a.count == b.count && a.type == b.type;
 }
 
-// True if the receiver of the block can copy it straight from this rank's buffer.
+// True if the receiver of the block can copy it straight from this rank's buffer, which is in the
+// shared heap.
 bool moves_mapped(const TypedBlocks& block) {
   return config.heaps_mapped && block.contiguous && block.bytes <= kMostBlockBytes &&
          heaps::contain(block.address, block.bytes);
 }
 
-// The pairwise round of one call, on this rank. A *step* numbers a peer by its distance: peer(step)
-// is the rank `step` above this rank, cyclically.
+// The pairwise round of one call, as this rank carries it out. A *step* numbers a peer by its
+// distance from this rank: peer(step) is the rank `step` above this rank, and behind the last rank
+// comes rank 0.
 class PairwiseRound {
  public:
   PairwiseRound(Comm& comm, RoundCall call, const PeerBlocks& blocks, const coll::Peers& peers)
@@ -64,17 +66,18 @@ class PairwiseRound {
     const int rank = comm_.rank + step;  // no division: it takes as long as a short block
     return rank < comm_.size ? rank : rank - comm_.size;
   }
-  // This rank's table entry for a peer.
+  // The entry for the peer `rank` in this rank's block table.
   coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
-  // A peer's table entry for this rank; valid once the peer has published its record.
+  // The entry for this rank in the block table of the peer `rank`. Valid once that peer has
+  // published its record.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
     return coll::entry_for(index(comm_.rank), index(rank), peers_, round_.staged_by(rank));
   }
 
   // ---- Sending ----------------------------------------------------------------------------------
 
-  // The bytes of this rank's block table and of all blocks that it sends, at most what the staged
-  // block holds.
+  // The length of this rank's staged block: its block table and all blocks that it sends, as far as
+  // a board has room for them. Blocks that do not fit move otherwise.
   [[nodiscard]] std::uint64_t staged_bytes() const {
     std::uint64_t bytes = coll::BlockTable::bytes_of(peers_.count(index(comm_.rank)));
     for (int step = first_step_; step < end_step_; ++step)
@@ -108,8 +111,9 @@ class PairwiseRound {
     return coll::Route::mapped;
   }
 
-  // Stages a block behind the table. Returns its place (BlockEntry::place), or 0 if the block does
-  // not fit or cannot be packed. Peers that get the same block share the staged copy.
+  // Copies a block that this rank sends to its staged block, behind the block table. Returns its
+  // place (BlockEntry::place), or 0 if the block does not fit or cannot be packed. Peers that get
+  // the same block share the staged copy.
   std::uint64_t stage(const TypedBlocks& block) {
     if (staged_ != nullptr && is_same(block, *staged_)) return staged_at_;
     const std::uint64_t place = table_.reserve(block.bytes);
@@ -132,7 +136,8 @@ class PairwiseRound {
     }
   }
 
-  // Waits until the receivers of this rank's mapped blocks have read their blocks.
+  // Waits until the receivers of this rank's mapped blocks have read them, because the program may
+  // then change the send buffer.
   void await_readers() {
     for (int step = first_step_; step < end_step_; ++step) {
       const int to = peer(step);
@@ -151,8 +156,8 @@ class PairwiseRound {
     if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to));
   }
 
-  // Receives first from the peers whose records have come, so that a late peer delays no block of
-  // another peer.
+  // Receives first from the peers whose records have come, and then waits for the others, so that a
+  // late peer delays no block of another peer.
   void receive_blocks() {
     std::bitset<coll::kMostMembers> received;
     for (const bool waits : {false, true}) {
@@ -178,8 +183,8 @@ class PairwiseRound {
   }
 
   // Reads the staged or mapped block of a rank into `to`; returns an MPI code. For a contiguous
-  // block, `to` itself is not copied: its members were stored one by one just before, and a load of
-  // several members at once would wait for these stores.
+  // block, the struct `to` is not copied. Its members were stored one by one just before, and a
+  // copy, which loads several members at once, would wait in the processor for these stores.
   [[nodiscard]] int read(int rank, const coll::BlockEntry& sent, const TypedBlocks& to) const {
     const bool staged = sent.route == coll::Route::staged;
     if (!staged && to.contiguous)
@@ -220,8 +225,9 @@ class PairwiseRound {
   coll::BlockTable table_;
   const TypedBlocks* staged_ = nullptr;  // the last block that was staged, and its place
   std::uint64_t staged_at_ = 0;
-  // True if a block of this rank moves as a message, and if a block is mapped. The table has these
-  // facts, too, but peers read the table's cache lines, so a load from the table may wait.
+  // sends_messages_: a block of this rank moves as a message. has_readers_: a block of this rank is
+  // mapped. The block table has the same facts, but peers read its cache lines, so a load from it
+  // may be slow.
   bool sends_messages_ = false;
   bool has_readers_ = false;
   std::vector<MPI_Request> messages_;  // under way

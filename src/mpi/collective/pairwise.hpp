@@ -2,11 +2,11 @@
 // Rounds with blocks of any length (coll/block_table.hpp): each pair of ranks moves its own blocks.
 //
 // The sender of a block decides how the block moves. Blocks that fit into the sender's staged block
-// of the round are staged. Longer blocks in memory that all ranks map are copied by the receiver,
-// straight from the sender's buffer. All other blocks are messages of the library on
-// config.node_comm. The sender waits for the receivers of its mapped blocks and of its messages. A
-// receiver waits only for ranks from which it expects data, and begins with the ranks whose records
-// have come.
+// of the round, a part of its board, are copied there. Longer blocks in memory that all ranks map
+// are copied by the receiver, straight from the sender's buffer. All other blocks are messages of
+// the MPI library on config.node_comm. The sender waits for the receivers of its mapped blocks and
+// of its messages. A receiver waits only for ranks from which it expects data, and begins with the
+// ranks that have already published their records of the round.
 //
 // Errors: MPI_ERR_TRUNCATE on a rank that gets more bytes from a peer than it expects, and the
 // library's errors of messages. Threads: one thread at a time in the collectives of a communicator.
@@ -26,8 +26,8 @@ struct PeerBlocks {
   TypedBlocks out[coll::kMostMembers];
   TypedBlocks in[coll::kMostMembers];
 
-  // Empties the blocks that a call with a root uses on this rank: the root's and this rank's own,
-  // and on the root all blocks. The other blocks stay uninitialised.
+  // Sets the bytes of the blocks that a call with a root uses on this rank to 0: the root's and
+  // this rank's own, and on the root all blocks. The other blocks stay uninitialised.
   void empty_used_blocks(const Comm& comm, int root) {
     out[root].bytes = in[root].bytes = out[comm.rank].bytes = in[comm.rank].bytes = 0;
     for (int rank = 0; root == comm.rank && rank < comm.size; ++rank)
@@ -40,8 +40,8 @@ inline bool can_be_pairwise(const Comm& comm) {
   return comm.size <= static_cast<int>(coll::kMostMembers);
 }
 
-// Carries out the round and returns the code of the call. In a call with a root, only the root has
-// all ranks as peers; all others exchange blocks with the root alone.
+// Carries out a collective as a pairwise round and returns the MPI code of the call. In a call with
+// a root, only the root has all ranks as peers; all others exchange blocks with the root alone.
 int exchange_pairwise(Comm& comm, RoundCall call, const PeerBlocks& blocks,
                       std::uint32_t root = coll::Peers::kNoRoot);
 

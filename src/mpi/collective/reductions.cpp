@@ -29,10 +29,10 @@ bool is_integer(Type type) { return type >= Type::int8 && type <= Type::uint64; 
 bool is_real(Type type) { return type == Type::float32 || type == Type::float64; }
 bool is_complex(Type type) { return type == Type::complex64 || type == Type::complex128; }
 
-// True if the bits of the library's result do not depend on the order of evaluation. Maxima and
-// minima of unsigned integers are left out, because MPICH 4.0 compares them as signed integers.
-// Maxima and minima of floating-point numbers are left out, because they depend on the order where
-// there are NaNs, or zeros of both signs.
+// True if the bits of the MPI library's result do not depend on the order in which it combines the
+// ranks' data. Maxima and minima of unsigned integers are left out, because MPICH 4.0 compares them
+// as signed integers. Maxima and minima of floating-point numbers are left out, because they depend
+// on the order where there are NaNs, or zeros of both signs.
 bool has_one_result(Op op, Type type, int ranks) {
   switch (op) {
     case Op::sum:
@@ -55,15 +55,17 @@ bool has_one_result(Op op, Type type, int ranks) {
   }
 }
 
-// True if the bits of the library's result depend on nothing but the order of evaluation
-// (ordered_sums.hpp).
+// True if the bits of the MPI library's result depend on nothing but the order in which it combines
+// the ranks' data, which can be tested (ordered_sums.hpp).
 bool has_a_result_by_order(Op op, Type type) {
   return (op == Op::sum && (is_real(type) || is_complex(type))) ||
          (op == Op::prod && is_real(type));
 }
 
-// The way of a reduction. `ordered`: a round in MPI_Allreduce if the library's order is known, else
-// left to the library. `refused`: the library may refuse the arguments on this rank alone.
+// The way of a reduction. `round`: the ranks carry it out. `library`: left to the MPI library.
+// `ordered`: a round in MPI_Allreduce if the MPI library's order is known, else left to the
+// library. `refused`: no round, because the MPI library may refuse the arguments on this rank
+// alone.
 enum class Eligible : std::uint8_t { round, ordered, library, refused };
 
 struct Reduction {
@@ -75,14 +77,14 @@ struct Reduction {
   std::uint64_t elements = 0;
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * element_bytes; }
-  // The outcome of a call that is no round.
+  // The outcome for a call that is no round: the caller makes the MPI library's call.
   [[nodiscard]] CallResult no_round() const {
     return eligible == Eligible::refused ? CallResult::refused() : CallResult(std::nullopt);
   }
 };
 
-// Decides what becomes of a reduction. The library may refuse a predefined operation that the
-// standard does not define for the type.
+// Decides whether a reduction can be a round. An operation that the standard does not define for
+// the type counts as refused, because the MPI library may report an error.
 Reduction reduction_of(MPI_Op handle, MPI_Datatype type, MPI_Count count, const Comm& comm) {
   constexpr Reduction kRefused{.eligible = Eligible::refused};
   if (count < 0 || type == MPI_DATATYPE_NULL || handle == MPI_OP_NULL) return kRefused;
@@ -112,8 +114,8 @@ OrderedSum ordered_sum(const Reduction& reduction, MPI_Op op, MPI_Datatype type)
           .terms = reduction.terms};
 }
 
-// True if the library may reject the buffers, on this rank alone. For calls in which every rank has
-// a buffer for its result.
+// True if the MPI library may reject the buffers `in` and `out`, on this rank alone. Called for
+// reductions in which every rank has a buffer for its result.
 bool are_refused(const void* in, const void* out) {
   return in == nullptr || out == nullptr || out == MPI_IN_PLACE || in == out;
 }
@@ -125,8 +127,9 @@ void stage(Round& round, const void* data, std::uint64_t bytes) {
   round.publish_staged();
 }
 
-// Combines the staged data of all ranks, from `offset` on, into `out`. `source`: this rank's own
-// data for `out`.
+// Combines `reduction.elements` elements of the staged data of all ranks into `out`. `offset`: of
+// these elements in the data that each rank has staged, in bytes. `source`: the same elements of
+// this rank.
 void combine_staged(const Round& round, const Reduction& reduction, const Comm& comm, void* out,
                     const void* source, std::uint64_t offset = 0) {
   if (out != source) std::memmove(out, source, reduction.bytes());
@@ -163,15 +166,17 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
 
 // ---- Mapped -------------------------------------------------------------------------------------
 
-// Computes elements of a mapped reduction, in pieces that fit into the first-level cache.
+// Computes elements of a reduction whose ranks map each other's buffers, in pieces that fit into
+// the first-level cache.
 class PieceReduction {
  public:
   PieceReduction(Round& round, const Reduction& reduction, const Comm& comm)
       : round_(round), reduction_(reduction), comm_(comm) {}
 
-  // Computes each piece of the slice at the address accumulator(at), then calls deliver(at, piece,
-  // bytes); `at` is the piece's offset in bytes from element 0. `offset`: in bytes, of element 0 in
-  // each rank's source.
+  // Computes the elements of `slice` piece by piece. The result of a piece is written to the
+  // address accumulator(at); then deliver(at, piece, bytes) is called with that address. `at` is
+  // the piece's offset in bytes from element 0 of the reduction, and `offset` the offset in bytes
+  // of element 0 in each rank's source.
   template <class Accumulator, class Deliver>
   Status run(coll::Slice slice, std::uint64_t offset, Accumulator&& accumulator,
              Deliver&& deliver) {
@@ -196,8 +201,8 @@ class PieceReduction {
  private:
   static constexpr std::uint64_t kPiece = coll::kStagedBytes / 2;
 
-  // The address of elements in a rank's source, or of a copy; valid until the next call. Null if
-  // this process cannot read the elements.
+  // Returns the address of `bytes` bytes at `offset` in a rank's source, or of a copy of them. The
+  // address is valid until the next call. Null if this process cannot read the bytes.
   const std::byte* find(int rank, std::uint64_t offset, std::uint64_t bytes) {
     return round_.find(rank, round_.source_address(rank) + offset, bytes,
                        round_.scratch() + kPiece);
@@ -208,7 +213,8 @@ class PieceReduction {
                                                     : reduce_from_own(to, offset, elements);
   }
 
-  // Combines the elements of all ranks in the order of recursive doubling.
+  // Combines the elements of all ranks in the order of recursive doubling, and writes the result to
+  // `to`.
   Status reduce_in_order(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
     bool readable = true;
     coll::DoublingOrder(static_cast<std::uint32_t>(comm_.size))
@@ -221,7 +227,8 @@ class PieceReduction {
     return readable ? Status{} : Status{Code::fault, 0};
   }
 
-  // Combines the elements of all ranks in the order of the ranks, from this rank on.
+  // Combines the elements of all ranks in the cyclic order of the ranks that begins with this rank,
+  // and writes the result to `to`.
   Status reduce_from_own(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
     const std::uint64_t bytes = elements * reduction_.element_bytes;
     for (int i = 0; i < comm_.size; ++i) {
@@ -287,7 +294,8 @@ CallResult reduce_mapped(Round& round, const Reduction& reduction, const Comm& c
 
 // ---- MPI_Reduce_scatter_block -------------------------------------------------------------------
 
-// Combines the block of this rank, from the staged blocks of all ranks, into `out`.
+// Stages this rank's data, combines the block for this rank from the staged data of all ranks, and
+// writes the result to `out`.
 CallResult scatter_staged(Round& round, const Reduction& block, const Comm& comm,
                           const std::byte* source, void* out) {
   const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
@@ -327,7 +335,8 @@ int combine_lower(Round& round, const Reduction& reduction, const Comm& comm, vo
   return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
 }
 
-// A scan of either kind. `has_own`: the result includes this rank's own data.
+// Carries out MPI_Scan or MPI_Exscan as a round. `has_own`: the result includes this rank's own
+// data (MPI_Scan).
 CallResult scan_staged(RoundCall call, const void* in, void* out, const Reduction& reduction,
                        Comm& comm, bool has_own) {
   if (reduction.eligible != Eligible::round) return reduction.no_round();
@@ -342,13 +351,15 @@ CallResult scan_staged(RoundCall call, const void* in, void* out, const Reductio
 
 // ---- MPI_Reduce ---------------------------------------------------------------------------------
 
-// True if the library accepts a root's receive buffer that is also its send buffer.
+// True if the MPI library accepts that the root of MPI_Reduce has one buffer as send buffer and as
+// receive buffer. Found out by such a call on this rank alone.
 bool accepts_aliases(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
   return by_count::Reduce(real, in, out, count, type, op, 0, config.self_comm) == MPI_SUCCESS;
 }
 
-// Combines the staged data of all ranks into `out`, at the root. The other ranks do not wait for
-// the root, so if their calls differ from the root's, only the root's call fails.
+// Combines the staged data of all ranks into `out`. Called at the root of MPI_Reduce. The other
+// ranks do not wait for the root, so if their calls differ from the root's, only the root's call
+// fails.
 int reduce_staged_at_root(Round& round, const Reduction& reduction, const Comm& comm,
                           const void* source, void* out) {
   bool agree = true;
@@ -371,8 +382,8 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
   const bool in_place = in == MPI_IN_PLACE;
   const auto* source = static_cast<const std::byte*>(in_place ? out : in);
   const bool stages = is_staged(all, *comm);
-  // A mapped round is not possible in place: peers read this rank's source while it writes its
-  // result.
+  // A round on mapped buffers is not possible with MPI_IN_PLACE: peers read this rank's source
+  // while it writes its result.
   if (!stages && (in_place || !config.heaps_mapped)) return std::nullopt;
   Round round(*comm, RoundCall::reduce_scatter_block, all, block.terms);
   return stages ? scatter_staged(round, block, *comm, source, out)

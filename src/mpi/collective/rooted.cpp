@@ -16,13 +16,14 @@ namespace {
 
 // ---- MPI_Bcast ----------------------------------------------------------------------------------
 
-// The least bytes of a mapped broadcast, whose root waits for its readers. In the library, the root
-// of a shorter broadcast does not wait.
+// The least bytes of a mapped broadcast, in which the ranks copy from the root's buffer and the
+// root waits for them. A shorter broadcast that is not staged is left to the MPI library, in which
+// its root does not wait.
 constexpr std::uint64_t kLeastMapped = 64U << 10U;
 
 // The root and a leaf (any other rank) of a mapped broadcast copy at the same time: the leaf the
-// bytes before this offset, the root the rest. The more ranks, the less of the root's time each
-// leaf gets.
+// bytes before this offset, the root the rest. The root copies to one leaf after another, so the
+// more ranks there are, the less it copies for each leaf.
 std::uint64_t leafs_part(std::uint64_t bytes, const Comm& comm) {
   const std::uint64_t roots = bytes / static_cast<std::uint64_t>(comm.size);
   return bytes - roots / kCacheLine * kCacheLine;
@@ -54,8 +55,8 @@ CallResult send(Round& round, const TypedBlocks& data, const Comm& comm) {
   return MPI_SUCCESS;
 }
 
-// Receives a mapped broadcast. The root copies its part only to a buffer that this leaf has
-// published.
+// Receives a broadcast from the root's mapped buffer. If this rank has `published` its own buffer,
+// the root copies a part of the data to it, and this rank only the rest.
 bool receive_mapped(Round& round, const TypedBlocks& data, const Comm& comm, int root,
                     bool published) {
   if (!data.contiguous) {
@@ -94,7 +95,8 @@ bool is_broadcast_round(std::uint64_t bytes) {
 
 // ---- MPI_Scatter and MPI_Gather -----------------------------------------------------------------
 
-// The offset of a rank's block in the data that a scatter's root stages: all blocks but the root's.
+// The offset of a rank's block in the data that the root of a scatter stages: the blocks of all
+// ranks but the root, one behind the other.
 std::uint64_t staged_before(int rank, int root, std::uint64_t bytes) {
   return static_cast<std::uint64_t>(rank - (rank > root ? 1 : 0)) * bytes;
 }
@@ -155,8 +157,8 @@ RootedBlocks rooted_blocks(const Comm& comm, int root, const BlockArgs& for_all,
   return found;
 }
 
-// Carries out a gather or a scatter of long blocks as a pairwise round: each rank and the root move
-// the rank's block between them.
+// Carries out a gather or a scatter of long blocks as a pairwise round: the root exchanges with
+// each rank the block of that rank, apart from all others.
 CallResult move_long(RoundCall call, const RootedBlocks& blocks, Comm& comm, int root) {
   if (!can_be_pairwise(comm)) return std::nullopt;
   PeerBlocks pairs;

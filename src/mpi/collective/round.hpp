@@ -40,8 +40,8 @@ enum class RoundCall : std::uint8_t {
   window,  // the creation of a window (rma/windows.cpp)
 };
 
-// The communicator with this handle, or null if its ranks have no boards and so cannot carry out
-// its collectives.
+// The communicator with this handle, or null if its ranks have no boards (coll/board_group.hpp) and
+// so cannot carry out its collectives themselves.
 inline Comm* comm_with_boards(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
   if (comm == nullptr) return nullptr;
@@ -52,12 +52,14 @@ inline Comm* comm_with_boards(MPI_Comm handle) {
 
 inline bool is_rank(const Comm& comm, int rank) { return rank >= 0 && rank < comm.size; }
 
-// False if MPI_Pcontrol has switched off help on this rank. Other ranks may be switched on, so the
-// ranks agree in each round.
+// False if the program has switched off help on this rank by MPI_Pcontrol. Help may be on at other
+// ranks, so this rank still takes part in each round, and leaves it to the MPI library by its
+// record.
 inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
 
-// True if `bytes`, the data of each rank, fit into a staged block, and no rank has to read more
-// than kMostStagedReads bytes of staged data. Equal on all ranks.
+// True if a round with `bytes` bytes of data of each rank is to go through staged blocks. The data
+// must fit into the staged block of a board, and no rank may have to read more than
+// kMostStagedReads bytes. The result is equal on all ranks.
 inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
   constexpr std::uint64_t kMostStagedReads = 8 * coll::kStagedBytes;
   return bytes <= coll::kStagedBytes &&
@@ -66,24 +68,27 @@ inline bool is_staged(std::uint64_t bytes, const Comm& comm) {
 
 class Round {
  public:
-  // Begins the communicator's next round. `bytes`: of this rank's data. `terms`: further facts that
-  // must be equal on all ranks, such as operation, type or root.
+  // Begins the communicator's next round. `call`: the collective. `bytes`: the length of this
+  // rank's data. `terms`: further facts about the call that must be equal on all ranks, such as
+  // operation, type or root.
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
-  // Publish this rank's record. The data is staged (the caller has written it to stage()), or stays
-  // in this rank's own buffers (mapped), or this rank leaves the collective to the library.
+  // These functions publish this rank's record of the round. Its data is staged (the caller has
+  // written it to stage()), or stays in this rank's own buffers (mapped), or this rank leaves the
+  // collective to the library.
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
-  // Null `source` or `target`: the call has no such buffer. False, after publish_library(), if the
-  // buffers are not in the shared heap or help is switched off on this rank.
+  // `source` and `target`: this rank's send and receive buffer; null if the call has no such
+  // buffer. If a buffer is not in the shared heap or help is switched off on this rank, the
+  // function calls publish_library() instead and returns false.
   bool publish_mapped(const void* source, std::uint64_t source_bytes, const void* target,
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if all have published `route` with the terms and bytes
-  // of this rank.
+  // Waits for the records of all ranks. True if the records of all have this route, and the terms
+  // and bytes of this rank.
   bool all_agree(coll::Route route);
-  // Waits for the record of one rank.
+  // Waits for the record of one rank, and returns it.
   const coll::RoundRecord& await(int rank);
   [[nodiscard]] bool has_come(int rank) const { return boards_.has_come(index(rank)); }
   [[nodiscard]] coll::Route route_of(int rank) const { return boards_.route_of(index(rank)); }
@@ -95,36 +100,41 @@ class Round {
     return record.terms == terms_;
   }
 
-  // The staged data of a rank whose record has come.
+  // The staged data of a rank that has published its record of this round.
   [[nodiscard]] const std::byte* staged_by(int rank) const {
     return boards_.staged_by(index(rank), boards_.record_of(index(rank)).bytes);
   }
 
-  // The address, in the process of `rank`, of its mapped source.
+  // The address of the source (send buffer) that `rank` has published as mapped. It is an address
+  // in the process of `rank`.
   [[nodiscard]] std::uint64_t source_address(int rank) const {
     return boards_.record_of(index(rank)).buffers.source;
   }
-  // Copies bytes of a mapped buffer to `to`. `address`: in the process of `rank`.
+  // Copies bytes of a mapped buffer of `rank` to `to`. `address`: of the bytes, in the process of
+  // `rank`.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
-  // The address at which this process can load bytes of a mapped buffer: in the mapping, or of a
-  // copy in `scratch`. Null if this process cannot read the bytes.
+  // Returns an address at which this process can load bytes of a mapped buffer of `rank`: in its
+  // own mapping of them, or of a copy in `scratch`. `address`: of the bytes, in the process of
+  // `rank`. Null if this process cannot read the bytes.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
-  // Copies to a rank's mapped target, from `offset` on.
+  // Copies `bytes` bytes at `from` to the mapped target (receive buffer) of `rank`, at `offset` in
+  // it.
   Status write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const;
-  // In a mapped round: kStagedBytes of memory that no other rank reads.
+  // The kStagedBytes bytes of this rank's staged block. In a round on mapped buffers no other rank
+  // reads them, so they serve as working memory.
   [[nodiscard]] std::byte* scratch() { return stage(coll::kStagedBytes); }
 
   // Tells the peers that this rank reads and writes no more of their mapped buffers.
   void finish() { boards_.finish(); }
-  // Waits until a rank has called finish().
+  // Waits until `rank` has called finish().
   void await_finished(int rank);
-  // Ends a mapped round on this rank, and waits until all other ranks have called finish(). `done`:
-  // the status of this rank's copies. Returns the code of the call; raises MPI_ERR_OTHER if a copy
-  // of this rank failed.
+  // Ends a round on mapped buffers on this rank: calls finish(), and waits until all other ranks
+  // have called finish(). `done`: the status of this rank's copies. Returns the code of the call;
+  // raises MPI_ERR_OTHER if a copy of this rank failed.
   int end(Status done);
 
-  // Waits until done() is true.
+  // Waits until done() is true: looks a few times, then enters the wait loop.
   template <class Done>
   static void wait_until(Done&& done) {
     constexpr int kFirstLooks = 64;  // cheaper than a step of the wait loop

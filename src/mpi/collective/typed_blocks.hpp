@@ -2,7 +2,8 @@
 // The buffers of a collective as blocks of a datatype, and their bytes as a packed stream.
 //
 // Blocks of a datatype with a layout are packed by src/layout. Blocks of another datatype are
-// packed by the library, in a message of this rank to itself. Threads: any. Limit: kMostBlockBytes.
+// packed by the MPI library, in a message of this rank to itself. Threads: any. Limit:
+// kMostBlockBytes a block.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +14,13 @@
 
 namespace mh::mpi::direct {
 
-// The most bytes of a block that moves mapped. If its datatype has no layout at one end, the block
-// is unpacked by a message of this rank to itself, which counts bytes by an int in MPI 3.
+// The most bytes of a block that the receiver copies straight from the sender's mapped buffer. If
+// its datatype has no layout at one end, the block is unpacked by a message of this rank to itself,
+// which counts bytes by an int in MPI 3.
 inline constexpr std::uint64_t kMostBlockBytes = 1U << 30U;
 
-// Blocks of equal length, one for, or from, each rank of a communicator, one behind the other.
+// A buffer of a collective as blocks of equal length, one behind the other: one for, or from, each
+// rank of a communicator. For calls with a single block, only block 0 exists.
 struct TypedBlocks {
   void* address;
   MPI_Count count;  // of one block
@@ -26,15 +29,15 @@ struct TypedBlocks {
   bool contiguous;
   bool valid;  // the count and the type are valid
 
-  // True if the library refuses the arguments. With a type that is not contiguous, null may be
-  // MPI_BOTTOM.
+  // True if the MPI library refuses the arguments. A null address is refused only for a contiguous
+  // type, because with other types it may be MPI_BOTTOM.
   [[nodiscard]] bool is_refused() const {
     const bool no_address = address == MPI_IN_PLACE || (address == nullptr && contiguous);
     return !valid || (bytes != 0 && no_address);
   }
   // The address of a rank's block; the blocks of lower ranks precede it.
   [[nodiscard]] std::byte* block(int rank) const;
-  // The block of a rank, as a TypedBlocks of which it is block 0.
+  // The block of `rank` alone, as a TypedBlocks of which it is block 0.
   [[nodiscard]] TypedBlocks only(int rank) const {
     TypedBlocks one = *this;
     one.address = block(rank);
@@ -42,8 +45,8 @@ struct TypedBlocks {
   }
 };
 
-// A buffer as in the arguments of a call. A rank may leave arguments undefined that it does not
-// use.
+// A buffer as in the arguments of a call. A rank may leave arguments undefined that the call does
+// not use on that rank.
 struct BlockArgs {
   const void* address;
   MPI_Count count;
@@ -63,20 +66,21 @@ inline TypedBlocks typed_blocks(const BlockArgs& args) {
           .valid = true};
 }
 
-// The distance in bytes between elements of a datatype with gaps.
+// The extent of the blocks' datatype: the distance in bytes between two elements. Called for a
+// datatype with gaps.
 MPI_Count extent_of(const TypedBlocks& blocks);
 
-// Pack the block of `rank` to a packed stream, and unpack the block from a stream. False: the
-// library refuses.
+// These functions pack the block of `rank` to the memory at `to`, or unpack the block from the
+// packed stream at `from`. False: the MPI library refuses.
 bool pack(const TypedBlocks& from, int rank, std::byte* to);
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
 
-// True if the library accepts the case that a rank's own block is the same memory in both buffers
-// of a collective.
+// True if the MPI library accepts `own` and `in_other`, the block of a rank for itself in the two
+// buffers of a collective. A library may refuse if both are the same memory.
 bool accepts_alias(const TypedBlocks& own, const TypedBlocks& in_other);
 
 // Copies this rank's own block from the send buffer to the receive buffer. Returns an MPI code, and
-// raises no error.
+// calls no error handler.
 int copy_own_block(const TypedBlocks& from, const TypedBlocks& to);
 
 }  // namespace mh::mpi::direct

@@ -9,7 +9,7 @@
 namespace mh::mpi::direct {
 namespace {
 
-// A buffer with a block for each rank, as in the arguments of a call.
+// A buffer with a block for each rank, as a call with an array of counts has it in its arguments.
 struct VectorArgs {
   const void* address;
   Numbers counts;
@@ -18,7 +18,7 @@ struct VectorArgs {
   const MPI_Datatype* types = nullptr;  // one a block, in place of `type`; displacements in bytes
 };
 
-// Writes the blocks of a VectorArgs as TypedBlocks, one a rank.
+// Writes each block of a VectorArgs as a TypedBlocks, whose block 0 it is.
 class VectorBlocks {
  public:
   explicit VectorBlocks(const VectorArgs& args) : args_(args) {
@@ -28,7 +28,8 @@ class VectorBlocks {
     extent_ = element_.contiguous ? static_cast<MPI_Count>(element_.bytes) : extent_of(element_);
   }
 
-  // Writes the blocks of all ranks. False: the library refuses the arguments.
+  // Writes the blocks of all ranks to the array `blocks`. False: the MPI library refuses the
+  // arguments.
   bool write(TypedBlocks* blocks, int ranks) const {
     if (!args_.counts || !args_.displacements || args_.address == MPI_IN_PLACE) return false;
     if (args_.types == nullptr && !element_.valid) return false;
@@ -43,8 +44,9 @@ class VectorBlocks {
   }
 
  private:
-  // Writes the block of a rank. Without `types` it is written member by member: a copy of the
-  // struct `element_` would load several of its members at once, and so wait for their stores.
+  // Writes the block of a rank to `to`. Without `types` it is written member by member. A copy of
+  // the struct `element_` would load several members at once, and so wait in the processor for the
+  // stores that have just written them.
   void write_block(int rank, TypedBlocks& to) const {
     const MPI_Count count = args_.counts[rank];
     auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
@@ -66,14 +68,16 @@ class VectorBlocks {
   MPI_Count extent_ = 1;   // bytes of one unit of displacement
 };
 
-// The communicator with this handle, or null if it cannot have pairwise rounds.
+// The communicator with this handle, or null if it cannot have pairwise rounds: its ranks have no
+// boards, or are too many for a block table.
 Comm* comm_for_pairs(MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   return comm != nullptr && can_be_pairwise(*comm) ? comm : nullptr;
 }
 
-// Removes this rank's own block if it is in place. False if the library refuses that both own
-// blocks are the same memory.
+// Prepares this rank's block for itself, in the send and in the receive buffer. With MPI_IN_PLACE
+// the block is removed, because it need not move. False if the MPI library refuses that both are
+// the same memory.
 bool prepare_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
   TypedBlocks& out = pairs.out[comm.rank];
   TypedBlocks& in = pairs.in[comm.rank];
@@ -81,7 +85,8 @@ bool prepare_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
   return out.bytes == 0 || in.bytes == 0 || accepts_alias(out, in);
 }
 
-// MPICH refuses an all-to-all whose buffers have one address, even without data.
+// True if the MPI library accepts an MPI_Alltoallv whose two buffers have one address. MPICH
+// refuses it, even without data.
 bool accepts_one_buffer() {
   static const bool accepts = [] {
     int data = 0;
@@ -103,7 +108,7 @@ CallResult exchange_all(Comm* comm, RoundCall call, const VectorArgs& in, const 
 }
 
 // Carries out MPI_Gatherv or MPI_Scatterv. `all`: the buffer with blocks for all ranks, which is
-// significant at the root. `own_args`: this rank's own block.
+// significant at the root only. `own_args`: this rank's own block.
 CallResult exchange_with_root(RoundCall call, const VectorArgs& all, const BlockArgs& own_args,
                               int root, MPI_Comm handle) {
   Comm* comm = comm_for_pairs(handle);
