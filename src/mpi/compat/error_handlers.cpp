@@ -21,38 +21,40 @@ MPI_Errhandler handler_of(MPI_Comm comm) {
   return handler;
 }
 
-// Releases a handle that handler_of() has returned.
+// Releases a handle that handler_of() has returned. Handles of predefined handlers are not freed.
 void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// True if the library may raise the error of a completion on MPI_COMM_WORLD instead of the
-// receive's communicator. MPICH 4.0 does so, Open MPI does not.
+// True if the MPI library may call the error handler of MPI_COMM_WORLD, instead of the receive's
+// communicator, when a call completes a nonblocking receive that has failed. MPICH 4.0 does so,
+// Open MPI does not.
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kRaisesOnWorld = false;
 #else
 constexpr bool kRaisesOnWorld = true;
 #endif
 
-// A communicator that has MPI_ERRORS_RETURN while receives wait, and the program's handler. The
-// first of overlapping waits replaces the handler, the last of them restores it.
+// A communicator that has MPI_ERRORS_RETURN while blocking receives wait, and the handler that the
+// program has set. Of several waits that overlap in time, the first replaces the handler and the
+// last to end restores it.
 struct ReplacedHandler {
   MPI_Comm comm;
   MPI_Errhandler handler;
   int waits;
 };
-// The replaced handlers of this process. The only object is never destroyed, because threads may
-// still wait when the process ends.
+// The replaced handlers of this process. The only object of this type is never destroyed, because
+// threads may still wait when the process ends.
 struct ReplacedHandlers {
   std::mutex mutex;
   std::vector<ReplacedHandler> handlers;  // guarded by `mutex`
-  // Held by a thread that raises an error, and by a thread that replaces a handler. No thread can
-  // therefore replace the program's handler between its restoration and its call. A handler may
-  // call MPI or wait for other threads, so the lock is recursive and is awaited for
-  // tuning::kHandlerPatienceNs at most. Locked before `mutex`.
+  // Held by a thread that raises an error, and by a thread that replaces a handler. Therefore no
+  // thread can replace the program's handler between the moment at which raise_by_handler()
+  // restores it and its call. A handler may call MPI or wait for other threads, so the lock is
+  // recursive and is awaited for tuning::kHandlerPatienceNs at most. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
-  // Called with `mutex` locked.
+  // Returns the entry of `comm`, or the end of `handlers`. Called with `mutex` locked.
   auto find(MPI_Comm comm) {
     return std::find_if(handlers.begin(), handlers.end(),
                         [comm](const ReplacedHandler& one) { return one.comm == comm; });
@@ -60,8 +62,8 @@ struct ReplacedHandlers {
 };
 ReplacedHandlers& g_replaced = *new ReplacedHandlers;
 
-// True if the program's handlers of `comm` and MPI_COMM_WORLD differ. If a handler is replaced at
-// the moment, the program's handler counts.
+// True if the program's handlers of `comm` and MPI_COMM_WORLD differ. If Manyhands has replaced a
+// handler for the time of a wait, the program's handler counts.
 bool compare_with_world(MPI_Comm comm) {
   const ThreadLock hold(g_replaced.mutex);
   const auto none = g_replaced.handlers.end();
@@ -75,7 +77,8 @@ bool compare_with_world(MPI_Comm comm) {
   return differs;
 }
 
-// The last answer of differs_from_world() to this thread.
+// The last answer of differs_from_world() to this thread, with the communicator, and the count of
+// changes of handlers, for which it is valid.
 struct KnownAnswer {
   std::uint64_t comm = 0;
   std::uint32_t changes = 0;
@@ -97,8 +100,9 @@ RaisingLock lock_raising() {
   return switches.threads ? RaisingLock(g_replaced.raising, kBound) : RaisingLock();
 }
 
-// Raises the error by the program's handler of `comm`. If receives of other threads wait, the
-// function first restores the handler and afterwards sets MPI_ERRORS_RETURN again.
+// Calls the handler that the program has set for `comm`, with the error `code`. If that handler is
+// replaced because receives of other threads wait, the function first restores it and afterwards
+// sets MPI_ERRORS_RETURN again.
 int raise_by_handler(MPI_Comm comm, int code) {
   const RaisingLock turn = lock_raising();
   const auto set = [comm](bool back) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Small functions that both ends of a message use: sizes, statuses, waits for a request of the
+// Small functions that both ends of a message use: sizes, statuses, waits for a request of the MPI
 // library, errors, FINs. Any thread.
 #pragma once
 
@@ -14,13 +14,15 @@
 
 namespace mh::mpi {
 
-// Bytes of `count` elements; 0 for a negative count, which the MPI library will report as an error.
+// The bytes of a message of `count` elements of a datatype; 0 for a negative count, which the MPI
+// library will report as an error.
 template <class Count>
 std::uint64_t message_bytes(Count count, const datatypes::Info& info) {
   return count > 0 ? static_cast<std::uint64_t>(count) * info.size : 0;
 }
 
-// The status that the caller has passed, or a status in this object if that is MPI_STATUS_IGNORE.
+// The status that the program has passed to a call, or a status in this object if the program has
+// passed MPI_STATUS_IGNORE.
 class StatusOrOwn {
  public:
   explicit StatusOrOwn(MPI_Status* users) : users_(users == MPI_STATUS_IGNORE ? nullptr : users) {}
@@ -46,7 +48,8 @@ inline void set_bytes(MPI_Status* status, std::uint64_t bytes) {
   real.Status_set_elements_x(status, MPI_BYTE, static_cast<MPI_Count>(bytes));
 }
 
-// Tests one active request. True if the request is complete or has failed.
+// Tests one active request by MPI_Test. A call of the object returns true if the request is
+// complete or has failed.
 class RequestTest {
  public:
   RequestTest(MPI_Request* request, MPI_Status* status) : request_(request), status_(status) {}
@@ -63,8 +66,8 @@ class RequestTest {
   int code_ = MPI_SUCCESS;
 };
 
-// Completes one active request as MPI_Wait does, by polls in the wait loop. `polls`: as for
-// wait::until(). Returns the library's code.
+// Completes one active request as MPI_Wait does, by tests in the wait loop. `polls`: the number of
+// tests before the first step of help, as for wait::until(). Returns the MPI library's code.
 inline int wait_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
   wait::until(test, polls);
@@ -72,15 +75,16 @@ inline int wait_request(MPI_Request* request, MPI_Status* status, int polls = wa
 }
 
 // Waits like wait_request(), for a call of the program that holds no lock: among many waiting
-// threads, the server may test the request in place of this thread (wait::until_shared()).
+// threads, one of them, the server, may test the request in place of this thread
+// (wait::until_shared()).
 inline int await_request(MPI_Request* request, MPI_Status* status, int polls = wait::kFewPolls) {
   RequestTest test(request, status);
   wait::until_shared(test, polls);
   return test.code();
 }
 
-// Waits until rests() has once been true on every rank of `comm`. Collective. rests() is true while
-// this rank has nothing under way.
+// Waits in the wait loop until rests() has once been true on every rank of `comm`. Collective. The
+// caller's rests() is true while this rank has no message under way.
 template <class Rests>
 void rest_together(MPI_Comm comm, Rests&& rests) {
   MPI_Request everyone = MPI_REQUEST_NULL;
@@ -92,7 +96,7 @@ void rest_together(MPI_Comm comm, Rests&& rests) {
   });
 }
 
-// Cancels and frees a started receive whose message will not come. Does nothing for
+// Cancels a started receive whose message will not come, and frees its request. Does nothing for
 // MPI_REQUEST_NULL.
 inline void drop_receive(MPI_Request& request) {
   if (request == MPI_REQUEST_NULL) return;
@@ -106,13 +110,13 @@ inline bool is_of_class(int code, int wanted) {
   return found == wanted;
 }
 inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE); }
-// True for MPI_ERR_PENDING: the request is not complete, because another request of the same call
-// has failed.
+// True for MPI_ERR_PENDING, the code of a request in MPI_Waitall or a similar call that is not
+// complete, because another request of the same call has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
 // Sends bytes to a rank of the node, which may be this rank, on config.node_comm, and keeps no
-// request: the receiver says in another way that the bytes have arrived. The receiver waits for
-// them, so a failure is raised on MPI_COMM_WORLD like that of a send of the program.
+// request: the receiver says in another way that the bytes have arrived. The receiver waits for the
+// bytes, so a failure calls the error handler of MPI_COMM_WORLD.
 inline void send_to_node_rank(const void* bytes, int count, std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int code =
@@ -128,9 +132,9 @@ inline void send_to_node_rank(const void* bytes, int count, std::uint32_t rank, 
 // receive of that rank on config.node_comm.
 inline void send_fin(std::uint32_t rank, int tag) { send_to_node_rank(nullptr, 0, rank, tag); }
 
-// The number of operations that no call of the program completes, but only the wait loop: orphaned
-// receives, freed persistent sends, persistent sends that the library sends, sends by internode
-// pipeline. relaxed: a hint.
+// The number of operations under way that no call of the program completes, so that the wait loop
+// must. These are receives and persistent sends whose request the program has freed, persistent
+// sends that the MPI library sends, and sends by internode pipeline. relaxed: a hint.
 inline std::atomic<std::size_t> detached_operations{0};
 
 // Calls the error handler of `comm` with `code`, and returns `code`.

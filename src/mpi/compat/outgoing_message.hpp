@@ -10,7 +10,7 @@
 namespace mh::mpi {
 
 // Tells whether a message is part of an exchange, that is, whether its sender receives a long
-// message at the same time.
+// message at the same time. The sender decides by this whether the message goes by rendezvous.
 enum class SendPattern : std::uint8_t {
   unknown,      // part of an exchange if a long receive is started
   nonblocking,  // as `unknown`, and if p2p::ExchangeDetector expects a long receive
@@ -26,8 +26,8 @@ struct OutgoingMessage {
   MPI_Comm comm;
   SendPattern pattern = SendPattern::unknown;
   bool synchronous = false;
-  // Set by choose_rendezvous() if the data has gaps: the layout of an element, and the number of
-  // elements.
+  // The layout of an element, and the number of elements. Set by choose_rendezvous() if the data
+  // has gaps.
   layout::LayoutPtr layout{};
   std::uint64_t count = 0;
 };
