@@ -23,7 +23,7 @@ namespace detail {
 extern Next tool;  // the functions of the tool behind Manyhands; null where the tool lacks the call
 extern constinit thread_local int depth;  // calls of this thread that are inside the tool
 
-// The stay of the calling thread inside the tool.
+// Counts one call of this thread as inside the tool (`depth`) while the object lives.
 struct ToolCall {
   ToolCall() { ++depth; }
   ~ToolCall() { --depth; }
@@ -56,19 +56,25 @@ struct ToolGuard<int (*)(Arguments...)> {
 
 }  // namespace detail
 
-// The function behind __mh_ws_mark(), or null. Each variant defines its own.
+// The function behind the front's exported __mh_ws_mark(), which programs call before a loop that
+// is marked to be shared; null if the variant has none. Each variant, the library for one MPI ABI,
+// defines its own.
 mh_marker marker();
-// The function behind __mh_ws_lock() and __mh_ws_unlock(), or null. Each variant defines its own.
+// The function behind the front's exported __mh_ws_lock() and __mh_ws_unlock(), which programs call
+// around critical sections of marked loops; null if the variant has none. Each variant defines its
+// own.
 mh_locker locker();
-// The result of __mh_idle_work(), or null. Each variant defines its own.
+// The result of the front's exported __mh_idle_work(), by which a library of light tasks finds the
+// wait loop; null if the variant has none. Each variant defines its own.
 const mh_idle_work* idle_work();
 
-// Replaces all entries, for every thread: `fill` writes the table, then the front's jump slots are
-// set anew. One thread at a time.
+// Replaces all entries of the front, for every thread: `fill` writes the table of entries, then the
+// front sets its indirect jumps anew from the table. Called by one thread at a time.
 void refill_table(void (*fill)(mh_table& table, bool guarded));
 
-// Puts `wrapper` into the table as MPI_X and PMPI_X. `guarded`: a tool is behind Manyhands, so the
-// entries check whether the call comes from inside the tool.
+// Puts `wrapper` into the front's table of entries, for MPI_X and for PMPI_X, where X is the call.
+// `guarded`: a tool is behind Manyhands, so the entries check whether the call comes from inside
+// the tool.
 template <auto call, auto wrapper>
 void entry(mh_table& table, std::uint32_t index, bool guarded) {
   using Guarded = detail::ToolGuard<decltype(wrapper)>;
@@ -83,7 +89,8 @@ void entry(mh_table& table, std::uint32_t index, bool guarded) {
   table.pmpi[index] = reinterpret_cast<mh_function>(pmpi);
 }
 
-// Puts `watcher` into the table: the front calls it before the call goes on to the next layer.
+// Puts `watcher` into the front's table: the front calls it before the program's call goes on to
+// the next layer, the tool behind Manyhands or the MPI library.
 template <class Watcher>
 void observe_entry(mh_table& table, std::uint32_t index, Watcher watcher) {
   table.observe[index] = reinterpret_cast<mh_function>(watcher);

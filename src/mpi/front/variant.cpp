@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only exported function of a variant: takes mh_chain from the front, fills the layers `next`
-// and `real`, and fills the front's table of entries.
+// The only exported function of a variant: takes mh_chain from the front, finds the functions
+// behind Manyhands, and fills the front's table of entries. These functions are those of the next
+// tool or library (`next`), and those of the MPI library (`real`).
 //
 // The front calls mh_variant_open() once per process, before any wrapper can run, while every other
 // thread with an MPI call waits; plain stores therefore suffice. The function makes no MPI call.
@@ -22,7 +23,7 @@ constinit thread_local int depth = 0;
 
 namespace {
 
-// Arguments of mh_variant_open(), for refill_table().
+// The arguments of mh_variant_open(), kept for refill_table().
 const mh_chain* g_chain = nullptr;
 mh_table* g_table = nullptr;
 
@@ -31,7 +32,8 @@ bool is_same_build(const mh_chain& chain, const mh_table& table) {
          chain.fingerprint == kTableFingerprint && chain.calls == kCalls && table.calls == kCalls;
 }
 
-// Member i of a Next is the pointer at i times the pointer size (static_assert in next.hpp).
+// Sets member i of a Next, a struct of function pointers alone: member i lies at i times the
+// pointer size (static_assert in next.hpp).
 void set_function(Next& layer, std::size_t i, mh_function function) {
   std::memcpy(reinterpret_cast<char*>(&layer) + i * sizeof(function), &function, sizeof(function));
 }
@@ -46,7 +48,8 @@ void fill_layers(const mh_chain& chain) {
   }
 }
 
-// False if the layer lacks a function that every MPI library has had since MPI 1.
+// False if `layer`, the functions of an MPI library, lacks a function that every MPI library has
+// had since MPI 1.
 bool is_complete(const Next& layer) {
   return layer.Init != nullptr && layer.Send != nullptr && layer.Iprobe != nullptr &&
          layer.Comm_rank != nullptr && layer.Finalize != nullptr;
