@@ -30,11 +30,12 @@ constexpr bool kGains = false;
 constexpr bool kGains = true;
 #endif
 
-// True if this rank wants internode pipelines. With MH_FAKE_NODES, tests use the pipelines under
-// any MPI library.
+// True if internode pipelines are of use on this rank. All ranks must agree. With MH_FAKE_NODES,
+// tests use the pipelines under any MPI library.
 bool is_wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
 
-// Receives one piece of a message that no receive has matched.
+// Receives and discards one piece, if one has come, of a message that no receive of the program has
+// matched. The sender can then complete its send before MPI_Finalize.
 void discard_piece() {
   int flag = 0;
   MPI_Message message{};

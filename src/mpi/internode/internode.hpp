@@ -5,14 +5,14 @@
 // communicator, and the MPI library matches it. The data follow in *pieces* of the packed stream on
 // a private communicator. The sender posts each piece as soon as it is packed, while helpers on
 // lent cores pack the next ones (p2p/pack_pipeline.hpp). The receiver unpacks pieces that have
-// arrived while further pieces are in flight.
+// arrived while further pieces are on their way.
 //
 // A send packs and posts the whole message before it returns. From then on it depends on the MPI
-// library's progress alone, whatever call this rank is in. With one exception, the sender does not
-// depend on calls that the receiver makes. The receiver may be in a call of the library that
-// depends on this rank, and so receive no piece. After tuning::kInternodePatienceNs without a
-// received piece, the send counts as complete, since the pieces are copies of the send buffer. This
-// rank then sends no further message by internode pipeline to that receiver.
+// library's progress alone, whatever call this rank is in. It depends on calls of the receiver in
+// one case only. The receiver may be in a call of the library that depends on this rank, and so
+// receive no piece. After tuning::kInternodePatienceNs without a received piece, the send counts as
+// complete, since the pieces are copies of the send buffer. This rank then sends no further message
+// by internode pipeline to that receiver.
 //
 // While the receiver keeps up, the sender has few piece buffers in use; otherwise a buffer for each
 // piece of the message.
@@ -37,7 +37,8 @@ void start();
 // while the program has a started receive, whose message may still come.
 void stop(bool (*is_receiving)());
 
-// Advances the sends and receives under way. A step of the wait loop; never blocks.
+// Advances the sends and receives by internode pipeline that are under way on this rank. A step of
+// the wait loop; never blocks.
 void progress();
 
 }  // namespace mh::mpi::internode

@@ -31,9 +31,9 @@ struct PieceSplit {
   }
 };
 
-// The tag of the pieces of a message, from the number of the message between the two ranks. A tag
-// for each SendId would be wrong, because the library may still hold pieces of the previous message
-// with that SendId.
+// The tag of the pieces of a message, from the number that the message has between its sender and
+// its receiver. A tag for each SendId, the index of a send under way, would be wrong: the MPI
+// library may still hold pieces of the previous message with that index.
 inline int tag_of(const p2p::RtsHeader& header) {
   return tags::kPieces[header.generation % tags::kPieces.count];
 }
@@ -46,9 +46,9 @@ inline int length_of(layout::StreamRange range) {
 // acquired first, since that buffer is still in the cache. Any thread.
 class PieceBuffers {
  public:
-  // True if the limit kMostBuffers allows a message with this many pieces.
+  // True if a message with this many pieces keeps this rank within kMostBuffers buffers in use.
   bool has_room_for(std::uint64_t pieces);
-  // Null if there is no memory.
+  // Returns a buffer of kPiece bytes; null if there is no memory.
   std::byte* acquire();
   void release(std::byte* buffer);
 
@@ -59,7 +59,8 @@ class PieceBuffers {
 };
 extern PieceBuffers piece_buffers;
 
-// Exists while config.internode: from start() to stop().
+// The pipelines by which threads of this process pack and unpack pieces. The object exists while
+// config.internode is true: from internode::start() to stop().
 extern std::optional<p2p::PackPipelines> pack_pipelines;
 
 }  // namespace mh::mpi::internode

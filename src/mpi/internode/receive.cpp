@@ -19,8 +19,8 @@
 namespace mh::mpi::internode {
 namespace {
 
-// The numbers of the messages whose receive has begun, from one sender: all numbers up to `all_`,
-// and those in `some_`.
+// The messages from one sender whose receive has begun, by the number that each RTS header carries:
+// all numbers up to `all_`, and those in `some_`.
 class BegunNumbers {
  public:
   [[nodiscard]] bool has(std::uint64_t number) const {
@@ -29,7 +29,8 @@ class BegunNumbers {
   void add(std::uint64_t number) {
     some_.insert(number);
     // A missing number belongs to a message that no receive has matched, and perhaps none ever
-    // will. If `some_` has more than kMost numbers, the lowest missing numbers count as received.
+    // will. If `some_` has more than kMost numbers, the lowest missing numbers count as begun, to
+    // bound the memory.
     while (!some_.empty() && (*some_.begin() == all_ + 1 || some_.size() > kMost)) {
       all_ = *some_.begin();
       some_.erase(some_.begin());
@@ -42,7 +43,7 @@ class BegunNumbers {
   std::set<std::uint64_t> some_;
 };
 
-// The messages that this process receives from other nodes.
+// The messages that this process receives from other nodes by internode pipeline.
 struct InternodeReceives {
   std::mutex mutex;                                       // guards the members below
   std::unordered_map<std::uint32_t, BegunNumbers> begun;  // by sender
@@ -72,13 +73,14 @@ class Incoming {
         bytes_(bytes),
         pack_pipeline_(*pack_pipelines, to_, p2p::PackKind::unpack, bytes) {}
 
-  // Receives a piece or unpacks a chunk of the message. True once the message is complete. One
-  // thread at a time advances the message; meanwhile other threads get false.
+  // Receives a piece or unpacks a chunk of the message. Returns true once the message is complete.
+  // One thread at a time advances the message; a thread that calls meanwhile gets false at once.
   bool step() {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
     const bool over = advance();
-    // release: pairs with the acquire at the head of step(), which then sees the unpacked bytes.
+    // release: pairs with the acquire at the head of step(), so that a thread which gets true there
+    // sees the unpacked bytes.
     if (over) over_.store(true, std::memory_order_release);
     busy_.clear(std::memory_order_release);
     return over;
@@ -99,8 +101,9 @@ class Incoming {
     }
     const bool has_arrived = oldest_has_arrived();
     if (has_arrived) unpack_oldest();
-    // Only this thread can receive the next piece, but helpers can unpack pieces, too. This thread
-    // therefore unpacks only if no piece has arrived, or if enough pieces wait for helpers.
+    // Only this thread can receive the next piece, but helpers on lent cores can also unpack
+    // pieces. This thread therefore unpacks only if no piece has arrived, or if enough pieces
+    // already wait for the helpers.
     if (!has_arrived || pack_pipeline_->outstanding() >= pack_pipeline_.enough())
       pack_pipeline_->work();
     while (const auto chunk = pack_pipeline_->collect()) {
@@ -114,8 +117,8 @@ class Incoming {
     return posted_ == split_.pieces() && in_flight_.empty() && pack_pipeline_->empty();
   }
 
-  // Posts the receive of the next piece. False if all cells of the pack pipeline or all piece
-  // buffers are in use.
+  // Posts the receive of the next piece. False if all cells of the pack pipeline are in use, or if
+  // there is no memory for a piece buffer.
   bool post_next_piece() {
     if (in_flight_.size() + pack_pipeline_->outstanding() >= p2p::PackPipeline::kCells)
       return false;

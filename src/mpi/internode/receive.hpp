@@ -15,20 +15,21 @@ namespace mh::mpi::internode {
 // for the message.
 bool is_unreceived(const p2p::RtsHeader& header);
 
-// A message that is being received.
+// A message that is being received by internode pipeline.
 class Incoming;
 using IncomingPtr = std::shared_ptr<Incoming>;
 
-// Starts to receive the first `bytes` of the packed stream into `to`. The memory of `to` stays
-// valid until finish_receive() has returned.
+// Starts to receive the message of `header`: the first `bytes` bytes of its packed stream go into
+// the buffer `to`. The caller keeps that buffer valid until finish_receive() has returned.
 IncomingPtr begin_receive(const p2p::RtsHeader& header, const p2p::End& to,
                           layout::LayoutPtr layout, std::uint64_t bytes);
-// Waits in the wait loop until all bytes have been received and unpacked.
+// Waits in the wait loop until all bytes of the message have been received and unpacked.
 void finish_receive(Incoming& incoming);
 
-// Receives pieces, and unpacks chunks, of the messages that are being received. Never blocks.
+// Receives pieces, and unpacks chunks, of all messages that this rank receives by internode
+// pipeline. A step of the wait loop. Never blocks.
 void progress_receives();
-// True if a message is being received. relaxed: a hint.
+// True if this rank receives a message by internode pipeline. relaxed: a hint.
 bool any_receives();
 
 }  // namespace mh::mpi::internode

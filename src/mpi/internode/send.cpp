@@ -25,8 +25,8 @@
 namespace mh::mpi::internode {
 namespace {
 
-// The least bytes of a message that goes by internode pipeline: pieces make no shorter message
-// faster.
+// The least bytes of a message that goes by internode pipeline: shorter messages do not become
+// faster in pieces.
 constexpr std::uint64_t kLeast = 128U << 10U;
 constexpr std::uint32_t kMostSends = tags::kInternodeFins.count;
 
@@ -35,8 +35,8 @@ struct SentPiece {
   std::byte* buffer;  // null for the RTS header
 };
 
-// A send by internode pipeline. Until `posted` is true only the sending thread uses the object,
-// afterwards only the thread that holds g_sends.mutex.
+// A send by internode pipeline. Until `posted` is true, only the thread that sends the message uses
+// the object; afterwards only a thread that holds g_sends.mutex.
 struct InternodeSend {
   p2p::RtsHeader header{};
   layout::LayoutPtr layout;
@@ -49,7 +49,8 @@ struct InternodeSend {
   bool counts_as_done = false;                // the FIN is sent, or the blocking call is over
   std::uint64_t last_change = 0;              // tick at which the library last completed a piece
 
-  // Releases the buffers of pieces whose sends are complete, in order. True if none is left.
+  // Tests the sends of the RTS header and the pieces in order, and releases the buffers of those
+  // that are complete. True if none is left.
   bool release_sent() {
     while (!in_flight.empty()) {
       int flag = 0;
@@ -73,7 +74,8 @@ struct InternodeSends {
 };
 InternodeSends g_sends;
 
-// The functions from free_id() to advance() are called with g_sends.mutex locked.
+// The functions from free_id() to advance() are called with g_sends.mutex locked. This one returns
+// the index of a send that is not in use.
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
     if (g_sends.by_id[id] == nullptr) return id;
@@ -87,14 +89,16 @@ void release_send(SendId id) {
   detached_operations.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Completes the send for the program: this rank sends itself the FIN, if the send has a FIN.
+// Completes the send for the program, whose request is the receive of a FIN: this rank sends itself
+// that FIN. A blocking send has no FIN and reads `counts_as_done`.
 void complete_send(InternodeSend& send) {
   send.counts_as_done = true;
   if (send.fin_tag == kNoFin) return;
   send_fin(config.me, send.fin_tag);
 }
 
-// Advances a posted send. True if the library has completed the sends of all pieces.
+// Advances a posted send. After tuning::kInternodePatienceNs without a piece that the receiver has
+// received, the send counts as done. True if the MPI library has completed the sends of all pieces.
 bool advance(InternodeSend& send) {
   const bool over = send.release_sent();
   if (send.counts_as_done) return over;
@@ -106,8 +110,8 @@ bool advance(InternodeSend& send) {
   return over;
 }
 
-// The rank in MPI_COMM_WORLD of a rank of `comm`; negative if MPI_COMM_WORLD does not have the
-// rank.
+// The rank in MPI_COMM_WORLD of a rank of `comm`; negative if that process is not in
+// MPI_COMM_WORLD.
 int world_rank(MPI_Comm comm, int rank) {
   MPI_Group group{};
   MPI_Group world{};
@@ -127,7 +131,8 @@ void post_piece(InternodeSend& send, const p2p::PackedChunk& chunk) {
   send.in_flight.push_back(piece);
 }
 
-// Packs and posts the pieces of the message, with the help of lent cores.
+// Packs all pieces of the message, with helpers on lent cores, and posts the send of each piece
+// once it is packed.
 void post_pieces(InternodeSend& send) {
   const PieceSplit split{.bytes = send.header.bytes, .piece = send.header.piece};
   p2p::PackPipelines::Use pack_pipeline(*pack_pipelines, send.from, p2p::PackKind::pack,
@@ -244,8 +249,8 @@ void await_send(SendId id) {
     InternodeSend& send = *g_sends.by_id[id];
     const bool over = advance(send);
     if (over) release_send(id);
-    // The wait also ends if the receiver receives nothing for too long: progress_sends() later
-    // releases the buffers and the send.
+    // The wait also ends if the receiver has received no piece for too long (advance()). In that
+    // case progress_sends() later releases the buffers and the send.
     return over || send.counts_as_done;
   });
 }
@@ -255,9 +260,11 @@ bool complete_instead_of_cancel(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   for (const auto& send : g_sends.by_id) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
-    // The request of this send may be complete; its handle may belong to another request by now.
+    // The FIN of such a send is sent, so its request may be complete and the handle may belong to
+    // another request by now.
     if (send->counts_as_done) continue;
-    // The pieces are copies, so the program's request may complete before the pieces are received.
+    // The pieces are copies of the send buffer, so the program's request may complete before the
+    // pieces are received.
     complete_send(*send);
     return true;
   }
@@ -270,7 +277,8 @@ void progress_sends() {
   if (!hold) return;
   for (SendId id = 0; id < kMostSends; ++id) {
     InternodeSend* send = g_sends.by_id[id].get();
-    // await_send() advances and releases the send that a blocking call waits for.
+    // The send that a blocking call waits for is not advanced here: await_send() advances and
+    // releases it.
     if (send == nullptr || !send->posted) continue;
     if (send->fin_tag == kNoFin && !send->counts_as_done) continue;
     if (advance(*send)) release_send(id);
