@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Puts a profiled call into the front's table of entries: the new entry times the call and goes on
-// to the entry that it *covers*, the function *below*.
+// Puts a profiled call into the front's table of entries: the new entry times the call and then
+// calls the entry that stood there before. The new entry *covers* that entry, which is the function
+// *below*.
 //
-// Used by one thread, while the table is filled. Each call has two names (MPI_X, PMPI_X), and each
+// Used by one thread, while it fills the table. Each call has two names (MPI_X, PMPI_X), and each
 // name has a function below it.
 #pragma once
 
@@ -21,7 +22,8 @@ struct Pmpi {
   static inline Next below;
 };
 
-// Covers one entry. `fallback`: the function that the front calls where the table has no entry.
+// Covers `entry` by the function `profiled`, and writes the function below it to `below`.
+// `fallback`: the function below where the table has no entry; the front itself would call it.
 template <class Function>
 void cover_one(mh_function& entry, Function& below, Function profiled, Function fallback) {
   const auto as_entry = reinterpret_cast<mh_function>(profiled);

@@ -35,30 +35,32 @@ namespace {
 using observe::Presence;
 using observe::ThreadProfile;
 
-// A thread times one in this many of its short polls.
+// A thread times one in this many of its short polls (calls such as MPI_Test), to keep the cost of
+// the profile low.
 constexpr std::uint32_t kPollsPerSample = 16;
 // A thread times its first polls, and the poll after each timed poll that takes longer than
 // kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
-// A call reads the presence of this many peers at most: in a larger collective, of the lowest
-// ranks.
+// A timed call reads the presence, the time inside MPI, of this many peers at most. In a larger
+// collective these are the peers with the lowest ranks on the node.
 constexpr std::size_t kMostPeers = 64;
 
-// The members of a communicator as ranks of this node.
+// The members of a communicator, given by their ranks on this node.
 struct CommMembers {
   std::vector<std::int32_t> node_rank_of;  // by rank; Peers::kNone for this rank and other nodes
   const RankList* all;
 };
 
-// The state of a peer when a poll of this thread last read its presence.
+// The time and the state of a peer when a timed poll of this thread last read its presence, the
+// time that it has been inside MPI.
 struct PeerLook {
   std::uint64_t at = 0;      // ticks
   std::uint64_t inside = 0;  // ticks that the peer had been inside MPI
 };
 
-// The profile of one thread, made at its first timed call. Only this thread uses the object until
-// stop().
+// The profile of one thread, made at its first timed call. Only that thread uses the object until
+// stop() of the profile.
 struct ProfiledThread {
   ProfiledThread()
       : profile(kNextCalls, std::max(config.ranks, 1U)), looks(std::max(config.ranks, 1U)) {}
@@ -89,8 +91,8 @@ ProcessProfile g_profile;
 HandleCache<4096> g_requests;  // by request: packed()
 HandleCache<256> g_comms;      // by communicator: CommMembers*
 
-// The profile of the calling thread, or null. A pointer, because the loader has little room for the
-// thread-local data of a library that is opened late.
+// The profile of the calling thread, or null. It is a pointer, because the loader has little room
+// for the thread-local data of a library that is opened late, as a variant is.
 constinit thread_local ProfiledThread* t_state = nullptr;
 
 ProfiledThread& own_state() {
@@ -105,7 +107,8 @@ ProfiledThread& own_state() {
 // The time that a rank of this node has been inside MPI, in its part of the node segment.
 Presence& presence_of(std::uint32_t node_rank) { return services.area(node_rank).presence; }
 
-// The peers as a list of ranks, at most kMostPeers. A list of a single peer is `one`.
+// The peers as a list of ranks on the node, at most kMostPeers. The list of a single peer lies in
+// `one`, which the caller provides.
 std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) {
   if (peers.several != nullptr)
     return std::span(*peers.several).first(std::min(kMostPeers, peers.several->size()));
@@ -116,7 +119,8 @@ std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) 
 
 // ---- Communicators -----------------------------------------------------------------------------
 
-// A list with these ranks that lives as long as the process. Called with the mutex locked.
+// Stores the list of ranks, once for equal lists, for as long as the process lives. Called with
+// g_profile.mutex locked.
 const RankList* kept_list(RankList ranks) {
   return &*g_profile.lists.insert(std::move(ranks)).first;
 }
@@ -139,7 +143,8 @@ std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
   return on_node;
 }
 
-// The group of the peers of messages on `comm`: the remote group of an intercommunicator.
+// The group of the ranks to which messages on `comm` go: the group of `comm`, or, for an
+// intercommunicator, the remote group. The caller frees it.
 MPI_Group group_of(MPI_Comm comm) {
   MPI_Group group = MPI_GROUP_NULL;
   int is_inter = 0;
@@ -177,7 +182,8 @@ bool has_peers() { return services.node && config.ranks > 1; }
 // ---- Requests ----------------------------------------------------------------------------------
 
 // Packs CallFacts into a word: bytes << 18 | peer + 1 << 2 | has several peers << 1 | contiguous.
-// unpacked() returns all ranks of the node in place of several peers.
+// The word does not tell which peers several are, so unpacked() returns all ranks of the node in
+// their place.
 std::uint64_t packed(const CallFacts& facts) {
   const std::uint64_t one = static_cast<std::uint32_t>(facts.peers.one) + 1U;
   return facts.data.bytes << 18U | (one & 0xffffU) << 2U |
@@ -240,7 +246,7 @@ void write_file(const char* setting, const std::string& path, const std::string&
 }
 
 // True if the peer was outside MPI for most of the time since this thread last read its presence;
-// at the first look, if the peer is outside MPI. Updates `look`.
+// if this is the first time, true if the peer is outside MPI at the moment. Updates `look`.
 bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
   const PeerLook before = look;
   look = {.at = now, .inside = peer.ticks_inside(now)};
@@ -248,7 +254,8 @@ bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
   return (look.inside - before.inside) * 2 < now - before.at;
 }
 
-// A peer for which a poll that ends at `now` has waited, or Peers::kNone.
+// A peer for which a poll that ends at tick `now` has waited, because the peer was outside MPI;
+// Peers::kNone if there is none.
 std::int32_t late_peer(ProfiledThread& state, const Peers& peers, std::uint64_t now) {
   std::uint32_t one = 0;
   std::int32_t late = Peers::kNone;
@@ -389,8 +396,9 @@ std::uint64_t ShortCall::end(std::uint64_t more) {
 TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
     : call_(call), facts_(facts), begin_(ticks()) {}
 
-// Each untimed poll before this poll counts as long as this poll. A thread may lose its core in a
-// timed poll, so all these polls together count no longer than the time since the last timed poll.
+// Each poll that this thread has made untimed since its last timed poll is taken to have lasted as
+// long as this poll. This poll may be long because the thread has lost its core, so together they
+// all count no longer than the time since the last timed poll.
 TimedPoll::~TimedPoll() {
   const std::uint64_t end = ticks();
   const std::uint64_t own = end - begin_;
