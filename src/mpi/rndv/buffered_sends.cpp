@@ -24,12 +24,13 @@ struct BufferedSend {
   std::unique_ptr<std::byte[]> data;
 };
 
-// The buffered messages of this process.
+// The messages that this process has buffered (buffered_sends.hpp), as their receiver.
 struct BufferedSends {
   std::mutex mutex;                     // guards `sends`
   std::vector<BufferedSend> sends;      // the oldest first
   std::atomic<std::uint32_t> count{0};  // relaxed: a hint; 0 in nearly every program
-  // True once an RTS header may have been overwritten. relaxed: the wait loop reads the flag again.
+  // True once an RTS header may have been overwritten by another receive's message. relaxed: the
+  // wait loop reads the flag again and again.
   std::atomic<bool> looks_for_overdue{false};
 };
 BufferedSends g_buffered;
@@ -46,10 +47,11 @@ std::uint64_t bytes_buffered() {
   return bytes;
 }
 
-// Buffers the message of a posted send. The copy is entered in g_buffered before the sender is
-// released, so that a thread which sees the send as over finds the copy. A message without memory
-// for a copy stays posted; a message whose copy fails is lost. Called only after a receive was
-// truncated or an RTS header overwritten, or in programs to which errors return.
+// Buffers the message of a send that is posted to this rank, and releases its sender. The copy is
+// entered in g_buffered before the sender is released, so that a thread which sees the send as over
+// finds the copy. A message without memory for a copy stays posted; a message whose copy fails is
+// lost. Called only after a receive was truncated or an RTS header overwritten, or in programs to
+// which MPI errors return.
 void buffer_send(const PostedSend& send) {
   const std::uint64_t bytes = send.fields.bytes;
   BufferedSend buffered{.send = send,
@@ -70,8 +72,9 @@ void buffer_send(const PostedSend& send) {
   release_sender(slot, send.sender);
 }
 
-// True if the RTS header of the send has probably been lost. A synchronous send must not complete
-// before a receive matches it, so its header must also be gone from the library.
+// True if the RTS header of the send has probably been lost. The send must have been posted for
+// tuning::kLostAfterNs. A synchronous send must not complete before a receive matches it, so its
+// header must also be gone from the MPI library's unexpected messages.
 bool is_overdue(const PostedSend& send, std::uint64_t now) {
   if (now < send.fields.posted_at + ticks_from_ns(tuning::kLostAfterNs)) return false;
   return send.fields.synchronous == 0 || !may_be_unexpected(send);
@@ -90,7 +93,8 @@ void start_to_buffer_overdue_sends() {
 }
 
 void buffer_overdue_sends() {
-  // A tick. Guarded by the help lock of the wait loop (wait/wait.cpp).
+  // The tick of the next look at posted sends. Guarded by the lock under which the wait loop calls
+  // its steps (wait/wait.cpp).
   static std::uint64_t next_look = 0;
   const bool is_needed =
       !switches.errors_are_fatal || g_buffered.looks_for_overdue.load(std::memory_order_relaxed);

@@ -19,29 +19,33 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Pins the request. Waits while another thread has pinned the request to fetch its message.
+// Pins the request, so that this thread alone may fetch its message. Waits while another thread has
+// pinned it.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
 }
 
-// Gives the status the envelope and the size of the program's message, where the library's differ.
+// Gives the status the source, tag and size of the program's message, where those that the MPI
+// library has reported are of an RTS header or of a message from this rank to itself.
 void correct(MPI_Status* status, const ReceiveRequest& request) {
   if (request.is_held_message) set_envelope(status, request.envelope);
   if (request.delivery) set_bytes(status, request.delivery->bytes);
 }
 
-// True if a look into the buffer of a started receive is worth its cost. If only the library can
-// read the datatype, a look costs a message from this rank to itself, so only the rare `patient`
-// looks do so. MPI_Test cannot replace the look, because another thread may have completed the
-// request in the library, which frees the handle.
+// True if a look for an RTS header in the buffer of a started receive is worth its cost. If only
+// the MPI library can read the datatype, a look costs a message from this rank to itself, so only
+// the rare `patient` looks do so. MPI_Test cannot replace the look, because another thread may have
+// completed the request in the library, which frees the handle.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }
 
-// True if the RTS header of a send of this node is in the buffer; then the request stays pinned.
-// Begins to receive a message from another node whose header is in the buffer.
+// True if the RTS header of a send of this node is in the buffer of the started receive; the
+// request is then pinned for the caller. If the buffer holds the header of a message from another
+// node, the function begins to receive that message and returns false.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
-  // The program may have freed the buffer of an orphaned request whose message has come.
+  // After the message of an orphaned request, one that the program has freed, has come, the program
+  // may have freed the buffer.
   if (!request.buffer || request.blocking || request.orphaned) return false;
   if (!may_look_into(request, patient)) return false;
   if (!request.pin()) return false;
@@ -53,15 +57,17 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   return false;
 }
 
-// True if another of the receives `others` has the same buffer as `request`. The RTS header in that
-// buffer may belong to either receive until the library completes one of them.
+// True if several of the receives `others`, which include `request`, have the buffer of `request`.
+// The RTS header in that buffer may belong to either receive until the library completes one of
+// them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
            return other->buffer.address == request.buffer.address;
          }) > 1;
 }
 
-// Ends a pinned request. A persistent request stays in the table.
+// Ends a pinned request: removes it from the table of receive requests, in which only a persistent
+// request stays.
 void end_request(ReceiveClaim& claim) {
   ReceiveRequest& request = *claim;
   unpost_receive(request);
@@ -73,7 +79,8 @@ void end_request(ReceiveClaim& claim) {
   receives.discard(request);
 }
 
-// Completes a request that has failed in the library with `code` and got no message.
+// Completes a request that has failed in the MPI library with `code`, and so has no message to
+// fetch. Returns the code for the program.
 int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   if (is_truncation(code)) end_rendezvous_after_truncation();
   if (!claim || !claim->started) return code;
@@ -87,8 +94,8 @@ int complete_failed(ReceiveClaim& claim, int code, MPI_Status* status) {
   return code;
 }
 
-// Raises the error `code` of a rendezvous message on the communicator of its receive, if a call of
-// the program awaits the message. Returns `code`.
+// Calls the error handler for the error `code` of a rendezvous message on the communicator of its
+// receive. If no call of the program awaits the message, no handler is called. Returns `code`.
 int fail_on(const std::shared_ptr<Comm>& comm, int code, bool is_awaited) {
   if (code == MPI_ERR_TRUNCATE) end_rendezvous_after_truncation();
   if (!is_awaited) return code;
@@ -139,7 +146,8 @@ void correct_status(MPI_Request handle, MPI_Status* status) {
 }
 
 void fetch_landed_messages() {
-  // In ticks. Guarded by the help lock of the wait loop (wait/wait.cpp).
+  // The ticks of the next looks into receive buffers. Guarded by the lock under which the wait loop
+  // calls its steps (wait/wait.cpp).
   static std::uint64_t next_look = 0;
   static std::uint64_t next_patient_look = 0;
   static std::uint64_t next_look_at_short = 0;

@@ -28,11 +28,12 @@ namespace {
 
 using observe::MessagePath;
 
-// A resend, and a copy through memory of this process (copy_in_pieces()), move pieces of this many
-// bytes and so need no memory for the whole message.
+// A message is moved in pieces of this many bytes by a resend, and by a copy through memory of this
+// process (copy_in_pieces()). Neither then needs memory for the whole message.
 constexpr std::uint64_t kPiece = 1U << 20U;
 
-// A message whose send this rank has taken, and the destination of its first `bytes`.
+// A message that this rank receives and whose send it has taken (send_table.hpp), and the
+// destination of its first `bytes` bytes.
 struct TakenMessage {
   p2p::SendSlot& send;
   std::uint32_t sender;  // rank on the node
@@ -48,7 +49,8 @@ class PieceBuffer {
   PieceBuffer() {
     while (own_ == nullptr) {
       own_.reset(new (std::nothrow) std::byte[kPiece]);
-      // acquire: pairs with the release in the destructor.
+      // acquire: pairs with the release in the destructor, in which another thread gives `spare`
+      // back.
       if (own_ == nullptr && !spare_taken.test_and_set(std::memory_order_acquire)) return;
       if (own_ == nullptr) ::sched_yield();
     }
@@ -68,9 +70,10 @@ class PieceBuffer {
   std::unique_ptr<std::byte[]> own_;
 };
 
-// Receives the message through the library after a failed copy. The sender's wait loop sends the
-// whole message, even if the receive buffer is shorter. The send buffer is contiguous, because
-// copies from a send buffer with gaps do not fail. Returns the library's code.
+// Receives the message through the MPI library after a failed copy. At this rank's request, the
+// sender's wait loop sends the whole message, even if the receive buffer is shorter. The send
+// buffer is contiguous, because copies from a send buffer with gaps do not fail. Returns the
+// library's code.
 int receive_by_library(const TakenMessage& message) {
   const p2p::End& to = message.to;
   p2p::SendSlot& send = message.send;
@@ -95,13 +98,13 @@ int receive_by_library(const TakenMessage& message) {
   return MPI_SUCCESS;
 }
 
-// True if the message is contiguous and this process can read it from the send buffer.
+// True if the message is contiguous in the send buffer and this process can read it from there.
 bool is_readable(const p2p::SendSlot& send) {
   if (send.contiguous == 0) return false;
   return config.single_copy || services.memory->here(send.from, send.bytes) != nullptr;
 }
 
-// Copies by this thread alone.
+// Copies all bytes of `work` by this thread alone, without a job.
 bool copy_alone(const steal::CopySpec& work, const steal::Shapes* shapes) {
   if (work.shaped)
     return thief().copy_scattered(work, *shapes, {.offset = 0, .bytes = work.bytes}).ok();
@@ -116,8 +119,9 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// Opens a job in a job slot of this rank, and tells the sender of `copy.send`. Null if all job
-// slots are in use. `mapped`: all ranks of the node map both ends.
+// Opens a job in one of this rank's job slots, and tells the sender by changing its send to state
+// moving, so that the sender may claim chunks. Null if all job slots are in use. `mapped`: all
+// ranks of the node map both ends.
 steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto visibility =
@@ -125,7 +129,8 @@ steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool 
   steal::Job* job = services.keeper->open(work, copy.shapes, visibility);
   if (job == nullptr || copy.send == nullptr) return job;
   emulated::match();
-  // relaxed, then release: a sender that acquires `moving` sees the number of the job slot.
+  // relaxed: the number of the job slot is published by the release in change(), so a sender that
+  // acquires the state `moving` sees it.
   const steal::Job* first = services.area(config.me).jobs.jobs;
   copy.send->job.store(static_cast<std::uint64_t>(job - first), std::memory_order_relaxed);
   copy.send->change(p2p::SlotState::moving);
@@ -148,8 +153,8 @@ bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
 }
 
 // Copies data with gaps straight from the send buffer to the receive buffer, as a job whose chunks
-// other ranks may claim. False if an end has no known shape, if not all ranks map both ends, or if
-// the copy failed.
+// other ranks may claim. False if the data of an end do not form a single grid
+// (layout/compact.hpp), if not all ranks map both ends, or if the copy failed.
 bool copy_by_shapes(const TakenMessage& message) {
   p2p::SendSlot& send = message.send;
   const p2p::End& to = message.to;
@@ -191,8 +196,8 @@ bool copy_by_pipeline(const TakenMessage& message) {
   return engine.finish(*pipeline);
 }
 
-// Copies a contiguous message to a receive buffer with gaps: each piece first to memory of this
-// process, from which this thread unpacks it. Used where there are no pipelines.
+// Copies a contiguous message to a receive buffer with gaps: each piece is copied to memory of this
+// process, from which this thread unpacks it. Used where the ranks use no pipelines.
 bool copy_in_pieces(const TakenMessage& message) {
   const PieceBuffer buffer;
   const memory::View room = view_of(buffer.data(), config.me);
@@ -208,8 +213,9 @@ bool copy_in_pieces(const TakenMessage& message) {
   return true;
 }
 
-// Copies a message with gaps at an end, or one that this process cannot read (`readable` is false).
-// Returns the path of the copy; nothing if the copy failed.
+// Copies a message that has gaps in the send buffer or the receive buffer, or that this process
+// cannot read from the send buffer (`readable` is false). Returns the path of the copy; nothing if
+// the copy failed.
 std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool readable) {
   if (copy_by_shapes(message)) return MessagePath::mapped;
   const bool in_pieces = readable && !config.pipelines;
@@ -244,8 +250,9 @@ std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
 
 void release_sender(p2p::SendSlot& slot, std::uint32_t sender) {
   const std::uint32_t fin_tag = slot.fin_tag;  // read before the sender may free the slot
-  // release: pairs with the sender's acquire in SendSlot::state() and is_done(). This rank and the
-  // thieves of its job have read the send buffer before the program writes to it again.
+  // release: pairs with the sender's acquire in SendSlot::state() and is_done(). Therefore this
+  // rank, and the threads that have claimed chunks of its job, have read the send buffer before the
+  // sender's program writes to it again.
   slot.change(p2p::SlotState::done);
   if (fin_tag != p2p::kNoFin) send_fin(sender, static_cast<int>(fin_tag));
 }
@@ -290,7 +297,8 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
   const auto* bytes = reinterpret_cast<const std::byte*>(send.from.address);
   for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
     const auto piece = static_cast<int>(std::min(kPiece, send.bytes - offset));
-    // The receiver releases the sender after it has received all pieces.
+    // No request is kept: the receiver releases the sender, by the state of the slot, after it has
+    // received all pieces.
     send_to_node_rank(bytes + offset, piece, send.to, tags::kResends[slot]);
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The copy of a rendezvous message whose send the receiver has taken: by a job, whose chunks
-// several ranks claim; by a pipeline; or as a message of the library, if the copy failed.
+// The copy of a rendezvous message by its receiver, after it has taken the send (send_table.hpp).
+// The message is copied by a job, whose chunks several ranks claim; by a pipeline; or as a message
+// of the library, if the copy failed.
 //
 // Any thread. A call returns when its bytes are copied.
 #pragma once
@@ -19,8 +20,8 @@
 
 namespace mh::mpi::rndv {
 
-// Bytes to be copied from one view to another, at least one of which is memory of this process.
-// With `shapes`, the data has gaps at an end, and all ranks of the node map both ends.
+// Bytes to be copied from one view to another. At least one of the views is of memory of this
+// process. With `shapes`, the data has gaps at an end, and all ranks of the node map both ends.
 struct ChunkedCopy {
   memory::View to;
   memory::View from;
@@ -29,15 +30,16 @@ struct ChunkedCopy {
   p2p::SendSlot* send = nullptr;  // in state `taken`: its sender may claim chunks
   const steal::Shapes* shapes = nullptr;
 };
-// Copies as a job if all ranks map both ends or the kernel copies between processes. The sender
-// and, for long jobs, idle third ranks claim chunks. This thread copies alone if no other rank can,
-// if all job slots are in use, or if the processes that have claimed chunks have died. Returns the
-// path of the bytes, mapped or kernel; nothing if the copy failed.
+// Copies as a job of this rank if all ranks map both ends or the kernel copies between processes.
+// The sender and, for long jobs, idle third ranks claim chunks. This thread copies alone if no
+// other rank can, if all job slots are in use, or if the processes that have claimed chunks have
+// died. Returns the way of the bytes, mapped memory or copies by the kernel; nothing if the copy
+// failed.
 std::optional<observe::MessagePath> copy_in_chunks(const ChunkedCopy& copy);
 
-// Copies to `buffer` the message of a send that this rank has taken. The caller releases the sender
-// afterwards (release_sender()). The result has an error code of the library if both the copy and
-// the resend failed.
+// Copies to the receive buffer `buffer` the message of a send that this rank has taken; if the copy
+// fails, asks the sender for a resend. The caller releases the sender afterwards
+// (release_sender()). The result has an error code of the MPI library if the resend failed as well.
 Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer);
 
 // Records in the trace that this rank has copied a message from the tick `begin` until now.
@@ -45,13 +47,14 @@ Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer);
 void trace_copied(std::uint64_t begin, std::uint64_t bytes, std::uint32_t other,
                   observe::MessagePath path);
 
-// Gives the send buffer back to the sender, and sends the FIN unless the send has kNoFin. Called by
-// the rank that has moved the data. `sender`: rank on the node.
+// Gives the send buffer back to the sender, and sends the FIN that completes its request, unless a
+// blocking call sends (kNoFin). Called by the rank that has moved the data. `sender`: the sender's
+// rank on the node.
 void release_sender(p2p::SendSlot& send, std::uint32_t sender);
 
 // Sends through the MPI library a contiguous message of this rank that the receiver could not copy.
-// `slot`: its index in the send table. The send buffer stays in use until the receiver releases the
-// sender.
+// `slot`: the index of `send` in this rank's send table. The send buffer stays in use until the
+// receiver releases the sender.
 void send_by_library(std::uint32_t slot, const p2p::SendSlot& send);
 
 }  // namespace mh::mpi::rndv

@@ -26,17 +26,18 @@ namespace {
 
 using Content = std::array<std::byte, p2p::kRtsBytes>;
 
-// A message from this rank to itself. Its content lives until the send is complete, which in some
-// libraries is when the message has been received.
+// A message from this rank to itself. The content, the send buffer, lives until the send is
+// complete. In some MPI libraries this is when the message has been received.
 struct SelfSend {
   Content content;
   MPI_Request request = MPI_REQUEST_NULL;
 };
 
-// A bit of HeldMessages::steps: an exclusive step is wanted or under way.
+// A bit of HeldMessages::steps: a thread is in an exclusive step (MatchingStep), or waits for one.
 constexpr std::uint32_t kExclusive = 1U << 31U;
 
-// The messages that this process holds.
+// The messages that this process holds: probes have taken them out of the MPI library, and the
+// program has not received them yet.
 struct HeldMessages {
   std::mutex mutex;  // guards the three containers
   std::list<SelfSend> self_sends;
@@ -55,7 +56,7 @@ void count_held() {
 }
 
 void enter_shared() {
-  // acquire: pairs with the release at the end of an exclusive step.
+  // acquire: pairs with the release at the end of an exclusive step, in ~MatchingStep().
   while ((g_messages.steps.fetch_add(1, std::memory_order_acquire) & kExclusive) != 0) {
     g_messages.steps.fetch_sub(1, std::memory_order_relaxed);
     while ((g_messages.steps.load(std::memory_order_relaxed) & kExclusive) != 0) ::sched_yield();
@@ -63,7 +64,7 @@ void enter_shared() {
 }
 
 void enter_exclusive() {
-  // acquire: pairs with the releases at the end of other steps.
+  // acquire: pairs with the releases at the end of other threads' steps, in ~MatchingStep().
   while ((g_messages.steps.fetch_or(kExclusive, std::memory_order_acquire) & kExclusive) != 0)
     ::sched_yield();
   while (g_messages.steps.load(std::memory_order_acquire) != kExclusive) ::sched_yield();
@@ -78,7 +79,8 @@ std::vector<HeldMessage>::iterator find_held(int source, int tag, MPI_Comm handl
   });
 }
 
-// Writes the status of the message as the library does: MPI_ERROR stays unchanged.
+// Writes the status of the held message to the program's `status`. As in the MPI library, MPI_ERROR
+// stays unchanged.
 void report(const HeldMessage& held, MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const int error = status->MPI_ERROR;
@@ -98,8 +100,8 @@ void send_to_this_rank(const Content& content, int tag) {
              config.self_comm, &send.request);
 }
 
-// Repeats `test` until it sets its flag. It does not use the wait loop, which may run code of the
-// program (tasks) while the calling thread is in an exclusive step.
+// Repeats the call `test` of the MPI library until it sets its flag. It does not use the wait loop,
+// which may run code of the program (tasks) while the calling thread is in an exclusive step.
 template <class Test>
 void spin_until(Test&& test) {
   for (int flag = 0; flag == 0;) {
@@ -116,8 +118,9 @@ Content receive_content(MPI_Message* message) {
   return content;
 }
 
-// Receives a held message of kRtsBytes, and sends the content to this rank itself. If the content
-// is an RTS header, the status gets the size of the rendezvous message.
+// Receives a held message that is as long as an RTS header, and sends its content to this rank
+// itself, so that the program can still receive it. If the content is an RTS header, the held
+// status gets the size of the rendezvous message.
 void renew(HeldMessage& held) {
   const Content content = receive_content(&held.message);
   static std::atomic<std::uint32_t> serial{0};
@@ -145,7 +148,7 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
   return held;
 }
 
-// Takes the oldest message from `source` out of the library and holds the message. False if the
+// Takes the oldest message from `source` out of the MPI library and holds it. False if the MPI
 // library has no message from `source`.
 bool hold_oldest(int source, MPI_Comm comm) {
   int flag = 0;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Probed messages whose size cannot be found in the sender's send table (unmatched_sends.hpp).
 //
-// The library reports an RTS header as a message of kRtsBytes. An ordinary message may have that
-// size, too, and another thread may receive the message during the probe. A message that is
+// The MPI library reports an RTS header as a message of kRtsBytes. An ordinary message may have
+// that size, too, and another thread may receive the message during the probe. A message that is
 // ambiguous in this way is taken out of the library (MPI_Improbe) and *held*, with all older
 // messages from its source, so that messages keep their order. A held message of kRtsBytes is
 // received and *renewed*: this rank sends the content to itself on config.self_comm, so that a
@@ -26,13 +26,15 @@
 namespace mh::mpi::rndv {
 
 // The number of messages held by MPI_Probe and MPI_Iprobe on all communicators, plus 1 once several
-// threads may probe. 0 in nearly every program. relaxed: a hint, which every receive reads.
+// threads may probe (note_probe()). While it is not 0, receives look at held messages and take
+// shared steps. 0 in nearly every program. relaxed: a hint, which every receive reads.
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> held_message_count;
 inline bool may_be_held() { return held_message_count.load(std::memory_order_relaxed) != 0; }
 
-// A lock for processes with several threads. A receive or a probe looks at held messages and then
-// into the library in one *shared* step; shared steps may overlap. A probe takes messages out of
-// the library in one *exclusive* step, during which no other step runs.
+// A lock that orders receives and probes of several threads of a process. A receive or a probe
+// looks at held messages and then into the library in one *shared* step; shared steps may overlap.
+// A probe takes messages out of the library in one *exclusive* step, during which no other step
+// runs.
 class MatchingStep {
  public:
   enum class Kind : std::uint8_t { shared, exclusive };
@@ -44,8 +46,8 @@ class MatchingStep {
  private:
   std::uint32_t entered_;  // what this step has added to HeldMessages::steps
 };
-// Called before each probe. From the first call in a program with several threads on, receives and
-// probes take shared steps.
+// Called before each probe. From its first call in a program with several threads on, receives and
+// probes take shared steps (MatchingStep).
 void note_probe();
 
 struct HeldMessage {
@@ -60,25 +62,30 @@ struct HeldMessage {
   }
 };
 
-// Holds the message behind `message`, a handle that MPI_Mprobe of the library has returned with
-// `status`. The status gets the size of the program's message.
+// Holds the message behind `message`, a handle that the library's MPI_Mprobe or MPI_Improbe has
+// returned with `status`. `message` becomes the handle for the program, and `status` gets the size
+// of the program's message.
 void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status);
-// Takes the message that MPI_Iprobe has reported as `seen` out of the library, and holds it. `seen`
-// gets the size of the program's message. False if another thread has received the message.
+// Takes the message that the library's MPI_Iprobe has reported as `seen` out of the MPI library,
+// and holds it. `seen` gets the size of the program's message. False if another thread has received
+// the message.
 bool hold_probed(MPI_Comm comm, MPI_Status* seen);
 
-// Find the first message held by MPI_Probe or MPI_Iprobe that these arguments match. report_held(),
-// for a probe, sets `status`, and is false without such a message. take_held(), for a receive,
-// removes the message.
+// These functions find the first message held by MPI_Probe or MPI_Iprobe that these arguments
+// match. The function report_held() serves a probe: it sets `status`, or returns false if there is
+// no such message. The function take_held() serves a receive: it removes the message from the held
+// ones and returns it.
 bool report_held(int source, int tag, MPI_Comm comm, MPI_Status* status);
 std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm);
-// The held message behind a handle of MPI_Mprobe or MPI_Improbe.
+// Removes and returns the held message behind a handle that the program has from MPI_Mprobe or
+// MPI_Improbe; nothing if none is held.
 std::optional<HeldMessage> take_held(MPI_Message message);
-// Sets `message` and `status` as MPI_Mprobe returns them for a held message. A renewed message
-// stays held, by its handle.
+// Sets the program's `message` and `status` as MPI_Mprobe returns them for the message `held`. A
+// renewed message stays held under that handle until its receive, which must report the envelope of
+// the original message.
 void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status);
 
-// The rendezvous sends whose headers are held.
+// The rendezvous sends to this rank whose RTS headers are held.
 std::vector<PostedSend> held_sends();
 
 }  // namespace mh::mpi::rndv

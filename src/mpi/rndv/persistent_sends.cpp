@@ -27,19 +27,21 @@ struct PersistentSend {
   int fin_tag;
 };
 
-// A start that the plain request carries out, and that is not over.
+// A start of a persistent send that the plain request, the MPI library's own, carries out. It is in
+// the list until the plain request is complete.
 struct LibraryStart {
   MPI_Request plain;
   MPI_Request request;  // of the program: the receive of the FIN
   int fin_tag;
 };
-// A send whose request the program has freed while the send was active.
+// A persistent send whose request the program has freed while the send was active, that is, while
+// its FIN had not come.
 struct FreedSend {
   MPI_Request request;
   PersistentSend send;
 };
 
-// The persistent sends of this process.
+// The persistent sends of this process that may go by rendezvous or by internode pipeline.
 struct PersistentSends {
   std::mutex mutex;                                             // guards the members below
   std::unordered_map<std::uint64_t, PersistentSend> by_handle;  // of the program's request
@@ -68,7 +70,8 @@ std::optional<PersistentSend> find_send(MPI_Request request) {
   return at->second;
 }
 
-// A copy of a datatype: the program may free its own datatype before the last start.
+// A copy of a send's datatype, needed because the program may free its own datatype before the last
+// start.
 MPI_Datatype copy_of(MPI_Datatype type) {
   MPI_Datatype copy = MPI_DATATYPE_NULL;
   real.Type_contiguous(1, type, &copy);
@@ -76,7 +79,8 @@ MPI_Datatype copy_of(MPI_Datatype type) {
   return copy;
 }
 
-// Frees the requests of a send that is not active. Called with the mutex locked.
+// Frees both requests of a send that is not active: `request`, the program's, and the plain
+// request. Called with g_persistent.mutex locked.
 void dispose(MPI_Request request, PersistentSend& send) {
   real.Request_free(&request);
   real.Request_free(&send.plain);
@@ -87,7 +91,8 @@ void dispose(MPI_Request request, PersistentSend& send) {
   g_persistent.free_tags.push_back(send.fin_tag);
 }
 
-// Cancels the receive of a FIN that will not come. The persistent request becomes inactive.
+// Cancels the receive of a FIN that will not come. `request`, the program's persistent request,
+// becomes inactive.
 void cancel_fin(MPI_Request* request) {
   real.Cancel(request);
   wait_request(request, MPI_STATUS_IGNORE);
@@ -104,7 +109,8 @@ int start_in_library(MPI_Request request, const PersistentSend& send) {
   return code;
 }
 
-// Starts the send. The receive of the FIN, `request`, is started already.
+// Starts the send by internode pipeline, by rendezvous, or else by its plain request. The receive
+// of the FIN, `request`, is already started.
 int send_started(MPI_Request request, const PersistentSend& send) {
   const Comm* comm = comms::find(send.message.comm);
   if (comm == nullptr || comm->key != send.communicator) return start_in_library(request, send);
@@ -121,15 +127,16 @@ int send_started(MPI_Request request, const PersistentSend& send) {
   return start_in_library(request, send);
 }
 
-// True if `request` is the receive of a FIN that has not come yet.
+// True if the FIN that `request` receives has not come yet, so that the send is active.
 bool is_active(MPI_Request request) {
   int flag = 1;
   real.Request_get_status(request, &flag, MPI_STATUS_IGNORE);
   return flag == 0;
 }
 
-// True if the plain request is complete; then sends the FIN, or cancels the receive of the FIN if
-// the plain request was cancelled. Called with the mutex locked.
+// True if the plain request of the start is complete; then this rank sends itself the FIN, or
+// cancels the receive of the FIN if the plain request was cancelled. Called with g_persistent.mutex
+// locked.
 bool is_over(LibraryStart& start) {
   int flag = 0;
   MPI_Status status;
@@ -145,8 +152,8 @@ bool is_over(LibraryStart& start) {
   return true;
 }
 
-// True if the FIN of a freed send has come; then frees both of its requests. Called with the mutex
-// locked.
+// True if the FIN of a freed send has come; then frees both of its requests. Called with
+// g_persistent.mutex locked.
 bool is_over(FreedSend& freed) {
   int flag = 0;
   real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);
@@ -166,8 +173,9 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
   if (given.bytes == 0) return;
   OutgoingMessage message = given;
   const datatypes::Info info = datatypes::info(type);
-  // Most persistent sends are part of an exchange. A message long enough for third ranks counts as
-  // one-way, because it is not known yet whether a third rank will be idle at a start.
+  // Most persistent sends are part of an exchange. A message so long that third ranks may copy its
+  // chunks counts as one-way and may go by rendezvous, because it is not known yet whether a third
+  // rank will be idle at a start.
   message.pattern =
       is_for_third_ranks(message.bytes) ? SendPattern::one_way : SendPattern::exchanged;
   const bool by_internode =
@@ -180,7 +188,8 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
                       .plain = *request,
                       .type = by_internode ? copy_of(type) : MPI_DATATYPE_NULL,
                       .fin_tag = *fin_tag};
-  // MPI_ANY_SOURCE: the receiver sends the FIN, or this rank itself after a start in the library.
+  // The source is MPI_ANY_SOURCE, because the FIN comes from the receiver, or from this rank itself
+  // after a push or a start of the plain request.
   real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
   const std::lock_guard<std::mutex> hold(g_persistent.mutex);
   g_persistent.by_handle.insert_or_assign(bits_of(*request), std::move(send));
@@ -250,7 +259,8 @@ void stop_persistent_sends() {
     cancel_fin(&freed.request);
     dispose(freed.request, freed.send);
   }
-  // The program frees its own requests. This loop frees the plain requests that they replace.
+  // The program itself frees the requests that it has got. This loop frees the plain requests, in
+  // whose place it has got them.
   for (auto& [bits, send] : g_persistent.by_handle) real.Request_free(&send.plain);
   g_persistent.freed.clear();
   g_persistent.by_handle.clear();

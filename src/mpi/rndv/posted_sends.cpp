@@ -16,7 +16,8 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Reads an RTS header from a receive buffer with gaps. False if there is no memory.
+// Copies the first bytes of the message in a receive buffer with gaps to `header`. They are an RTS
+// header if one has landed there. False if there is no memory.
 bool gather_rts(const ReceiveBuffer& buffer, p2p::RtsHeader& header) {
   if (const layout::LayoutPtr layout = layouts::of(buffer.type)) {
     layout::pack_range(end_of(buffer, layout), {0, p2p::kRtsBytes}, &header);
@@ -113,8 +114,8 @@ void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm handle
   const std::int32_t receiver = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
   if (receiver < 0) return;
   std::atomic<std::uint64_t>& noted = services.own_area().rts_sized_sends[receiver];
-  // relaxed: the receiver reads the bit after it has received the message, and the library orders
-  // the sender's writes before the receive.
+  // relaxed: the receiver reads the bit after it has received the message, and the MPI library
+  // makes the sender's earlier writes visible by then.
   if (const std::uint64_t bit = bit_of(comm->key, tag);
       (noted.load(std::memory_order_relaxed) & bit) == 0) {
     noted.fetch_or(bit, std::memory_order_relaxed);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Rendezvous sends of other ranks of the node to this rank, as their send tables show them.
+// Rendezvous sends of other ranks of the node to this rank, as this rank finds them in the send
+// tables of those ranks.
 //
 // A send is *posted* from before its RTS header is sent until sender or receiver takes it
 // (SendSlot::take()). A posted send is *matched* once its RTS header lies in the buffer of a
@@ -17,7 +18,7 @@
 
 namespace mh::mpi::rndv {
 
-// The envelope of sends from another rank of the node to this rank.
+// The sender, communicator and tag of sends from another rank of the node to this rank.
 struct SendEnvelope {
   std::uint32_t sender;        // rank on the node
   std::uint64_t communicator;  // Comm::key
@@ -44,23 +45,25 @@ struct PostedSend {
   }
 };
 
-// The send, and the slot, to which an RTS header of this node belongs. The send may be over. Of
-// `fields`, send_of() sets what the header tells: generation, bytes and receiver.
+// The send, and the slot, to which an RTS header from a rank of this node belongs. The send may
+// already be over. Of PostedSend::fields, send_of() sets those that the header tells: the
+// generation (which of the slot's sends it is), bytes and receiver.
 PostedSend send_of(const p2p::RtsHeader& header);
 p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 
-// The RTS header in a receive buffer. Nothing unless the header is whole: the library may be
-// writing the header, and the sender may be pushing the message over the header.
+// The RTS header in a receive buffer. Nothing if there is no header, or a part of one: the MPI
+// library may be writing the header, or the sender may be pushing the message over it.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
 // All posted sends to this rank, or those with this envelope.
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(const SendEnvelope& envelope);
-// True if a sender has taken its own send with this envelope to push the message, and may give the
-// send back.
+// True if the sender has taken one of its own sends with this envelope to push the message. If the
+// push fails, the send is posted again, so the caller waits.
 bool any_taken_by_sender(const SendEnvelope& envelope);
 
-// True if the MPI library may hold an unexpected message with the envelope of this send.
+// True if this rank's MPI library may hold an unexpected message with the envelope of this send,
+// which may be its RTS header.
 bool may_be_unexpected(const PostedSend& send);
 // The number, 0 to 63, of the bit that stands for messages with this communicator (Comm::key) and
 // tag in a word of RankArea::rts_sized_sends.
@@ -81,7 +84,8 @@ template <class Count>
 void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
   note_rts_sized_send(message_bytes(count, datatypes::info(type)), dest, tag, comm);
 }
-// True if the sender has noted a message with this envelope, or with one that shares its bit.
+// True if the sender has noted a message of a header's size with this envelope, or with another
+// envelope whose bit in the segment is the same.
 bool may_send_rts_sized(const SendEnvelope& envelope);
 
 // True if the status reports a message as long as an RTS header.

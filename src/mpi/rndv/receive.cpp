@@ -27,8 +27,8 @@ namespace {
 // The result of a receive that got an RTS header whose message cannot be found.
 constexpr Delivery kLost{.bytes = 0, .code = MPI_ERR_INTERN};
 
-// The state of the send to which the RTS header belongs. `free` if the send is over, or if the
-// header comes from another node.
+// The state, in the sender's send table, of the send to which the RTS header belongs. `free` if the
+// send is over, or if the header comes from another node.
 p2p::SlotState send_state(const p2p::RtsHeader& header) {
   if (header.from_world != 0) return p2p::SlotState::free;
   return slot_of(header).state_of(header.generation);
@@ -40,14 +40,15 @@ bool is_cancelled(const MPI_Status& status) {
   return cancelled != 0;
 }
 
-// The envelope of the message if `status` has it, otherwise the envelope of the receive.
+// The source and tag of the message if `status` has them; otherwise those of the receive, which may
+// be wildcards.
 MessageEnvelope envelope_of(const ReceiveRequest& request, const MPI_Status* status) {
   if (status == nullptr || request.is_held_message) return request.envelope;
   return {.source = status->MPI_SOURCE, .tag = status->MPI_TAG};
 }
 
-// The RTS header in the buffer, unless the envelope of its send shows that the header belongs to
-// another receive into the same memory.
+// The RTS header in the receive buffer, unless the envelope (communicator, sender, tag) of its send
+// shows that the header belongs to another receive into the same memory.
 std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MPI_Status* status) {
   const auto header = read_rts(request.buffer);
   if (!header || header->from_world != 0) return header;
@@ -62,20 +63,22 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
   return is_its ? header : std::nullopt;
 }
 
-// Waits until the sender's push has ended. True if the message is in the buffer; false if the push
-// failed and the buffer still holds the RTS header.
+// Waits until the sender's push has ended. True if the message is in the receive buffer; false if
+// the push failed and the buffer still holds the RTS header.
 bool await_push(p2p::PostedReceive& posted) {
   p2p::PostedState state = p2p::PostedState::pushing;
   wait::until([&] {
-    // acquire: pairs with the sender's last change of the state; then the pushed bytes are visible.
+    // acquire: pairs with the release by which the sender ends its push in send.cpp; the pushed
+    // bytes are then visible to this thread.
     state = posted.state.load(std::memory_order_acquire);
     return state != p2p::PostedState::pushing;
   });
   return state == p2p::PostedState::pushed;
 }
 
-// Returns the rank that moves the message, after taking the send if it is still posted. Waits while
-// the sender has taken its own send to push the message, and may still give the send back.
+// Decides whether receiver or sender moves the message, and returns it. If the send is still
+// posted, this rank takes it. The function waits while the sender has taken the send but has not
+// begun to push, because it may still give the send back.
 p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
                        const p2p::PostedReceive* posted) {
   p2p::Mover mover = p2p::Mover::unsettled;
@@ -98,9 +101,9 @@ Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuff
   return target.lacks_memory() ? kNoMemory : delivery;
 }
 
-// The result of a receive whose message was not found: nothing for an ordinary message, kLost for
-// an RTS header whose send is over. Erases such a header in the buffer, so that no later look finds
-// the header again.
+// The result of a receive whose rendezvous message was not found: nothing for an ordinary message,
+// kLost for an RTS header whose send is over. Erases such a header in the buffer, so that no later
+// look finds the header again.
 std::optional<Delivery> result_of_lost(const std::optional<p2p::RtsHeader>& header,
                                        const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
@@ -108,8 +111,9 @@ std::optional<Delivery> result_of_lost(const std::optional<p2p::RtsHeader>& head
   return kLost;
 }
 
-// The oldest unmatched send with this envelope. Waits while a sender has taken such a send to push
-// the message, but at most tuning::kSettleNs.
+// The oldest posted send with this envelope whose RTS header no receive has matched; nothing if
+// there is none. Waits, but at most tuning::kSettleNs, while the sender has taken such a send to
+// push the message, because it may give the send back.
 std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   std::optional<PostedSend> send;
@@ -121,8 +125,8 @@ std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
 }
 
 // Fetches the message of a complete receive whose buffer holds no RTS header of a send that is
-// still open. The receive got an ordinary message of kRtsBytes, or a header whose message is
-// buffered, or a header over which another message was written.
+// still open. The receive got an ordinary message of kRtsBytes bytes, or a header whose message
+// this rank has buffered, or a header over which another message was written.
 std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                                              const MessageEnvelope& envelope,
                                              const std::optional<p2p::RtsHeader>& header) {
@@ -142,8 +146,8 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   const auto send = await_unmatched(sought);
   if (!send) return result_of_lost(header, buffer);
   if (may_be_ordinary) {
-    // Either an ordinary message has come, or the header of `send` was overwritten and no receive
-    // will match that send.
+    // Either an ordinary message has come, or the header of `send` was overwritten, and then no
+    // receive will match that send. In the second case the wait loop has to release its sender.
     start_to_buffer_overdue_sends();
     return result_of_lost(header, buffer);
   }
@@ -154,7 +158,7 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   return delivery;
 }
 
-// Receives the rest of a message from another node that has begun to arrive.
+// Receives the rest of a message from another node, which begin_incoming() has begun to receive.
 Delivery finish_incoming(ReceiveRequest& request) {
   internode::finish_receive(*request.incoming->stream);
   const Delivery delivery = request.incoming->delivery;
@@ -162,7 +166,8 @@ Delivery finish_incoming(ReceiveRequest& request) {
   return delivery;
 }
 
-// True if the library's status shows that no RTS header came.
+// True if the MPI library's status of a complete receive shows that no RTS header came: the message
+// has another size, or the receive was cancelled.
 bool has_no_header(const MPI_Status* status) {
   return status != nullptr && (!has_rts_size(*status) || is_cancelled(*status));
 }

@@ -12,8 +12,9 @@
 namespace mh::mpi::rndv {
 
 // Fetches the message of a receive into its buffer, if an RTS header came: copies the message, or
-// waits until the sender has pushed it. `status` is the library's; null while the library has not
-// reported the receive as complete.
+// waits until the sender has pushed it. `status` is the MPI library's; null while the library has
+// not reported the receive as complete. Returns the outcome of the receive; nothing if an ordinary
+// message came.
 //
 // The standard forbids two receives into overlapping memory, but the libraries accept such
 // receives. One message may then overwrite the RTS header of another message. This rank finds the
@@ -33,7 +34,8 @@ bool has_landed(const ReceiveRequest& request);
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 
 // Allows the sender to push the message of a started receive, if the buffer is contiguous and the
-// sender can write it. unpost_receive() ends the permission, after the receive is complete.
+// sender's process can write to it. The function unpost_receive() ends the permission, and is
+// called after the receive is complete.
 void post_receive(ReceiveRequest& request);
 void unpost_receive(ReceiveRequest& request);
 

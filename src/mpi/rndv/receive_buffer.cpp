@@ -10,7 +10,8 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Tells on which nodes there are ranks that can send an RTS header to a receive from `source`.
+// Tells whether ranks that can send an RTS header to a receive from `source` are on this node, and
+// whether they are on other nodes.
 struct SenderNodes {
   bool this_node;
   bool other_nodes;

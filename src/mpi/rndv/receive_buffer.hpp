@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The buffer of a receive, in which an RTS header may land, and to which the message is copied.
 //
-// A ReceiveBuffer is used by the thread that started the receive, or has pinned its request.
+// A ReceiveBuffer is used by the thread that started the receive, or that has pinned its request
+// (receive_requests.hpp).
 #pragma once
 
 #include <algorithm>
@@ -44,14 +45,16 @@ struct Delivery {
   // there was no memory to unpack the message; MPI_ERR_INTERN if the message is lost.
   int code;
 };
-// The outcome of the receive of a message of `bytes` bytes to the buffer.
+// The outcome of the receive of a message of `bytes` bytes, if it is copied to the buffer as far as
+// it fits.
 inline Delivery delivery_of(std::uint64_t bytes, const ReceiveBuffer& buffer) {
   return {.bytes = std::min(bytes, buffer.capacity),
           .code = bytes > buffer.capacity ? MPI_ERR_TRUNCATE : MPI_SUCCESS};
 }
 inline constexpr Delivery kNoMemory{.bytes = 0, .code = MPI_ERR_NO_MEM};
 
-// True if a rendezvous message from a rank of this node may arrive in the buffer.
+// True if a rendezvous message from a rank of this node may arrive in the buffer: a rank of this
+// node matches the receive, and the buffer is long enough.
 bool may_receive_rendezvous(const ReceiveBuffer& buffer);
 
 // The buffer as one end of a copy. `layout` is the layout of its datatype, or null for contiguous
@@ -62,8 +65,8 @@ p2p::End end_of(const ReceiveBuffer& buffer, const layout::LayoutPtr& layout);
 void unpack_to(const ReceiveBuffer& buffer, const std::byte* packed, std::uint64_t bytes);
 
 // The destination of a copy of `bytes` bytes: the receive buffer, or memory for the packed stream
-// if only the library can unpack the datatype. In the second case unpack() moves the stream to the
-// receive buffer after the copy.
+// if only the MPI library can unpack the datatype. In the second case unpack() moves the stream to
+// the receive buffer after the copy.
 class CopyTarget {
  public:
   CopyTarget(const ReceiveBuffer& buffer, std::uint64_t bytes)

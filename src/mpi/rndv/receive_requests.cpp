@@ -13,7 +13,8 @@ ReceiveTable receives;
 
 namespace {
 
-// Datatypes that the program has freed and a receive in the table still needs.
+// Datatypes that the program has freed, and that a receive in the table of receive requests still
+// needs.
 struct KeptTypes {
   std::mutex mutex;
   std::vector<MPI_Datatype> types;  // guarded by `mutex`
@@ -30,8 +31,8 @@ bool is_long(const ReceiveRequest& request) {
   return request.buffer.capacity >= config.least_threshold;
 }
 
-// True if a rendezvous message may come that the sender cannot push: only this rank can copy it, in
-// the wait loop.
+// True if the receive may get a rendezvous message that the sender cannot push, because the buffer
+// is not posted. Only this rank can copy such a message, in the wait loop.
 bool is_unposted(const ReceiveRequest& request) {
   return is_long(request) && request.posted == nullptr && !request.blocking &&
          !request.buffer.from_other_nodes_only;
@@ -107,8 +108,9 @@ void ReceiveTable::enter(ReceiveRequest& request, MPI_Request handle) {
   request.handle = handle;
   ReceiveRequest** bucket = bucket_of(handle);
   for (ReceiveRequest* at = *bucket; at != nullptr; at = at->next_in_bucket_) {
-    // Either a call that is not intercepted has completed the old request with this handle, or
-    // another thread has claimed the old request and is completing it.
+    // An old request has the same handle. If another thread has claimed it, that thread is
+    // completing it; otherwise a call that is not intercepted has completed it, and its entry is
+    // removed here.
     if (at->handle != handle || at->claimed.load(std::memory_order_relaxed)) continue;
     set_started(*at, false);
     unlink(*at);
@@ -154,7 +156,8 @@ ReceiveClaim ReceiveTable::claim_slow(MPI_Request handle) {
   const ThreadLock hold(mutex_);
   for (ReceiveRequest* at = *bucket_of(handle); at != nullptr; at = at->next_in_bucket_) {
     if (at->handle != handle || at->orphaned) continue;
-    // acquire: pairs with the release in ~ReceiveClaim(), which does not take the lock.
+    // acquire: pairs with the release in ~ReceiveClaim(), which does not take the lock of the
+    // table.
     if (at->claimed.load(std::memory_order_acquire)) continue;
     at->claimed.store(true, std::memory_order_relaxed);
     return ReceiveClaim(at);

@@ -36,7 +36,7 @@ class Incoming;
 
 namespace mh::mpi::rndv {
 
-// A message from another node that is arriving.
+// A message from another node that is arriving, by internode pipeline, in the buffer of a receive.
 struct IncomingMessage {
   std::shared_ptr<internode::Incoming> stream;
   Delivery delivery;  // the result, once all bytes have come
@@ -45,8 +45,9 @@ struct IncomingMessage {
 struct ReceiveRequest {
   MPI_Request handle = MPI_REQUEST_NULL;
   ReceiveBuffer buffer{};
-  // The envelope of the receive, or of the held message that the receive gets (held_messages.hpp).
-  // In the second case the library reports another envelope, that of the renewed message.
+  // The source and tag of the receive, or of the held message that the receive gets
+  // (held_messages.hpp). In the second case the MPI library reports the envelope of this rank's
+  // message to itself instead.
   MessageEnvelope envelope{};
   bool is_held_message = false;
   bool persistent = false;
@@ -55,16 +56,17 @@ struct ReceiveRequest {
   bool blocking = false;        // the thread in the blocking call fetches the message itself
   bool ignores_status = false;  // MPI_Isendrecv: the library may not report the receive's size
   p2p::PostedReceive* posted = nullptr;  // not null while the sender may push
-  // Keeps the record of the communicator alive, for a held message or after the program has freed
-  // the communicator. Null otherwise.
+  // Keeps the Comm of the receive's communicator alive: set for a held message, and after the
+  // program has freed the communicator. Null otherwise.
   std::shared_ptr<Comm> kept_comm{};
 
-  // Written by the thread that has pinned the request.
+  // These members are written by the thread that has pinned the request.
   std::optional<IncomingMessage> incoming{};  // from another node, begun to arrive
   std::optional<Delivery> delivery{};         // set once the message is in the buffer
 
-  // Set with acquire and cleared with release: the thread that sets a flag sees the writes of the
-  // thread that cleared the flag. `claimed`: a ReceiveClaim exists.
+  // These flags are set with acquire and cleared with release, so the thread that sets a flag sees
+  // the writes of the thread that cleared it. `claimed`: a thread has the ReceiveClaim. `pinned`: a
+  // thread may fetch the message.
   std::atomic<bool> claimed{false};
   std::atomic<bool> pinned{false};
 
@@ -80,9 +82,9 @@ struct ReceiveRequest {
   bool unposted_ = false;  // counted in ReceiveTable::unposted_
 };
 
-// The right of the calling thread to complete a request, claimed before the library completes the
-// request. Empty if the handle is not in the table, or if another thread has claimed the request.
-// The destructor ends the claim.
+// The right of the calling thread to complete a request, claimed before the MPI library completes
+// the request. Empty if the handle is not in the table, or if another thread has claimed the
+// request. The destructor ends the claim.
 class ReceiveClaim {
  public:
   ReceiveClaim() = default;
@@ -110,34 +112,37 @@ class ReceiveClaim {
 
 class ReceiveTable {
  public:
-  // True if a receive is started (any), if a started receive is long enough for a rendezvous
-  // message (any_long), if a rank of this node may send to such a long receive
-  // (any_long_from_this_node). Hints, relaxed, as are the next two.
+  // These functions and the next two are hints, from relaxed loads. True if a receive is started
+  // (any), if a started receive is *long*, long enough for a rendezvous message (any_long), and if
+  // a rank of this node may send to such a receive (any_long_from_this_node).
   [[nodiscard]] bool any() const { return started_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long_from_this_node() const {
     return local_.load(std::memory_order_relaxed) != 0;
   }
-  // True if a receive is started or a persistent receive exists.
+  // True if the table has an entry: a receive is started, or a persistent receive exists.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // True if a long receive is started whose sender cannot push: only this rank can copy the
-  // message.
+  // True if a long receive is started whose buffer is not posted, so that its sender cannot push.
+  // Only this rank can copy its message.
   [[nodiscard]] bool needs_this_rank() const {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }
 
-  // Makes a request for a receive with this buffer and envelope. The caller then calls enter() or
-  // discard().
+  // Makes a request for a receive with this buffer, source and tag, outside the table. The caller
+  // then calls enter(), or discard() if the MPI library has not started the receive.
   [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const MessageEnvelope& envelope);
   void discard(ReceiveRequest& request);
-  // Enters a request that the library has made (persistent) or started, under its handle.
+  // Enters a request into the table under its handle, after the MPI library has made it (a
+  // persistent receive) or started it.
   void enter(ReceiveRequest& request, MPI_Request handle);
   void start(ReceiveRequest& request);
-  // Ends a started request. A persistent request stays in the table.
+  // Ends a started request and removes it from the table; a persistent request stays in the table.
   void finish(ReceiveRequest& request);
-  // Called when the program frees the request: a started request is then orphaned.
+  // Called when the program frees the request. A started request becomes orphaned: the wait loop
+  // completes it.
   void free(ReceiveRequest& request);
-  // Removes the request, started or not, because the library may reuse the handle.
+  // Removes the request, started or not, from the table. Needed because the MPI library may reuse
+  // the handle.
   void erase(ReceiveRequest& request);
 
   [[nodiscard]] ReceiveClaim claim(MPI_Request handle) {
@@ -146,14 +151,15 @@ class ReceiveTable {
   }
 
   // True if a receive in the table, started or persistent, still needs this datatype to write its
-  // message.
+  // message to its buffer.
   [[nodiscard]] bool uses(MPI_Datatype type);
-  // Called when the program frees the communicator: its record lives on while receives in the table
-  // use it.
+  // Called when the program frees the communicator. The receives in the table that use `comm` then
+  // keep the object alive.
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
   // The started receives for which wanted(request) is true; `wanted` is called with the table
-  // locked, and must pin every request that the caller uses afterwards. `all`: short receives, too.
+  // locked, and must pin every request that the caller uses afterwards. `all`: includes the
+  // receives too short for a rendezvous message.
   template <class Wanted>
   std::vector<ReceiveRequest*> select(bool all, Wanted&& wanted) {
     const ThreadLock hold(mutex_);
@@ -177,7 +183,8 @@ class ReceiveTable {
   void unlink(ReceiveRequest& request);
   void recycle(ReceiveRequest& request);
 
-  // Guards all members. The counters are written with the lock, and read without it (relaxed).
+  // Guards all members. The counters, which are atomic, are written with the lock, and read without
+  // it (relaxed).
   std::mutex mutex_;
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> started_{0};

@@ -30,16 +30,17 @@ namespace {
 using observe::EventKind;
 using observe::LeftBecause;
 
-// The facts of a rendezvous send that no other rank reads; one object for each slot of this rank's
+// The facts of a rendezvous send that only this rank reads; one object for each slot of this rank's
 // send table. The thread that posts the send writes all members; the wait loop's steps also write
-// the last three, under the help lock (wait/wait.cpp).
+// the last three, under the lock that lets one thread at a time do these steps (wait/wait.cpp).
 struct SentMessage {
   p2p::RtsHeader header;                      // the send buffer of `sending`
   MPI_Request sending = MPI_REQUEST_NULL;     // of the header's MPI_Isend
   MPI_Request completion = MPI_REQUEST_NULL;  // the program's request, for MPI_Cancel
-  // Twice the generation of the send whose RTS header was sent last, plus 1 if a blocking call
-  // frees the slot. Written after all other members. release: pairs with the acquire in
-  // started_send(), by which other threads ignore a send whose header has not been sent.
+  // Tells for which send of this slot an RTS header was sent last: twice its generation
+  // (SendSlot::word), plus 1 if a blocking call awaits the send and frees the slot. Written after
+  // all other members. release: pairs with the acquire in started_send(), by which other threads
+  // ignore a send whose header has not been sent.
   std::atomic<std::uint64_t> started{0};
   layout::LayoutPtr layout;                              // null where the data is contiguous
   p2p::End from;                                         // the send buffer
@@ -57,20 +58,20 @@ struct FinTarget {
   std::atomic<std::uint64_t> sequence{0};  // of the send, plus one; 0: no send
 };
 
-// The rendezvous sends of this process.
+// The rendezvous sends of this process: what only this rank knows of them.
 struct RendezvousSends {
   std::array<SentMessage, p2p::SharedSendTable::kSlots> by_slot;
-  // By FIN tag. MPI_Cancel looks up its request in this array even if the slot of the send has been
-  // freed.
+  // The requests that FINs complete, by FIN tag. MPI_Cancel looks up its request in this array even
+  // if the slot of the send has been freed.
   std::array<FinTarget, tags::kSendFins.count> fins;
-  // By rank on the node: the tick at which that rank was last seen to copy a message of this rank.
+  // For each rank on the node, the tick at which this rank last saw it copy a message of this rank.
   // Such a rank is in MPI and itself copies further messages, so this rank pushes nothing to it for
-  // tuning::kFirstPushNs. Guarded by the help lock (wait/wait.cpp).
+  // tuning::kFirstPushNs. Guarded by the lock of the wait loop's steps (wait/wait.cpp).
   std::array<std::uint64_t, node::kMaxRanks> copying_at{};
 };
 RendezvousSends g_sends;
 
-// SentMessage::started, unpacked: the send of a slot whose RTS header was sent last.
+// SentMessage::started, unpacked: for which send of a slot an RTS header was sent last.
 struct StartedSend {
   std::uint64_t generation;
   bool is_blocking;
@@ -110,7 +111,7 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   FoundReceive found;
   for (std::uint32_t i = 0; i < extent; ++i) {
     p2p::PostedReceive& posted = table.posted_receives[i];
-    // acquire: pairs with the receiver's open().
+    // acquire: pairs with the release in the receiver's open(), which publishes the entry.
     if (posted.state.load(std::memory_order_acquire) != p2p::PostedState::open) continue;
     if (!posted.envelope().accepts(send.communicator, config.me, send.tag)) continue;
     const std::uint64_t buffer = posted.address.load(std::memory_order_relaxed);
@@ -120,9 +121,9 @@ FoundReceive find_posted(const p2p::SendSlot& send, const p2p::RtsHeader& mine) 
   return found;
 }
 
-// Does the same as copy_to() for a message with gaps: this thread packs the first `bytes` of the
-// packed stream and writes them to the receive buffer, the bytes over the RTS header last. False if
-// the receive buffer could not be written, or if there is no memory.
+// Pushes a message with gaps: this thread packs the first `bytes` of the packed stream and writes
+// them to the receive buffer, the bytes over the RTS header last. False if the receive buffer could
+// not be written, or if there is no memory.
 bool pack_to(const memory::View& to, const SentMessage& sent, std::uint64_t bytes) {
   constexpr std::uint64_t kStep = 64U << 10U;
   if (std::byte* here = services.memory->to_here(to, bytes); here != nullptr) {
@@ -157,16 +158,16 @@ bool copy_to(const memory::View& to, const SentMessage& sent, const memory::View
   return services.memory->write(to, reinterpret_cast<const void*>(from.address), kHead).ok();
 }
 
-// Pushes the message into the posted receive whose buffer holds its RTS header. False, with the
-// send posted as before, if no such receive is found, the receiver has taken the send, or a copy
-// failed.
+// Pushes the message into the posted receive whose buffer holds its RTS header. False if no such
+// receive is found, the receiver has taken the send, or a copy failed. Unless the receiver has
+// taken it, the send is then posted as before.
 bool push(Slot slot, p2p::SendSlot& send) {
   const SentMessage& sent = g_sends.by_slot[slot];
   const p2p::RtsHeader mine = sent.header;
   const auto [posted, buffer] = find_posted(send, mine);
   // take() fails if the receiver has taken the send, or if the slot belongs to a later send.
   if (posted == nullptr || !send.take(mine.generation)) return false;
-  // Since find_posted(), the receiver may have posted the entry again for another buffer.
+  // After find_posted(), the receiver may have posted another buffer in the entry.
   if (!posted->is_of(buffer) ||
       !posted->envelope().accepts(send.communicator, config.me, send.tag)) {
     send.change(p2p::SlotState::posted);
@@ -194,8 +195,9 @@ bool push(Slot slot, p2p::SendSlot& send) {
   return true;
 }
 
-// Pushes a posted send if its RTS header was sent and its next attempt is due. The interval between
-// attempts doubles, up to tuning::kLastPushNs. True if the message was pushed.
+// Pushes the message of a posted send if its RTS header was sent, its next attempt is due, and the
+// receiver has not been seen in MPI for a while. The interval between attempts doubles, up to
+// tuning::kLastPushNs. True if the message was pushed.
 bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
   if (!config.single_copy && !config.heaps_mapped) return false;
   SentMessage& sent = g_sends.by_slot[slot];
@@ -225,18 +227,18 @@ bool is_exchanged(SendPattern pattern) {
          (pattern == SendPattern::unknown && receives.any_long_from_this_node());
 }
 
-// True if the receiver maps the send buffer and so needs no help to copy the message. A copy by
-// loads and stores is faster than a single copy by the kernel, and than the two copies of the MPI
-// library or of a pipeline, even while both ranks are busy.
+// True if the receiver maps the send buffer, which is in the shared heap, and so needs no help to
+// copy the message. A copy by loads and stores is faster than a single copy by the kernel, and than
+// the two copies of the MPI library or of a pipeline, even while both ranks are busy.
 bool may_go_mapped(const OutgoingMessage& message, const datatypes::Info& info) {
   return config.heaps_mapped && info.contiguous && message.bytes >= config.mapped_threshold &&
          heaps::contain(message.buffer, message.bytes);
 }
 
 // True if the message is left to the MPI library because it is contiguous and part of an exchange.
-// Both cores are busy then, and overlap does not repay the cost of a rendezvous
-// (docs/decisions/rendezvous). An exception is a message of which an idle third rank can copy
-// chunks by the kernel.
+// In an exchange both ranks are in MPI and their cores are busy, so that a rendezvous does not
+// repay its cost (docs/decisions/rendezvous). An exception is a message of which an idle third rank
+// can copy chunks by the kernel.
 bool leaves_exchange_to_library(const OutgoingMessage& message, std::uint32_t receiver) {
   if (!is_exchanged(message.pattern) || message.bytes >= config.exchange_threshold) return false;
   if (is_for_third_ranks(message.bytes) && services.node->has_idle_peer_except(receiver))
@@ -273,7 +275,8 @@ std::optional<layout::Compact> shape_of(const OutgoingMessage& message) {
   return heaps::contain(begin, shape->reach()) ? shape : std::nullopt;
 }
 
-// Posts the message in the send table. Nothing if all slots are in use, or rendezvous has ended.
+// Posts the message in the send table. Returns its slot; nothing if all slots are in use, or if
+// rendezvous has ended on the node.
 std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t fin_tag) {
   const Comm& comm = *comms::find(message.comm);
   const auto shape = shape_of(message);
@@ -294,8 +297,8 @@ std::optional<Slot> post_in_table(const OutgoingMessage& message, std::uint32_t 
     return std::nullopt;
   }
   // The light half of an asymmetric fence: it restrains the compiler only. The heavy half is the
-  // membarrier() in comms::end_rendezvous() (job/comms.cpp). Either this rank sees
-  // that rendezvous has ended, or the receiver sees the posted slot.
+  // membarrier() in comms::end_rendezvous() (job/comms.cpp). Either this rank sees that rendezvous
+  // has ended, or the rank that has ended it sees the posted slot.
   std::atomic_signal_fence(std::memory_order_seq_cst);
   if (!comms::rendezvous_ended()) return slot;
   services.counters().messages_ended.add(1);
@@ -381,7 +384,8 @@ int send_rts(Slot slot, const OutgoingMessage& message) {
 
 int receive_fin(Slot slot, MPI_Request* request) {
   const auto fin_tag = static_cast<int>(services.send_table.slot(slot).fin_tag);
-  // MPI_ANY_SOURCE: the receiver sends the FIN, or this rank itself after a push.
+  // The source is MPI_ANY_SOURCE, because the FIN comes from the receiver, or from this rank itself
+  // after a push.
   const int code =
       real.Irecv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, fin_tag, config.node_comm, request);
   if (code == MPI_SUCCESS) {
@@ -400,7 +404,7 @@ void await_done(Slot slot) {
   p2p::SendSlot& send = services.send_table.slot(slot);
   int polls = 0;
   wait::until_shared([&] {
-    // acquire: pairs with the release in release_sender(). The buffer belongs to this rank again.
+    // acquire: pairs with the release in release_sender(). The buffer is this rank's again.
     if (send.state() == p2p::SlotState::done) return true;
     if (++polls % kKickEvery == 0) kick_progress();
     return false;
@@ -411,8 +415,8 @@ void await_done(Slot slot) {
 
 void free_finished_sends() {
   if (services.send_table.empty()) return;
-  // While a thread is in this function, other threads return at once: the first thread may wait
-  // until the library has sent an RTS header.
+  // While one thread is in this function, other threads return at once, because the first may have
+  // to wait until the MPI library has sent an RTS header.
   static std::atomic_flag is_busy = ATOMIC_FLAG_INIT;
   if (is_busy.test_and_set(std::memory_order_acquire)) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
@@ -429,8 +433,8 @@ bool cancel_send(MPI_Request request) {
     SentMessage& sent = g_sends.by_slot[slot];
     const StartedSend started = started_send(slot);
     if (started.is_blocking || sent.completion != request) return false;
-    // If the send is over, its request may be complete and the handle may belong to another
-    // request.
+    // If the send is over (`free`), its request may be complete, and `request` may be the same
+    // handle of another request.
     if (send.state_of(started.generation) == p2p::SlotState::free) return false;
     if (!send.take(started.generation)) return true;  // receiver or pusher has it
     MPI_Status status;
@@ -484,7 +488,7 @@ bool move_own_sends() {
 void serve_resends() {
   if (!services.send_table.resends_wanted()) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
-    // acquire: pairs with the receiver's release in receive_by_library().
+    // acquire: pairs with the release by which the receiver asks (receive_by_library()).
     if (send.state() != p2p::SlotState::resend) return;
     if (g_sends.by_slot[slot].resent) return;
     g_sends.by_slot[slot].resent = true;

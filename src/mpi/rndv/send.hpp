@@ -2,10 +2,10 @@
 // Rendezvous sends within a node: the slots of this rank's send table, the RTS headers that are
 // sent in place of the data, and each send until its buffer is free again.
 //
-// Any thread may call these functions. Before send_rts(), only the thread that has posted a send
-// uses its slot. Afterwards any thread of the rank may push, resend or cancel the message, and free
-// the slot of a nonblocking send. Limit: SharedSendTable::kSlots sends at a time; the MPI library
-// sends any further message.
+// Any thread may call these functions. Before send_rts() has sent the RTS header, only the thread
+// that has posted a send uses its slot. Afterwards any thread of the rank may push, resend or
+// cancel the message, and free the slot of a nonblocking send. Limit: SharedSendTable::kSlots sends
+// at a time; the MPI library sends any further message.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@
 
 namespace mh::mpi::rndv {
 
-// The index of a posted send in the send table.
+// The index of a slot, and of the posted send in it, in this rank's send table.
 using Slot = std::uint32_t;
 
 // True if this send is to go by rendezvous, provided that the send table has room. Rendezvous must
@@ -30,10 +30,11 @@ using Slot = std::uint32_t;
 // in the shared heap or a third rank can help. Sets `layout` and `count` of a message with gaps.
 bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info);
 
-// Posts the message in a free slot; nothing if all slots are in use or rendezvous has ended. With
-// `fin_tag` p2p::kNoFin no FIN comes: await_done() reads the slot to learn that the buffer is free.
-// Otherwise the FIN has this tag, and the program's request is the receive of the FIN: `request`,
-// or with p2p::SendTable::kOwnTag the request that receive_fin() makes.
+// Posts the message in a free slot; nothing if all slots are in use or rendezvous has ended on the
+// node. With `fin_tag` p2p::kNoFin no FIN comes: await_done() reads the slot to learn that the
+// buffer is free. Otherwise the FIN has this tag, and the program's request is the receive of the
+// FIN, `request`. With p2p::SendTable::kOwnTag the slot chooses the tag, and receive_fin() makes
+// the request.
 std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_tag,
                               MPI_Request request = MPI_REQUEST_NULL);
 
@@ -41,22 +42,23 @@ std::optional<Slot> post_send(const OutgoingMessage& message, std::uint32_t fin_
 // come.
 int send_rts(Slot slot, const OutgoingMessage& message);
 
-// Starts the receive of the FIN: the program's request of a rendezvous MPI_Isend. On failure the
-// slot is freed.
+// Starts the receive of the FIN, whose request is the program's request of a rendezvous MPI_Isend.
+// On failure the slot is freed.
 int receive_fin(Slot slot, MPI_Request* request);
 
-// Waits in the wait loop until the receiver has the message, then frees the slot. For a send with
-// p2p::kNoFin.
+// Waits in the wait loop until the receiver has the message, then frees the slot. Called for a send
+// without FIN (p2p::kNoFin).
 void await_done(Slot slot);
 
 // Frees the slots of nonblocking sends whose receivers have the message.
 void free_finished_sends();
 
-// MPI_Cancel of a rendezvous send that is not over. True if `request` belongs to such a send. The
-// send then completes as cancelled, or as usual if its receiver has taken the message.
+// Carries out MPI_Cancel of a rendezvous send that is not over. True if `request` belongs to such a
+// send. That send then completes as cancelled, or as usual if its receiver has taken the message.
 bool cancel_send(MPI_Request request);
 // The tag of the FIN that completes this request; nothing if receive_fin() has not made the
-// request. If several sends have had the handle, the tag of the last send.
+// request. The MPI library reuses handles; if several sends have had the handle, this is the tag of
+// the last send.
 std::optional<int> fin_tag_of(MPI_Request request);
 
 // Sends through the MPI library the messages that their receivers could not copy (SlotState::resend

@@ -13,7 +13,8 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// The posted sends whose RTS headers a receive or a probe has got from the library.
+// The posted sends whose RTS headers a receive or a probe has got from the MPI library. They lie in
+// the buffers of started receives, or are held.
 std::vector<PostedSend> matched_sends() {
   std::vector<PostedSend> found = held_sends();
   receives.select(true, [&](const ReceiveRequest& request) {
@@ -53,7 +54,8 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   const SendEnvelope envelope{.sender = static_cast<std::uint32_t>(there),
                               .communicator = comm->key,
                               .tag = status.MPI_TAG};
-  // The library may still have the RTS header of a buffered message.
+  // A message with this envelope is buffered (buffered_sends.hpp), and the MPI library may still
+  // have its RTS header. The probe may have found that header.
   if (oldest_buffered(envelope)) return {.kind = Kind::unclear};
   const auto sends = posted_sends(envelope);
   const bool may_be_ordinary = may_send_rts_sized(envelope);
@@ -66,7 +68,8 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   if (switches.threads) return {.kind = Kind::unclear};
   const auto oldest = oldest_unmatched(envelope);
   if (!oldest) return {};
-  // Threads of the sender may send in another order than they post.
+  // Threads of the sender may send their RTS headers in another order than they post the sends, so
+  // the oldest posted send need not be the first to come.
   if (oldest->fields.ordered == 0 || may_be_ordinary) return {.kind = Kind::unclear};
   return {.kind = Kind::rendezvous, .bytes = oldest->fields.bytes};
 }
