@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An end of a message: its buffer in this process, and the copy of ranges of its packed stream to
-// and from that buffer. Any thread, several at once on disjoint ranges.
+// An end of a message: the send or receive buffer in this process, and functions that copy ranges
+// of the message's packed stream to and from that buffer. Any thread, several at once on disjoint
+// ranges.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,8 @@
 // rank's own starts and completions only. A *round* is the long sends from one completion to the
 // next.
 //
-// Any thread. After a wrong prediction the message takes the slower of eager and rendezvous.
+// Any thread. A wrong prediction costs time only: the message takes the slower of the two ways,
+// eager and rendezvous.
 #pragma once
 
 #include <algorithm>
@@ -23,18 +24,21 @@ class ExchangeDetector {
   // predicted to be exchanges.
   static constexpr std::uint32_t kRemembered = 16;
 
-  // Call at the start of a long nonblocking send. True if a long receive probably follows.
+  // To be called when this rank starts a long nonblocking send. True if a long receive probably
+  // follows.
   bool starts_send() {
     std::uint32_t now = state();
     if ((now & kOpen) == 0) state_.store(now = now | kOpen, std::memory_order_relaxed);
     return now >= kOne;
   }
-  // Call at the start of a long receive.
+  // To be called when this rank starts a long receive, which may make the current round an
+  // exchange.
   void starts_receive() {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
   }
-  // Ends a round of sends. Call in waits, tests and collectives.
+  // Ends a round of sends. To be called in waits, tests and collectives, in which requests
+  // complete.
   void completes() {
     const std::uint32_t now = state();
     if ((now & kOpen) == 0) [[likely]]
@@ -45,9 +49,9 @@ class ExchangeDetector {
   }
 
  private:
-  // The bits of the state. kOpen: a long send was started, and no request has completed since.
-  // kFollowed: a long receive was started after that send. In units of kOne: the rounds left that
-  // are predicted to be exchanges.
+  // The parts of the word `state_`. kOpen: a long send was started, and no request has completed
+  // since. kFollowed: a long receive was started after that send. The bits above, in units of kOne:
+  // the number of further rounds that are predicted to be exchanges.
   static constexpr std::uint32_t kOpen = 1;
   static constexpr std::uint32_t kFollowed = 2;
   static constexpr std::uint32_t kOne = 4;

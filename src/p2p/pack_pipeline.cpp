@@ -36,13 +36,14 @@ std::optional<PackedChunk> PackPipeline::collect() {
 }
 
 std::optional<std::uint32_t> PackPipeline::claim() {
-  // acquire: next_ is read before offered_, so a count of an earlier use is never compared with a
-  // count of a later use.
+  // acquire keeps this read of next_ before the read of offered_. Their counts are compared only if
+  // both words have the same use.
   std::uint64_t next = next_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
     if (use_in(offered) != use_in(next) || count_in(next) >= count_in(offered)) return std::nullopt;
-    // A failed exchange reads next_ again, with acquire; GCC demands that of a success, too.
+    // A failed compare-and-swap reads next_ again, with acquire. The order is also that of a
+    // success, because GCC wants no weaker one there.
     if (next_.compare_exchange_weak(next, next + 1, std::memory_order_acquire)) {
       return count_in(next);
     }
@@ -74,7 +75,8 @@ PackPipelines::Use::Use(PackPipelines& pack_pipelines, const End& end, PackKind 
   if (own_ || !pack_pipelines_.may_expose()) return;
   if (pack_pipelines_.exposed_.test_and_set(std::memory_order_acquire)) return;
   const double alone_ns = static_cast<double>(bytes) / kBytesPerNs;
-  // If no helper comes, the owner packs or unpacks all chunks alone.
+  // The result does not matter: if no helper comes, the owner, this thread, packs or unpacks all
+  // chunks alone.
   static_cast<void>(pack_pipelines_.pool_->expose(lend::WorkKind::internode, pack_pipelines_,
                                                   ticks() + ticks_from_ns(alone_ns)));
   has_helpers_ = true;
@@ -92,8 +94,9 @@ void PackPipelines::Use::nothing_more() {
   if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::WorkKind::internode);
 }
 
-// True if this rank has helpers, or if another rank waits and could lend its core. Otherwise no
-// helper threads are made, because no core is free for them at the moment.
+// True if helpers may be asked to pack or unpack: this rank has helpers, or another rank waits and
+// could lend its core. Otherwise no helper threads are made, because no core is free for them at
+// the moment.
 bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.has_idle_peer());
 }

@@ -31,32 +31,37 @@ namespace mh::p2p {
 
 enum class PackKind : std::uint8_t { pack, unpack };
 
-// A chunk: a range of the packed stream, and its packed bytes.
+// A chunk of a message: a range of its packed stream, and the buffer with the packed bytes.
 struct PackedChunk {
   layout::StreamRange range;
   std::byte* buffer;
 };
 
 // Invariants
-//   R1  next_ is (use, chunks claimed). A claim changes it by compare-and-swap; open() starts the
-//       next use. offered_ is (use, chunks offered), written by the owner. Therefore a successful
-//       claim is of the use that the thread has read, and of an offered chunk.
-//   R2  The owner writes a cell after it has collected the cell's previous chunk and before it offers
-//       the next one. It writes end_ and kind_ while the pack pipeline is empty. A thread
-//       reads all three without a lock from its claim of a chunk to the chunk's finish.
+//   R1  next_ is a word (use, chunks claimed). A claim changes it by compare-and-swap; open()
+//       starts the next use. offered_ is a word (use, chunks offered), written by the owner.
+//       Therefore a successful claim is of the use that the thread has read, and of an offered
+//       chunk.
+//   R2  A cell holds one offered chunk. The owner writes a cell after it has collected the cell's
+//       previous chunk and before it offers the next one. It writes end_ and kind_ while the pack
+//       pipeline is empty. A thread reads the cell, end_ and kind_ without a lock, from its claim
+//       of a chunk to the chunk's finish.
 class PackPipeline {
  public:
   static constexpr std::uint32_t kCells = 8;
 
-  // The owner calls these functions. open() begins the next use; the pack pipeline must be empty.
+  // The owner of the message's chunks calls these functions. open() begins the next use, for a
+  // message whose buffer is `end`; the pack pipeline must be empty.
   void open(const End& end, PackKind kind);
   [[nodiscard]] bool empty() const { return count_in(offers()) == collected_; }
   [[nodiscard]] std::uint32_t outstanding() const { return count_in(offers()) - collected_; }
   void offer(const PackedChunk& chunk);  // while fewer than kCells are outstanding
-  // Returns the oldest chunk that is not collected, if that chunk is finished.
+  // Collects the oldest chunk that is offered and not collected yet, and returns it; nothing if
+  // that chunk is not finished.
   std::optional<PackedChunk> collect();
 
-  // Any thread: packs or unpacks one chunk. Returns its bytes; 0 if there is none.
+  // Called by any thread: claims one chunk and packs or unpacks it. Returns its number of bytes; 0
+  // if there is no chunk to claim.
   std::uint64_t work();
 
  private:
@@ -74,21 +79,24 @@ class PackPipeline {
     return static_cast<std::uint32_t>(word >> 32U);
   }
   static std::uint32_t count_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
-  // Called by the owner, which alone writes offered_: relaxed.
+  // Called by the owner. relaxed, because only the owner writes offered_.
   [[nodiscard]] std::uint64_t offers() const { return offered_.load(std::memory_order_relaxed); }
   std::optional<std::uint32_t> claim();
 
   End end_{};
   PackKind kind_ = PackKind::pack;
   std::uint32_t collected_ = 0;  // chunks of this use; only the owner reads and writes it
-  // Release by the owner, acquire before a claim: the claim sees the cell, end_ and kind_.
+  // Release by the owner in open() and offer(), acquire by a thread before its claim, which then
+  // sees the cell, end_ and kind_.
   alignas(kCacheLine) std::atomic<std::uint64_t> offered_{0};
-  // relaxed: a claim publishes nothing; open() is published by the next offer.
+  // No store to next_ is a release, because a claim publishes nothing, and offered_ publishes what
+  // open() writes.
   alignas(kCacheLine) std::atomic<std::uint64_t> next_{0};
   std::array<PackCell, kCells> cells_;
 };
 
-// The pack pipelines of a process, at which the helpers of this process work. One object a process.
+// The pack pipelines of a process, at which the helpers of this process work. There is one object
+// in a process.
 class PackPipelines final : public lend::LendableWork {
  public:
   static constexpr std::uint32_t kPackPipelines = 4;
@@ -97,9 +105,10 @@ class PackPipelines final : public lend::LendableWork {
   PackPipelines(const node::Node& node, observe::RankCounters& counters, lend::Pool* pool)
       : node_(node), counters_(counters), pool_(pool) {}
 
-  // A pack pipeline for one message of `bytes` bytes, open to helpers. One thread at a time, the
-  // owner, uses this object, and collects every offered chunk before the destructor. If all pack
-  // pipelines of the process are in use, the message gets one without helpers.
+  // The use of a pack pipeline for one message of `bytes` bytes. Helpers of this process may claim
+  // its chunks. One thread at a time, the owner, uses this object, and collects every offered chunk
+  // before the destructor. If all pack pipelines of the process are in use, the message gets one
+  // without helpers.
   class Use {
    public:
     Use(PackPipelines& pack_pipelines, const End& end, PackKind kind, std::uint64_t bytes);
@@ -107,9 +116,11 @@ class PackPipelines final : public lend::LendableWork {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     PackPipeline* operator->() const { return pack_pipeline_; }
-    // The number of outstanding chunks that keeps all threads busy.
+    // The number of chunks offered and not collected that keeps all threads busy: the owner, and
+    // the helpers if there are any.
     [[nodiscard]] std::uint32_t enough() const { return has_helpers_ ? 4 : 1; }
-    // Called by the owner after it has offered the last chunk.
+    // Called by the owner after it has offered the last chunk, so that no further core is lent for
+    // this message.
     void nothing_more();
 
    private:
@@ -133,8 +144,8 @@ class PackPipelines final : public lend::LendableWork {
   lend::Pool* pool_;
   std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
   SlotSet<kPackPipelines> taken_;
-  // Set while work is exposed to lenders. acquire and release: only one thread at a time may call
-  // the pool for a kind of work.
+  // Set while a message is open to helpers, and so offered to lenders. acquire and release, as for
+  // a lock: only one thread at a time may call the pool for a kind of work.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
 };
 

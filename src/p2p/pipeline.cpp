@@ -9,7 +9,7 @@ std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std
   const auto chunks = static_cast<std::uint32_t>((bytes + chunk_bytes - 1) / chunk_bytes);
   const auto cells =
       static_cast<std::uint32_t>(std::min<std::uint64_t>({kMostCells, chunks, room / chunk_bytes}));
-  // relaxed, all of it: published by the releases below.
+  // Plain or relaxed stores suffice, because the releases at the end of this function publish them.
   move_on(std::uint64_t{cells} * chunk_bytes, room);
   bytes_ = bytes;
   chunk_bytes_ = chunk_bytes;
@@ -24,7 +24,8 @@ std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std
   return use;
 }
 
-// Puts the cells of the next use, `bytes` bytes together, behind the cells of the last use.
+// Puts the cells of the next message, `bytes` bytes together, behind the cells of the last message;
+// at the beginning if `room`, the bytes of the pipeline, has no room for them there.
 void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
   const std::uint64_t last = cells_used_.load(std::memory_order_relaxed);
   begin_ += last * chunk_bytes_;
@@ -43,7 +44,8 @@ void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
 }
 
 bool Pipeline::claim_fill(std::uint32_t use, PipelineChunk& chunk) {
-  // acquire: pairs with the release in open(); a claim sees the fields as open() left them.
+  // acquire: pairs with the release in open(); a thread that claims sees the fields of the use as
+  // open() left them.
   std::uint64_t now = fills_.load(std::memory_order_acquire);
   for (;;) {
     if (use_in(now) != use || left_in(now) == 0) return false;
@@ -62,7 +64,8 @@ std::uint32_t Pipeline::find_full(std::uint32_t use, std::uint64_t& state) const
   const std::uint32_t first = chunks_.load(std::memory_order_relaxed) - left_in(drains_, use);
   std::uint32_t cell = first % cells;
   for (std::uint32_t looks = 0; looks < cells; ++looks) {
-    // acquire: pairs with the release in pass_on(); the cell was filled.
+    // acquire: pairs with the release in pass_on() by the filler, whose bytes this thread then
+    // sees.
     state = cells_[cell].state.load(std::memory_order_acquire);
     if (use_in(state) == use && left_in(state) % kTurns == kFull) return cell;
     if (++cell == cells) cell = 0;
@@ -92,8 +95,8 @@ void Pipeline::pass_on(const PipelineChunk& chunk) {
 
 void Pipeline::drained(const PipelineChunk& chunk) {
   pass_on(chunk);
-  // release: pairs with the acquire in over(), through the additions of other drainers. After it
-  // the receiver may open the pipeline again.
+  // release: pairs with the acquire in over(), also if other drainers add to done_ in between.
+  // After the last addition the receiver may open the pipeline for another message.
   done_.fetch_add(1, std::memory_order_release);
 }
 

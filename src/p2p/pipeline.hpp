@@ -28,7 +28,7 @@
 
 namespace mh::p2p {
 
-// A claimed part of the packed stream.
+// A claimed chunk: a part of the packed stream, and the cell in which it travels.
 struct PipelineChunk {
   std::uint64_t offset;
   std::uint64_t bytes;
@@ -36,49 +36,52 @@ struct PipelineChunk {
   std::uint32_t cell;
 };
 
-// Invariants
-//   B1  A ticket is (use, chunks left), a cell's state is (use, turn). A claim to fill changes the
-//       ticket of fills, a claim to drain the state of a cell, by compare-and-swap; open() starts the
-//       next use of both. Therefore a successful claim is of the use that it names.
+// Invariants. A *ticket* is a word (use, chunks left): one for fills, one for drains. The state of
+// a cell is a word (use, turn). *Line 0* is the members from bytes_ to cells_used_.
+//   B1  A claim to fill changes the ticket of fills, a claim to drain the state of a cell, by
+//       compare-and-swap; open() starts the next use of both. Therefore a successful claim is of
+//       the use that it names.
 //   B2  Line 0 changes only between the last increment of done_ in a use and the release of the
 //       next tickets. A thread that holds a claimed chunk therefore reads the line 0 of its use. A
 //       read without a claim may see any value (but no cells_used_ of 0); a claim by a stale value
 //       fails (B1).
-//   B3  In its round r (r = i / cells) a cell is free at turn 3r, full at 3r + 1 and being drained at
-//       3r + 2. The filler of chunk i, the claim to drain and the drainer each take the turn on by
-//       one. So a cell has one user at a time.
+//   B3  Chunk i travels in round r = i / cells of its cell. In that round the cell is free at turn
+//       3r, full at 3r + 1 and being drained at 3r + 2. The filler of chunk i, the claim to drain
+//       and the drainer each take the turn on by one. So a cell has one user at a time.
 class alignas(kCacheLine) Pipeline {
  public:
   static constexpr std::uint32_t kMostCells = 32;  // of one message at a time
 
-  // Called by the receiver, while the pipeline is new, or over. Opens the pipeline for `bytes`
-  // bytes in chunks of `chunk_bytes` bytes. All cells together have `room` bytes, at least one
-  // chunk. No argument is 0. Returns the use. Chunks are filled from the high end for
-  // `high_to_low`, else from the low end.
+  // Called by the receiver, while the pipeline is new, or its last message is over. Opens the
+  // pipeline for a message of `bytes` bytes in chunks of `chunk_bytes` bytes. All cells together
+  // have `room` bytes, at least one chunk. No argument is 0. Returns the number of the use, which
+  // claims must name. Chunks are filled from the high end for `high_to_low`, else from the low end.
   std::uint32_t open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room,
                      steal::CopyOrder order = steal::CopyOrder::low_to_high);
 
-  // Called in the sender's process, or in the receiver's if it can read the send buffer. True: the
-  // caller must fill the chunk's cell, and then call filled().
+  // Called in the sender's process, or in the receiver's if it can read the send buffer. True if
+  // the caller has claimed a chunk: it must fill the chunk's cell, and then call filled().
   [[nodiscard]] bool claim_fill(std::uint32_t use, PipelineChunk& chunk);
   void filled(const PipelineChunk& chunk);
 
-  // Called in the receiver's process. True: the caller must drain the chunk's cell, and then call
-  // drained().
+  // Called in the receiver's process. True if the caller has claimed a chunk: it must drain the
+  // chunk's cell, and then call drained().
   [[nodiscard]] bool claim_drain(std::uint32_t use, PipelineChunk& chunk);
   void drained(const PipelineChunk& chunk);
 
-  // Called by the receiver. True once every chunk is done, and visible to the caller.
+  // Called by the receiver. True once every chunk of the message is drained; its bytes are then
+  // visible to the caller.
   [[nodiscard]] bool over() const {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
-  // Hints, relaxed: the chunks of `use` that no thread has claimed to fill, or to drain.
+  // The number of chunks of `use` that no thread has claimed to fill, or to drain; 0 if `use` is
+  // over. relaxed: hints.
   [[nodiscard]] std::uint32_t fills_left(std::uint32_t use) const { return left_in(fills_, use); }
   [[nodiscard]] std::uint32_t drains_left(std::uint32_t use) const { return left_in(drains_, use); }
-  // Hints, relaxed, for a rank that may lend its core to the sender's process (fills) or to the
-  // receiver's (drains). True if that process could begin `least` chunks at once, or one chunk if
-  // no thread of that process works on the message.
+  // Hints, from relaxed loads, for a rank that may lend its core to the sender's process, to fill,
+  // or to the receiver's process, to drain. True if that process could begin `least` chunks at
+  // once, or one chunk if no thread of that process works on the message.
   [[nodiscard]] bool fills_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
   [[nodiscard]] bool drains_are_worth_lending(std::uint32_t use, std::uint32_t least) const;
 
@@ -87,11 +90,13 @@ class alignas(kCacheLine) Pipeline {
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) PipelineCell {
-    // (use, turn). Release in pass_on(), acquire before each claim (B3): a thread sees the work of
-    // the previous turn. The claim to drain publishes nothing; the tickets publish open()'s stores.
+    // The word (use, turn). Release in pass_on(), acquire before each claim, so that a thread sees
+    // the work of the cell's previous turn (B3). The claim to drain publishes nothing. The stores
+    // of open() are published by the tickets.
     std::atomic<std::uint64_t> state{0};
   };
-  // The turns of a cell within a round; in the last one the cell is being drained.
+  // The three turns of a cell within a round (B3): free, full, and, without a name here, being
+  // drained.
   static constexpr std::uint32_t kFree = 0;
   static constexpr std::uint32_t kFull = 1;
   static constexpr std::uint32_t kTurns = 3;
@@ -103,38 +108,41 @@ class alignas(kCacheLine) Pipeline {
     return static_cast<std::uint32_t>(ticket >> 32U);
   }
   static std::uint32_t left_in(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
-  // The chunks left in a ticket; 0 if `use` is over.
+  // The number of chunks left in a ticket for `use`; 0 if `use` is over.
   static std::uint32_t left_in(const Ticket& ticket, std::uint32_t use) {
     const std::uint64_t now = ticket.load(std::memory_order_relaxed);
     return use_in(now) == use ? left_in(now) : 0;
   }
 
-  // Chunks whose filling was claimed and whose draining was not.
+  // The number of chunks of `use` that a thread has claimed to fill, and that no thread has claimed
+  // to drain.
   [[nodiscard]] std::uint32_t on_pipeline(std::uint32_t use) const;
-  // True if the cell of chunk `index` of `use` is free for the chunk.
+  // True if the cell in which chunk `index` of `use` travels is free for that chunk.
   [[nodiscard]] bool may_fill(std::uint32_t use, std::uint32_t index) const {
     const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
-    // acquire: pairs with the release in pass_on(); the cell was drained.
+    // acquire: pairs with the release in pass_on() by the cell's drainer, which has read the
+    // previous chunk.
     return cells_[index % cells].state.load(std::memory_order_acquire) ==
            ticket_of(use, kTurns * (index / cells) + kFree);
   }
-  // A full cell of `use`, and its state; kMostCells if no cell is full. The search begins at the
-  // cell after the chunks that were claimed to drain.
+  // Returns the index of a full cell of `use`, and sets `state` to its state; kMostCells if no cell
+  // is full. The search begins behind the cells of the chunks that were claimed to drain.
   [[nodiscard]] std::uint32_t find_full(std::uint32_t use, std::uint64_t& state) const;
   void cut(std::uint32_t index, PipelineChunk& chunk) const;
   void pass_on(const PipelineChunk& chunk);
   void move_on(std::uint64_t bytes, std::uint64_t room);
 
-  // Line 0: written by the receiver while the pipeline is closed. The members that threads read
-  // before a claim are atomic. relaxed: a stale value makes the claim fail (B2).
+  // Line 0: these members, up to cells_used_, are written by the receiver while no message is under
+  // way. The members that threads read before a claim are atomic. relaxed: a stale value makes the
+  // claim fail (B2).
   std::uint64_t bytes_ = 0;
   std::uint64_t begin_ = 0;  // of the use's cells, from the pipeline's beginning
   std::uint32_t chunk_bytes_ = 0;
   steal::CopyOrder order_ = steal::CopyOrder::low_to_high;
   std::atomic<std::uint32_t> chunks_{0};
   std::atomic<std::uint32_t> cells_used_{1};
-  // Each word has a cache line of its own, because each has its own users. The function open()
-  // stores fills_ (release), and a filler reads fills_ before its claim (acquire). The claim
+  // Each of these words has a cache line of its own, because each has its own users. The function
+  // open() stores fills_ (release), and a filler reads fills_ before its claim (acquire). The claim
   // therefore sees line 0 and the cells as open() left them; it publishes nothing. A drainer sees
   // line 0 by the state of its cell, which a filler of the use has changed. The word drains_ only
   // counts: it changes after each claim to drain. The word done_ counts the drained chunks.

@@ -11,7 +11,8 @@ namespace mh::p2p {
 namespace {
 
 // A message is cut into kChunks chunks. A short message has fewer chunks, of kLeastChunk bytes. A
-// long message has more chunks, so short that a pipeline has kLeastCells cells.
+// long message has more chunks, so short that a pipeline has room for kLeastCells cells of one
+// chunk each.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
@@ -21,7 +22,8 @@ layout::StreamRange range_of(const PipelineChunk& chunk) {
   return {chunk.offset, chunk.offset + chunk.bytes};
 }
 
-// The assumed rate of one core that packs or unpacks, before the first chunk is measured.
+// The assumed rate of one core that packs or unpacks, before the first chunk of a message is
+// measured.
 constexpr double kBytesPerNs = 8;
 
 }  // namespace
@@ -43,7 +45,8 @@ PipelineEngine::~PipelineEngine() {
 bool PipelineEngine::let_helpers_in() {
   const bool exposed =
       exposed_.test(std::memory_order_relaxed) || exposed_.test_and_set(std::memory_order_relaxed);
-  // If no helper can be made, each rank moves the chunks of its own end alone.
+  // The result of expose() does not matter: if no helper can be made, each rank moves the chunks of
+  // its own end alone.
   if (!exposed) static_cast<void>(pool_.expose(lend::WorkKind::pipelines, *this, 0));
   return pool_.helpers_roam();
 }
@@ -66,8 +69,8 @@ std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& ch
 }
 
 // Invites third ranks to lend their cores to `rank`, for its end of a message that keeps one core
-// busy for `ticks_left`; withdraws the invitation if the rest is short. Sender and receiver need no
-// invitation (who_is_late()).
+// busy for `ticks_left` ticks more; withdraws the invitation if that is short. Sender and receiver
+// lend to each other without an invitation (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
@@ -75,8 +78,8 @@ void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
                     ticks_left / 2);
 }
 
-// Notes that the calling thread has moved a chunk since tick `begin`; a helper notes nothing.
-// Returns the ticks since `begin`.
+// Notes that the calling thread has moved a chunk from tick `begin` to now, for who_is_late(). A
+// helper thread on a lent core notes nothing. Returns the ticks since `begin`.
 std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
   const std::uint64_t now = ticks();
   if (lend::guest() != lend::Guest::no) return now - begin;
@@ -86,7 +89,8 @@ std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
   return now - begin;
 }
 
-// Counts a chunk once, at the receiver, which drains it.
+// Counts a chunk, and its bytes, in the counters of this rank. Called where a chunk is drained, so
+// that each chunk is counted once.
 void PipelineEngine::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
     counters_.lent_chunks.add_shared(1);
@@ -121,11 +125,13 @@ void PipelineEngine::announce(std::uint32_t slot, const End& from) {
 
 void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); }
 
-// The pipeline that carries the message of send slot `slot`; nothing if no pipeline does.
+// The pipeline, of the receiver, that carries the message of this rank's send in `slot`; nothing if
+// no pipeline does.
 std::optional<OnPipeline> PipelineEngine::moving_on(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
   // acquire: pairs with the receiver's change to moving. `job` is of this rendezvous send or of a
-  // later one in the same slot; the claim on the pipeline's use that `job` names decides.
+  // later one in the same slot. Either is safe, because a claim succeeds only for the message, the
+  // use, that `job` names.
   if (send.state() != SlotState::moving) return std::nullopt;
   const std::uint64_t job = send.job.load(std::memory_order_relaxed);
   if (!OnPipeline::is(job)) return std::nullopt;
@@ -167,7 +173,8 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
     invite(node_.me(), alone);
   }
   uses_[index].store(on.word(), std::memory_order_release);
-  // Relaxed, then release: the sender's acquire of `moving` sees where its message is.
+  // relaxed: change() publishes `job` with release, so a sender that acquires the state `moving`
+  // sees which pipeline carries its message.
   send.job.store(on.word(), std::memory_order_relaxed);
   send.change(SlotState::moving);
   return index;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The work of this process at pipelines (pipeline.hpp): fills cells as a sender, drains cells as a
-// receiver.
+// The work of this process at pipelines (pipeline.hpp): fills cells with the messages that its rank
+// sends, drains cells into the messages that its rank receives.
 //
-// One object a process. The process's own threads call it from the wait loop, and its helper
-// threads call it on cores that other ranks lend. Each call moves one chunk. An *end* of a message
-// is its buffer in this process. No other process knows the layout of the end, so only threads of
-// this process can move its bytes. No function takes a lock. Limit: kPipelines messages at a time
-// for a receiver; further messages wait.
+// There is one object in a process. The process's own threads call it from the wait loop, and its
+// helper threads call it on cores that other ranks lend. Each call moves one chunk. An *end* of a
+// message is its buffer in this process. No other process knows the layout of the end, so only
+// threads of this process can move its bytes. No function takes a lock. Limit: kPipelines messages
+// at a time for a receiver; further messages wait.
 #pragma once
 
 #include <algorithm>
@@ -30,14 +30,15 @@ namespace mh::p2p {
 
 inline constexpr std::uint32_t kPipelines = 2;
 
-// A rank's pipelines. Their cells lie at the end of the rank's area.
+// A rank's pipelines. Their cells lie at the end of the rank's area, its part of the node segment.
 struct Pipelines {
   Pipeline pipelines[kPipelines];
 };
 
-// The bytes of all cells of a pipeline, by the number of ranks on the node: a power of two. All
-// pipelines of a node together take at most kPipelineBytesOfNode, unless a pipeline would then have
-// less than kLeastPipelineBytes. Pages are allocated when the first message uses them.
+// pipeline_bytes() is the bytes of all cells of a pipeline, a power of two that depends on the
+// number of ranks on the node. All pipelines of a node together take at most kPipelineBytesOfNode,
+// unless a pipeline would then have less than kLeastPipelineBytes. Pages are allocated when the
+// first message uses them.
 inline constexpr std::uint32_t kPipelineBytesOfNode = 64U << 20U;
 inline constexpr std::uint32_t kLeastPipelineBytes = 64U << 10U;
 inline constexpr std::uint32_t kMostPipelineBytes = 2U << 20U;
@@ -51,7 +52,8 @@ constexpr std::size_t cells_bytes(std::uint32_t ranks) {
 
 class PipelineEngine final : public lend::LendableWork {
  public:
-  // Offsets in each rank's area.
+  // The offsets in each rank's area, its part of the node segment, at which these objects of the
+  // rank lie.
   struct Offsets {
     std::size_t send_table;
     std::size_t pipelines;
@@ -66,26 +68,29 @@ class PipelineEngine final : public lend::LendableWork {
 
   // ---- Sender
 
-  // announce(): called when a rendezvous send that a pipeline may carry is posted. withdraw():
-  // called when the send is done.
+  // announce(): called when this rank posts a rendezvous send, which a pipeline may carry; `from`
+  // is its send buffer. withdraw(): called when the send is done.
   void announce(std::uint32_t slot, const End& from);
   void withdraw(std::uint32_t slot);
-  // Lets helpers move chunks until the destructor, and starts helpers if the rank has none. False
-  // if helpers may not run on every core of the node: a chunk may then wait until this rank is in
-  // MPI.
+  // Lets helpers of this process move chunks for as long as this object lives, and starts helpers
+  // if the rank has none. False if helpers may not run on every core of the node; a chunk may then
+  // wait until this rank is in MPI.
   bool let_helpers_in();
-  // Fills one chunk of the send in `slot`, if a pipeline carries the send. True if it did.
+  // Fills one chunk of the send in `slot`, if a pipeline carries the send. True if a chunk was
+  // filled.
   bool fill(std::uint32_t slot);
 
   // ---- Receiver
 
-  // Puts the message of a send in state taken on a pipeline, which makes its state moving. Returns
-  // the pipeline, or nothing if none is free. The caller waits for over() and calls finish(); `to`
-  // lives until then. Chunks go in the order of `order`, for both_ends from the low end.
+  // Puts the message of a send that this rank has taken on one of its pipelines, which changes the
+  // send's state to moving. Returns the index of the pipeline, or nothing if none is free. The
+  // caller waits until over() is true and calls finish(); the receive buffer `to` must live until
+  // then. Chunks go in the order `order`, with both_ends from the low end.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes,
                                      steal::CopyOrder order = steal::CopyOrder::both_ends);
-  // Drains one chunk of a message that this process receives. False if no chunk is filled.
+  // Drains one chunk of the message that this process receives through `pipeline`. False if no
+  // chunk is filled.
   bool drain(std::uint32_t pipeline);
   // Fills one chunk in place of the sender, which may be outside MPI, from contiguous data at
   // `from` that this process can read. False if every cell is full, or if every chunk is filled.
@@ -93,19 +98,21 @@ class PipelineEngine final : public lend::LendableWork {
   [[nodiscard]] bool over(std::uint32_t pipeline) const {
     return mine().pipelines[pipeline].over();
   }
-  // Frees the pipeline. False if fetch() could not read a chunk.
+  // Frees the pipeline after its message is over. False if fetch() could not read a chunk, so that
+  // the message is incomplete.
   bool finish(std::uint32_t pipeline);
 
   // ---- Either
 
-  // True if a pipeline carries a message to or from this rank, or may carry an announced send of
-  // this rank. A hint.
+  // True if a pipeline carries a message to or from this rank, or if this rank has an announced
+  // send, which a pipeline may carry. A hint.
   [[nodiscard]] bool has_messages() const;
-  // Drains one chunk of a message to this rank, or else fills a chunk of a send of this rank.
-  // False: no pipeline has a chunk for this process.
+  // Drains one chunk of a message to this rank, or else fills a chunk of a send of this rank. False
+  // if no pipeline has a chunk that this process can move at the moment.
   bool move_one();
-  // The rank at the other end of a message that is late with its end, if this rank has had no chunk
-  // to move for some time (kEndIsLateNs); else nothing.
+  // The rank at the other end of a message on a pipeline, to which this rank may lend its core: it
+  // has chunks to move, and this rank has had none for tuning::kEndIsLateNs. Nothing if there is no
+  // such rank.
   [[nodiscard]] std::optional<std::uint32_t> who_is_late() const;
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
@@ -130,25 +137,27 @@ class PipelineEngine final : public lend::LendableWork {
   observe::RankCounters& counters_;
   lend::Pool& pool_;
   const memory::Reach& reach_;
-  // True once helpers may move chunks. Set once, for the first message.
+  // True once helpers may move chunks (let_helpers_in()). Set once, for the first message.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
   std::uint32_t pipeline_bytes_;
-  // The ends by send slot and by pipeline of this rank. Written by the thread that owns the slot or
-  // the pipeline; read only after a claim (pipeline.hpp, B2).
+  // The buffers of this rank's messages: send buffers by slot of its send table, receive buffers by
+  // index of its pipeline. Written by the thread that owns the slot or the pipeline; read only
+  // after a claim (pipeline.hpp, B2).
   std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
-  // Slots of this rank's send table between announce() and withdraw(). A hint: the state of the
-  // slot says whether a pipeline carries the send.
+  // The slots of this rank's send table for which announce() was called, and withdraw() not yet. A
+  // hint: the state of the slot says whether a pipeline carries the send.
   SlotSet<SharedSendTable::kSlots> announced_;
-  // By pipeline of this rank: the message that it carries (OnPipeline), or 0. Release by begin(),
-  // acquire by readers, which then see `to_`.
+  // For each pipeline of this rank, the use in which it carries a message (OnPipeline::word()), or
+  // 0. Release by begin(), acquire by readers, which then see `to_`.
   std::array<std::atomic<std::uint64_t>, kPipelines> uses_{};
-  // By pipeline of this rank: the sender of the message. relaxed: a hint.
+  // For each pipeline of this rank, the rank on the node that sends the message. relaxed: a hint.
   std::array<std::atomic<std::uint32_t>, kPipelines> senders_{};
-  // fetch() could not read a chunk. Owned by the thread that called begin().
+  // True for each pipeline for which fetch() could not read a chunk. Used only by the thread that
+  // called begin() for the message.
   std::array<bool, kPipelines> failed_{};
   // The tick at which a thread of this rank, not a helper, last moved a chunk, and the ticks which
-  // that chunk took; 0 before the first. relaxed: hints.
+  // that chunk took; 0 before the first chunk. relaxed: hints.
   std::atomic<std::uint64_t> moved_at_{0};
   std::atomic<std::uint64_t> chunk_ticks_{0};
   SlotSet<kPipelines> taken_;

@@ -30,8 +30,8 @@ namespace mh::p2p {
 
 enum class PostedState : std::uint32_t { free, open, pushing, pushed };
 
-// Says which messages match a posted receive. The address of the buffer does not tell, because two
-// receives may be posted for one buffer.
+// Says which messages match a posted receive. A sender that finds its RTS header in the buffer also
+// needs this, because two receives may be posted for one buffer.
 struct PostedEnvelope {
   static constexpr std::int32_t kAny = INT32_MIN;
 
@@ -46,11 +46,12 @@ struct PostedEnvelope {
 };
 
 struct alignas(kCacheLine) PostedReceive {
-  // state: release on every change, acquire on every read. The receiver writes `address`,
-  // `capacity` and the envelope while the state is free; the sender writes `bytes` (of the whole
-  // message) while it is pushing. Relaxed: the state orders them. A sender may read them while they
-  // change. After it has taken the send, it therefore checks by is_of() that the posted receive
-  // still belongs to the buffer in which it found its RTS header.
+  // The memory orders. `state`: release on every change, acquire on every read. The receiver writes
+  // `address`, `capacity` and the envelope while the state is free; the sender writes `bytes` (of
+  // the whole message) while it is pushing. All of these are relaxed, because the state orders
+  // them. A sender may read them while they change. After it has taken its send (send_table.hpp),
+  // it therefore checks by is_of() that the posted receive still belongs to the buffer in which it
+  // found its RTS header.
   std::atomic<PostedState> state{PostedState::free};
   std::atomic<std::uint64_t> address{0};
   std::atomic<std::uint64_t> capacity{0};
@@ -65,8 +66,9 @@ struct alignas(kCacheLine) PostedReceive {
             .tag = tag.load(std::memory_order_relaxed)};
   }
 
-  // Called by the sender after it has taken the send whose RTS header lies in `buffer`. If true,
-  // only the caller changes this posted receive: the receiver cannot close it without the send.
+  // Called by the sender after it has taken the send whose RTS header lies in `buffer`. True if
+  // this posted receive is still that of `buffer`. Then only the caller changes it: the receiver
+  // cannot close it without the send.
   [[nodiscard]] bool is_of(std::uint64_t buffer) const {
     return state.load(std::memory_order_acquire) == PostedState::open &&
            address.load(std::memory_order_relaxed) == buffer;
@@ -76,15 +78,16 @@ struct alignas(kCacheLine) PostedReceive {
 inline constexpr std::uint32_t kPostedReceives = 128;
 
 struct PostedReceiveTable {
-  // 1 + the highest index that was ever open: senders look no further. relaxed: a hint.
+  // 1 + the highest index in the table that was ever open. Senders look at no entry behind it.
+  // relaxed: a hint.
   alignas(kCacheLine) std::atomic<std::uint32_t> extent{0};
   PostedReceive posted_receives[kPostedReceives];
 };
 static_assert(std::is_standard_layout_v<PostedReceiveTable>);
 static_assert(sizeof(PostedReceive) == kCacheLine);
 
-// The rank that moves the message of a receive. Between any two steps of a rank, the other rank may
-// move the whole message.
+// Tells which rank moves the message of a receive whose buffer may be posted. Between any two steps
+// of a rank, the other rank may move the whole message.
 enum class Mover {
   receiver,   // the receiver has taken the send
   sender,     // the sender pushes, or has pushed: the posted receive's state tells when it is done
@@ -92,10 +95,11 @@ enum class Mover {
   unsettled,  // the sender has taken the send and may return it: the receiver asks again
 };
 
-// Takes the send for the receiver if the send is still posted; otherwise returns the rank that
-// moves the message. Called by the receiver after it has read the buffer. `send` is null if no RTS
-// header lies there; otherwise `generation` is the header's. `posted` is null if the sender cannot
-// push.
+// Takes the send for the receiver if the send is still posted; otherwise finds out which rank moves
+// the message. Called by the receiver after it has read the receive buffer. `send` is null if no
+// RTS header lies there; otherwise it is the header's slot, and `generation`, of the header, tells
+// which of the slot's sends is meant. `posted` is null if the buffer is not posted, so that the
+// sender cannot push.
 //
 // The order of the reads matters. A sender changes the posted receive before it ends the send. This
 // function therefore reads the send first: if a push has ended the send, the function sees the
@@ -105,7 +109,8 @@ enum class Mover {
 inline Mover settle_mover(SendSlot* send, std::uint64_t generation, const PostedReceive* posted) {
   if (send != nullptr && send->take(generation)) return Mover::receiver;
   const bool over = send == nullptr || send->state_of(generation) == SlotState::free;
-  // acquire: orders the next read behind the reads of the buffer, whose bytes are not atomic.
+  // acquire: orders the next read, of the posted receive's state, behind the caller's reads of the
+  // receive buffer, whose bytes are not atomic.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (posted != nullptr && posted->state.load(std::memory_order_acquire) != PostedState::open) {
     return Mover::sender;
@@ -113,12 +118,12 @@ inline Mover settle_mover(SendSlot* send, std::uint64_t generation, const Posted
   return over ? Mover::nobody : Mover::unsettled;
 }
 
-// The receiver's private side. Thread-safe.
+// The receiver's private side of its posted-receive table: which entries are in use. Thread-safe.
 class PostedReceives {
  public:
   void attach(PostedReceiveTable* table) { table_ = table; }
 
-  // Posts the buffer; null if all posted receives of the table are in use.
+  // Posts the buffer of a started receive; null if all entries of the table are in use.
   PostedReceive* open(void* buffer, std::uint64_t capacity, const PostedEnvelope& envelope = {}) {
     const std::uint32_t index = taken_.take();
     if (index == taken_.kNone) return nullptr;
@@ -134,7 +139,8 @@ class PostedReceives {
     }
     return &posted;
   }
-  // Called after the receive has completed, and its message, if it was pushed, has been counted.
+  // Ends a posted receive, so that its entry is free again. Called after the receive has completed.
+  // If its message was pushed, the caller must have read `bytes` by then.
   void close(PostedReceive* posted) {
     posted->state.store(PostedState::free, std::memory_order_release);
     taken_.give_back(static_cast<std::uint32_t>(posted - table_->posted_receives));

@@ -21,8 +21,9 @@ struct RtsHeader {
   std::uint32_t slot;    // in the sender's send table; in a header to another node, the SendId
   std::uint64_t bytes;   // of the whole message
   std::uint64_t generation;  // the use of the slot; to another node, the number of the message
-  // In a header to another node, else 0: 1 + the ranks in MPI_COMM_WORLD of sender and receiver,
-  // and the bytes of a piece (src/mpi/internode).
+  // These members are 0 in a header within a node. In a header to another node they are the ranks
+  // of sender and receiver in MPI_COMM_WORLD, each plus 1, and the bytes of a piece
+  // (src/mpi/internode).
   std::uint32_t from_world = 0;
   std::uint32_t to_world = 0;
   std::uint64_t piece = 0;
@@ -33,14 +34,16 @@ inline constexpr std::size_t kRtsBytes = 96;
 static_assert(sizeof(RtsHeader) == kRtsBytes);
 static_assert(std::is_trivially_copyable_v<RtsHeader> && std::is_standard_layout_v<RtsHeader>);
 
-// True if a received message begins with the key of this MPI job's headers. The message has at
-// least kRtsBytes bytes; the caller checks that it has no more.
+// True if a received message begins with the key of this MPI job's headers. It is then an RTS
+// header if it also has just kRtsBytes bytes. The caller has checked that it has at least so many,
+// and checks that it has no more.
 inline bool opens_rts(const void* message, const std::uint64_t (&key)[2]) {
   return std::memcmp(message, key, sizeof key) == 0;
 }
 
-// The seal tells a rank that reads a header in a receive buffer, before the MPI library has
-// completed the receive, that the library has written the whole header.
+// Returns word `index` of the header's seal, a checksum of its other fields. The seal tells a rank
+// that reads a header in a receive buffer, before the MPI library has completed the receive, that
+// the library has written the whole header.
 inline std::uint64_t seal_word(const RtsHeader& header, std::uint64_t index) {
   const std::uint64_t fields[] = {
       std::uint64_t{header.sender} << 32U | header.slot, header.bytes, header.generation,

@@ -6,7 +6,8 @@
 namespace mh::p2p {
 namespace {
 
-// Write and read a field that copy_of() may read while post() writes it.
+// put() and get() write and read a field of a slot that a rank may read by copy_of() while the
+// sender writes it in post().
 template <class T>
 void put(T& field, T value) {
   std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);
@@ -16,8 +17,9 @@ T get(const T& field) {
   return std::atomic_ref<T>(const_cast<T&>(field)).load(std::memory_order_relaxed);
 }
 
-// Returns the fields of the slot; nothing if is_same() is false for the word after the copy.
-// `before` is the word before the copy.
+// Returns a copy of the fields of the slot. `before` is SendSlot::word as the caller read it before
+// the copy. If is_same() is false for the word after the copy, the copy may mix two sends, and the
+// function returns nothing.
 template <class IsSame>
 std::optional<PostedFields> copy_of(const SendSlot& slot, std::uint64_t before, IsSame&& is_same) {
   const PostedFields copy{.generation = before >> SendSlot::kStateBits,
@@ -29,7 +31,8 @@ std::optional<PostedFields> copy_of(const SendSlot& slot, std::uint64_t before, 
                           .ordered = get(slot.ordered),
                           .synchronous = get(slot.synchronous),
                           .posted_at = get(slot.posted_at)};
-  // acquire: pairs with the fence in SendTable::post().
+  // acquire: pairs with the release fence in SendTable::post(). If a field read above is of a later
+  // send, the next load sees that the slot's word has changed.
   std::atomic_thread_fence(std::memory_order_acquire);
   if (!is_same(slot.word.load(std::memory_order_relaxed))) return std::nullopt;
   return copy;
@@ -57,8 +60,8 @@ std::uint32_t SendTable::post(const NewSend& send, std::uint32_t fin_tag) {
   if (index == kNone) return kNone;
   SendSlot& slot = shared_->slots[index];
   const std::uint64_t generation = slot.generation() + 1;
-  // release: pairs with the fence in copy_of(). A reader of a field written below finds that the
-  // slot's previous send is over.
+  // release: pairs with the fence in copy_of(). A rank that reads a field written below then finds,
+  // by the slot's word, that the slot's previous send is over.
   std::atomic_thread_fence(std::memory_order_release);
   slot.from = send.from;
   put(slot.bytes, send.bytes);

@@ -39,7 +39,8 @@
 
 namespace mh::p2p {
 
-// The pipeline of the receiver that carries a moving message, and the pipeline's use. One word, so
+// The pipeline of the receiver that carries a message in state moving, and the pipeline's use: the
+// number of the message among those that the pipeline carries. All are packed into one word, so
 // that a reader never combines the pipeline of one send with the use of another.
 struct OnPipeline {
   std::uint32_t receiver;
@@ -62,8 +63,8 @@ enum class SlotState : std::uint32_t { free, posted, taken, moving, resend, done
 
 inline constexpr std::uint32_t kNoFin = 0xffffffffU;
 
-// A snapshot of those fields of a slot that a rank may read without taking the send: the sender may
-// use the slot again meanwhile.
+// A copy of those fields of a SendSlot that a rank may read without taking the send. It is needed
+// because the sender may meanwhile use the slot for another send.
 struct PostedFields {
   std::uint64_t generation = 0;
   std::uint64_t bytes = 0;
@@ -77,9 +78,9 @@ struct PostedFields {
 };
 
 struct alignas(kCacheLine) SendSlot {
-  // Written by the sender while the slot is free. Read by the rank that has taken the send, or that
-  // names the generation of a send that is not over (ordered by `word`). All other ranks read a
-  // copy, by fields_of() or posted().
+  // The sender writes these members while the slot is free. They are read by the rank that has
+  // taken the send, and by a rank that finds in `word` the generation of the send that it means,
+  // not over; `word` orders these reads. All other ranks read a copy, by fields_of() or posted().
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // the key: the same number on every member
@@ -91,20 +92,20 @@ struct alignas(kCacheLine) SendSlot {
   std::uint32_t ordered;     // 1: the sender's messages are sent in the order of `sequence`
   std::uint32_t shaped;  // 1: not contiguous; SharedSendTable::shapes has the shape from `from` on
 
-  // The state, and above it the generation, which counts the uses of this slot. Written by sender
-  // and receiver as in the picture at the top of this file. One word, so that a delayed rank cannot
-  // mistake a later send for the send that it has seen. Each change is a release and each read an
-  // acquire. The change to posted publishes the fields above to the receiver, the change to moving
-  // publishes `job` to the sender. In state done the send buffer is the sender's again, and the
-  // sender may free the slot.
+  // The state of the send, and in the bits above it the *generation*, which counts the sends in
+  // this slot. Written by sender and receiver as in the picture at the top of this file. One word,
+  // so that a delayed rank cannot mistake a later send for the send that it has seen. Each change
+  // is a release and each read an acquire. The change to posted publishes the fields above to the
+  // receiver, the change to moving publishes `job` to the sender. In state done the send buffer is
+  // the sender's again, and the sender may free the slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from moving on
-  // Written by the sender while the slot is free, as the fields above.
+  // The sender writes these two members while the slot is free, like those above `word`.
   std::uint64_t posted_at;    // ticks
   std::uint32_t synchronous;  // 1: the send must not complete before its receive is started
 
-  // A slot has a FIN tag for each of kFinUses successive uses, so that a late FIN does not complete
-  // the slot's next send. A rank has kFinTagsOfRank such tags.
+  // A slot has kFinUses FIN tags, which its successive sends use in turn, so that a late FIN does
+  // not complete the slot's next send. A rank has kFinTagsOfRank such tags for all of its slots.
   static constexpr std::uint32_t kFinUses = 32;
   static constexpr std::uint32_t kFinTagsOfRank = 128 * kFinUses;
   static constexpr std::uint32_t own_fin(std::uint32_t slot, std::uint64_t generation) {
@@ -119,7 +120,7 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] std::uint64_t generation() const {
     return word.load(std::memory_order_relaxed) >> kStateBits;
   }
-  // The state of the send with this generation; `free` if that use of the slot is over.
+  // The state of the slot's send with this generation; `free` if that send is over.
   [[nodiscard]] SlotState state_of(std::uint64_t generation) const {
     const std::uint64_t now = word.load(std::memory_order_acquire);
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
@@ -136,12 +137,14 @@ struct alignas(kCacheLine) SendSlot {
   // copies a send in state posted.
   [[nodiscard]] std::optional<PostedFields> fields_of(std::uint64_t generation) const;
   [[nodiscard]] std::optional<PostedFields> posted() const;
-  // Called by the rank that the picture at the top of this file names for the change to `next`.
+  // Changes the state to `next`. Called by the rank, sender or receiver, that makes this change in
+  // the picture at the top of this file.
   void change(SlotState next) {
     word.store(word_of(generation(), next), std::memory_order_release);
   }
-  // Called by sender or receiver, once it has found the header. True for the rank that moves the
-  // data. acquire: pairs with the release of posted; the fields above are visible to that rank.
+  // Takes the send if it is still posted. Called by sender or receiver, once it has found the RTS
+  // header in the receive buffer. True for one of them, which then moves the data. acquire: pairs
+  // with the release of the change to posted, so that this rank sees the fields above.
   [[nodiscard]] bool take(std::uint64_t generation) {
     std::uint64_t expected = word_of(generation, SlotState::posted);
     return word.compare_exchange_strong(expected, word_of(generation, SlotState::taken),
@@ -159,16 +162,17 @@ struct SharedSendTable {
   static constexpr std::uint32_t kSlots = 128;
   static_assert(SendSlot::kFinTagsOfRank == kSlots * SendSlot::kFinUses);
 
-  // Counts the slots that receivers have put into `resend`. release by the receiver after the state
-  // change; pairs with the acquire of the sender before it scans the slots.
+  // Counts the slots that receivers have put into `resend`. release by the receiver after the
+  // change of the state; pairs with the acquire in resends_wanted(), after which the sender looks
+  // at the slots.
   alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
   SendSlot slots[kSlots];
-  // The shapes of slots that are `shaped`. Written by the sender before it posts the send, read by
-  // the receiver that has taken the send.
+  // The shapes of the data of slots that are `shaped`: data with gaps whose buffer all ranks map.
+  // Written by the sender before it posts the send, read by the receiver that has taken the send.
   layout::Compact shapes[kSlots];
 };
 
-// A send to be posted.
+// The facts of a send that SendTable::post() is to post; the names are those of SendSlot.
 struct NewSend {
   memory::View from;
   std::uint64_t bytes;
@@ -181,15 +185,16 @@ struct NewSend {
   const layout::Compact* shape = nullptr;  // of data with gaps that all ranks can map; else null
 };
 
-// The sender's private side: the slots in use. Any thread.
+// The sender's private side of its send table: which slots are in use. Any thread may call.
 class SendTable {
  public:
   static constexpr std::uint32_t kNone = SlotSet<SharedSendTable::kSlots>::kNone;
 
   void attach(SharedSendTable* shared) { shared_ = shared; }
 
-  // Posts the send in a free slot; kNone if all are in use. With `fin_tag` == kOwnTag the FIN has
-  // the tag own_fin().
+  // Posts the send in a free slot and returns the slot's index; kNone if all slots are in use. With
+  // `fin_tag` == kOwnTag the FIN has the tag SendSlot::own_fin(); otherwise the caller's tag, or
+  // there is none (kNoFin).
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
   std::uint32_t post(const NewSend& send, std::uint32_t fin_tag);
 
@@ -207,14 +212,14 @@ class SendTable {
       return false;
     });
   }
-  // True as soon as visit(index, slot) is true for a slot in use.
+  // Calls visit(index, slot) for slots in use until a call returns true. True if one has.
   template <class Visit>
   bool any_of(Visit&& visit) {
     return in_use_.find([&](std::uint32_t index) { return visit(index, shared_->slots[index]); }) !=
            kNone;
   }
 
-  // True once after each batch of new resend requests.
+  // True if a receiver has put a slot into state resend after the last call of this function.
   [[nodiscard]] bool resends_wanted() {
     const std::uint32_t now = shared_->resends.load(std::memory_order_acquire);
     return now != resends_seen_.exchange(now, std::memory_order_relaxed);
