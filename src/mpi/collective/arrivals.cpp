@@ -56,16 +56,17 @@ void count_out(Comm& comm) {
     detail::waits_in_library.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// When a wait at an arrival barrier may end before all needed members have arrived; the rank then
-// waits in the MPI library instead. `to_help`: if is_crowded(), or if the node is oversubscribed
-// (more ranks than cores) and so this rank helps no other. `if_it_pays`: only if is_crowded().
-// `in_any_case`: never, because a late member may need a message that only this rank can move.
+// Tells when a wait at an arrival barrier may end before all needed members have arrived; the rank
+// then waits in the MPI library instead. `to_help`: if is_crowded(), or if the node is
+// oversubscribed (more ranks than cores) and so this rank helps no other. `if_it_pays`: only if
+// is_crowded(). `in_any_case`: never, because a late member may need a message that only this rank
+// can move.
 enum class Wait : std::uint8_t { to_help, if_it_pays, in_any_case };
 
 bool ends_early(Wait when) {
   if (when == Wait::in_any_case) return false;
-  // With several threads, a wait in the library has a cost: a receive that another thread starts
-  // meanwhile may end rendezvous on the node (G5 in arrival_table.hpp).
+  // With several threads, a wait in the MPI library has a cost: a receive that another thread
+  // starts meanwhile may end rendezvous on the node (G5 in arrival_table.hpp).
   const bool one_thread = !switches.threads;
   return is_crowded() || (when == Wait::to_help && one_thread && wait::is_oversubscribed());
 }

@@ -19,8 +19,9 @@
 // A rank does not wait at an arrival barrier while more of its threads are in collectives than it
 // has cores. A thread that waits in the library keeps its core for a time slice unless another
 // thread wants the library. Threads in the wait loop and threads in the library would therefore
-// delay each other by milliseconds, so all threads wait in the library in this case. A rank of an
-// oversubscribed node helps no rank. If every rank needs every rank, it waits in the library, too.
+// delay each other by milliseconds, so all threads wait in the library in this case. On an
+// oversubscribed node, with more ranks than cores, a rank helps no other. If every rank needs every
+// rank, a rank of such a node also waits in the library.
 //
 // A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN). The failing rank has
 // counted an arrival that no other rank counts. After a failure no rank waits at that arrival
@@ -137,7 +138,7 @@ void window_none(MPI_Win win);  // no rank; only counts the arrival
 inline void started_receive() {
   if (!switches.threads) return;
   // seq_cst: pairs with the fence in begin_wait_in_library(). Either this thread sees that another
-  // thread waits in the library, or that thread sees the started receive.
+  // thread waits in the MPI library, or that thread sees the started receive.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (detail::waits_in_library.load(std::memory_order_relaxed) != 0)
     detail::started_beside_wait_in_library();
@@ -175,8 +176,9 @@ template <class Done>
 void wait_until(Done&& done) {
   wait::until(detail::with_progress(done));
 }
-// Does the same in a call of the program that holds no lock: among many waiting threads, the server
-// may test done() in place of this thread (wait::until_shared()).
+// Waits until done() is true, as wait_until() does, in a call of the program that holds no lock:
+// among many waiting threads, the server may test done() in place of this thread
+// (wait::until_shared()).
 template <class Done>
 void wait_until_shared(Done&& done) {
   wait::until_shared(detail::with_progress(done));

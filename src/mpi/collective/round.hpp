@@ -75,7 +75,7 @@ class Round {
 
   // These functions publish this rank's record of the round. Its data is staged (the caller has
   // written it to stage()), or stays in this rank's own buffers (mapped), or this rank leaves the
-  // collective to the library.
+  // collective to the MPI library.
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
   // `source` and `target`: this rank's send and receive buffer; null if the call has no such

@@ -18,7 +18,7 @@ struct VectorArgs {
   const MPI_Datatype* types = nullptr;  // one a block, in place of `type`; displacements in bytes
 };
 
-// Writes each block of a VectorArgs as a TypedBlocks, whose block 0 it is.
+// Writes each block of a VectorArgs as a TypedBlocks of its own, in which it is block 0.
 class VectorBlocks {
  public:
   explicit VectorBlocks(const VectorArgs& args) : args_(args) {
