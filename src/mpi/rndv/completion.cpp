@@ -58,7 +58,7 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
 }
 
 // True if several of the receives `others`, which include `request`, have the buffer of `request`.
-// The RTS header in that buffer may belong to either receive until the library completes one of
+// The RTS header in that buffer may belong to either receive until the MPI library completes one of
 // them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {

@@ -11,10 +11,10 @@
 namespace mh::mpi::rndv {
 
 // Completes for the program a request that the MPI library has completed with `code` and `status`.
-// `status` is not MPI_STATUS_IGNORE while receives.any(). `claim`: this thread's right to complete
-// the request (receive_requests.hpp); empty for a request that is not in the table of receive
-// requests. Returns the code for the program. An error of a rendezvous message is raised on the
-// communicator of its receive.
+// `status` is not MPI_STATUS_IGNORE while a receive is in the table of receive requests and started
+// (receives.any()). `claim`: this thread's right to complete the request (receive_requests.hpp);
+// empty for a request that is not in the table. Returns the code for the program. An error of a
+// rendezvous message is raised on the communicator of its receive.
 int complete(ReceiveClaim claim, int code, MPI_Status* status);
 
 // Completes for the program a receive that a blocking call of the MPI library has carried out into

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The copy of a rendezvous message by its receiver, after it has taken the send (send_table.hpp).
 // The message is copied by a job, whose chunks several ranks claim; by a pipeline; or as a message
-// of the library, if the copy failed.
+// of the MPI library, if the copy failed.
 //
 // Any thread. A call returns when its bytes are copied.
 #pragma once
@@ -20,8 +20,9 @@
 
 namespace mh::mpi::rndv {
 
-// Bytes to be copied from one view to another. At least one of the views is of memory of this
-// process. With `shapes`, the data has gaps at an end, and all ranks of the node map both ends.
+// Bytes to be copied from one view (memory/view.hpp), an address in the process of a rank, to
+// another. At least one of the views is of memory of this process. With `shapes`, the data has gaps
+// at an end, and all ranks of the node map both ends.
 struct ChunkedCopy {
   memory::View to;
   memory::View from;

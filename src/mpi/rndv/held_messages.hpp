@@ -32,9 +32,9 @@ namespace mh::mpi::rndv {
 inline bool may_be_held() { return held_message_count.load(std::memory_order_relaxed) != 0; }
 
 // A lock that orders receives and probes of several threads of a process. A receive or a probe
-// looks at held messages and then into the library in one *shared* step; shared steps may overlap.
-// A probe takes messages out of the library in one *exclusive* step, during which no other step
-// runs.
+// looks at held messages and then into the MPI library in one *shared* step; shared steps may
+// overlap. A probe takes messages out of the library in one *exclusive* step, during which no other
+// step runs.
 class MatchingStep {
  public:
   enum class Kind : std::uint8_t { shared, exclusive };
@@ -62,11 +62,11 @@ struct HeldMessage {
   }
 };
 
-// Holds the message behind `message`, a handle that the library's MPI_Mprobe or MPI_Improbe has
+// Holds the message behind `message`, a handle that the MPI library's MPI_Mprobe or MPI_Improbe has
 // returned with `status`. `message` becomes the handle for the program, and `status` gets the size
 // of the program's message.
 void hold_matched(MPI_Comm comm, MPI_Message* message, MPI_Status* status);
-// Takes the message that the library's MPI_Iprobe has reported as `seen` out of the MPI library,
+// Takes the message that the MPI library's MPI_Iprobe has reported as `seen` out of that library,
 // and holds it. `seen` gets the size of the program's message. False if another thread has received
 // the message.
 bool hold_probed(MPI_Comm comm, MPI_Status* seen);

@@ -27,8 +27,8 @@ struct PersistentSend {
   int fin_tag;
 };
 
-// A start of a persistent send that the plain request, the MPI library's own, carries out. It is in
-// the list until the plain request is complete.
+// A start of a persistent send that the plain request, the MPI library's own, carries out. The
+// start is in the list `library_starts` until the plain request is complete.
 struct LibraryStart {
   MPI_Request plain;
   MPI_Request request;  // of the program: the receive of the FIN

@@ -55,7 +55,7 @@ p2p::SendSlot& slot_of(const p2p::RtsHeader& header);
 // library may be writing the header, or the sender may be pushing the message over it.
 std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 
-// All posted sends to this rank, or those with this envelope.
+// All posted sends to this rank, or only those with this envelope (sender, communicator, tag).
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(const SendEnvelope& envelope);
 // True if the sender has taken one of its own sends with this envelope to push the message. If the

@@ -76,7 +76,7 @@ bool await_push(p2p::PostedReceive& posted) {
   return state == p2p::PostedState::pushed;
 }
 
-// Decides whether receiver or sender moves the message, and returns it. If the send is still
+// Finds out which rank, receiver or sender, moves the message of a receive. If the send is still
 // posted, this rank takes it. The function waits while the sender has taken the send but has not
 // begun to push, because it may still give the send back.
 p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
@@ -124,9 +124,9 @@ std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   return send;
 }
 
-// Fetches the message of a complete receive whose buffer holds no RTS header of a send that is
-// still open. The receive got an ordinary message of kRtsBytes bytes, or a header whose message
-// this rank has buffered, or a header over which another message was written.
+// Fetches the message of a complete receive whose buffer holds no RTS header of a send that is not
+// over. The receive got an ordinary message of kRtsBytes bytes, or a header whose message this rank
+// has buffered, or a header over which another message was written.
 std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
                                              const MessageEnvelope& envelope,
                                              const std::optional<p2p::RtsHeader>& header) {

@@ -13,8 +13,8 @@ namespace mh::mpi::rndv {
 
 // Fetches the message of a receive into its buffer, if an RTS header came: copies the message, or
 // waits until the sender has pushed it. `status` is the MPI library's; null while the library has
-// not reported the receive as complete. Returns the outcome of the receive; nothing if an ordinary
-// message came.
+// not reported the receive as complete. Returns the outcome of the receive; nothing if no
+// rendezvous message came.
 //
 // The standard forbids two receives into overlapping memory, but the libraries accept such
 // receives. One message may then overwrite the RTS header of another message. This rank finds the
@@ -29,7 +29,7 @@ std::optional<Delivery> fetch_message(ReceiveRequest& request, const MPI_Status*
 bool has_landed(const ReceiveRequest& request);
 
 // Begins to receive the message from another node whose header lies in the buffer of a started
-// receive. Nothing if the buffer holds no such header, or if only the library can read the
+// receive. Nothing if the buffer holds no such header, or if only the MPI library can read the
 // datatype.
 std::optional<IncomingMessage> begin_incoming(const ReceiveRequest& request);
 

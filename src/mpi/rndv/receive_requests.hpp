@@ -2,9 +2,9 @@
 // The table of receive requests in whose buffers an RTS header may land, by request handle.
 //
 // A receive shorter than any rendezvous message is in the table, because a message that is too long
-// for the receive may come. A receive shorter than an RTS header is not in the table: the library
-// itself reports the truncation. A call that completes requests asks any() first, which is one
-// load.
+// for the receive may come. A receive shorter than an RTS header is not in the table: the MPI
+// library itself reports the truncation. A call that completes requests asks any() first, which is
+// one load.
 //
 // A request is *started* from its start to its completion; between two starts a persistent request
 // is *idle*. A request that the program frees while it is started is *orphaned*, and the wait loop
@@ -66,7 +66,7 @@ struct ReceiveRequest {
 
   // These flags are set with acquire and cleared with release, so the thread that sets a flag sees
   // the writes of the thread that cleared it. `claimed`: a thread has the ReceiveClaim. `pinned`: a
-  // thread may fetch the message.
+  // thread has pinned the request and may fetch its message.
   std::atomic<bool> claimed{false};
   std::atomic<bool> pinned{false};
 

@@ -32,7 +32,8 @@ using observe::LeftBecause;
 
 // The facts of a rendezvous send that only this rank reads; one object for each slot of this rank's
 // send table. The thread that posts the send writes all members; the wait loop's steps also write
-// the last three, under the lock that lets one thread at a time do these steps (wait/wait.cpp).
+// the last three members, under the lock that lets one thread at a time do these steps
+// (wait/wait.cpp).
 struct SentMessage {
   p2p::RtsHeader header;                      // the send buffer of `sending`
   MPI_Request sending = MPI_REQUEST_NULL;     // of the header's MPI_Isend
