@@ -20,8 +20,8 @@ namespace mh::p2p {
 
 class ExchangeDetector {
  public:
-  // The number of rounds of long sends without a receive, after the last exchange, that are still
-  // predicted to be exchanges.
+  // The number of rounds (the long sends from one completion to the next) without a long receive,
+  // after the last exchange, that are still predicted to be exchanges.
   static constexpr std::uint32_t kRemembered = 16;
 
   // To be called when this rank starts a long nonblocking send. True if a long receive probably
@@ -37,8 +37,8 @@ class ExchangeDetector {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
   }
-  // Ends a round of sends. To be called in waits, tests and collectives, in which requests
-  // complete.
+  // Ends a round, the long sends since the last completion of a request. To be called in waits,
+  // tests and collectives, in which requests complete.
   void completes() {
     const std::uint32_t now = state();
     if ((now & kOpen) == 0) [[likely]]

@@ -101,7 +101,7 @@ class PackPipelines final : public lend::LendableWork {
  public:
   static constexpr std::uint32_t kPackPipelines = 4;
 
-  // `pool` is null where no cores are lent.
+  // `pool`: the helpers of this process; null where no cores are lent.
   PackPipelines(const node::Node& node, observe::RankCounters& counters, lend::Pool* pool)
       : node_(node), counters_(counters), pool_(pool) {}
 
@@ -144,8 +144,8 @@ class PackPipelines final : public lend::LendableWork {
   lend::Pool* pool_;
   std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
   SlotSet<kPackPipelines> taken_;
-  // Set while a message is open to helpers, and so offered to lenders. acquire and release, as for
-  // a lock: only one thread at a time may call the pool for a kind of work.
+  // Set while a message is open to helpers, and so offered to lenders. Acquire and release, as for
+  // a lock: only one thread at a time may call the pool of helpers for a kind of work.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
 };
 

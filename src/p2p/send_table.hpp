@@ -17,7 +17,7 @@
 // In state moving, a job of the receiver copies the message and the sender may claim chunks, or a
 // pipeline carries the message and the sender has to fill cells.
 //
-// posted ▶ free: rendezvous has ended meanwhile, or the library refused to send the header.
+// posted ▶ free: rendezvous has ended meanwhile, or the MPI library refused to send the header.
 //
 // taken ▶ posted: the push failed, or the header could not be cancelled. taken ▶ free: the header
 // was cancelled before a receive matched it. Each change to resend: the receiver could not copy the
