@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Makes a wrapper an entry of the front. If a tool is behind Manyhands in the preload list, the
-// entry keeps calls that the tool makes from reaching a wrapper a second time.
+// Makes a wrapper, Manyhands' own function for an MPI call, an entry of the front. If a tool is
+// behind Manyhands in the preload list, the entry keeps calls that the tool makes from reaching a
+// wrapper a second time.
 //
 // Such a tool exports MPI_X and calls PMPI_X, which is again an entry of the front. Each thread
 // counts its calls that are inside the tool (`depth`). Inside the tool, calls of PMPI_X go to the

@@ -59,8 +59,8 @@ class PieceBuffers {
 };
 extern PieceBuffers piece_buffers;
 
-// The pipelines by which threads of this process pack and unpack pieces. The object exists while
-// config.internode is true: from internode::start() to stop().
+// The pack pipelines (p2p/pack_pipeline.hpp) by which threads of this process pack and unpack
+// pieces. The object exists while config.internode is true: from internode::start() to stop().
 extern std::optional<p2p::PackPipelines> pack_pipelines;
 
 }  // namespace mh::mpi::internode

@@ -38,8 +38,8 @@ using observe::ThreadProfile;
 // A thread times one in this many of its short polls (calls such as MPI_Test), to keep the cost of
 // the profile low.
 constexpr std::uint32_t kPollsPerSample = 16;
-// A thread times its first polls, and the poll after each timed poll that takes longer than
-// kShortPollNs.
+// A thread times each of its first polls, as many as kPollsTimedFirst, and the poll after each
+// timed poll that takes longer than kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
 // A timed call reads the presence, the time inside MPI, of this many peers at most. In a larger
