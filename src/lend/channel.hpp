@@ -47,7 +47,8 @@ constexpr std::uint32_t lender_id(std::uint32_t rank, std::uint32_t core) {
 constexpr std::uint32_t rank_of(std::uint32_t lender) { return lender % node::kMaxRanks; }
 inline constexpr std::uint32_t kMostCores = (1U << 24U) / node::kMaxRanks;
 
-// The word of a channel: the state, and the lender of the last loan.
+// Packs the word of a helper's channel: its state in the low 8 bits, and above them the lender of
+// the present or last loan (lender_id()).
 constexpr std::uint32_t word_of(ChannelState state, std::uint32_t lender) {
   return static_cast<std::uint32_t>(state) | lender << 8U;
 }
@@ -58,50 +59,55 @@ constexpr std::uint32_t lender_of(std::uint32_t word) { return word >> 8U; }
 inline constexpr std::uint32_t kFree = word_of(ChannelState::free, 0);
 
 struct alignas(kCacheLine) Channel {
-  // Also the futex on which the parked helper sleeps, and on which its lender sleeps during a unit.
-  // Changes are releases and reads are acquires. The changes free ▶ held, held ▶ free and lent ▶
-  // evicted publish nothing: the helper publishes its work by done, or by the store of free after
-  // an eviction.
+  // The state of the channel and its lender (word_of()). The word is also the futex on which the
+  // parked helper sleeps, and on which its lender sleeps during a unit. Changes are releases and
+  // reads are acquires. The exceptions are free ▶ held, held ▶ free and lent ▶ evicted, which
+  // publish nothing: the helper publishes its work by done, or by the store of free after an
+  // eviction.
   std::atomic<std::uint32_t> word{kFree};
   // Thread id of the helper; 0: no helper waits at this channel. Written by the helper when it
-  // starts, and set to 0 by the owner at the end. release: pairs with the acquire of a lender,
-  // after which a wake-up is answered.
+  // starts, and set to 0 by the owner when it ends its helpers. release: pairs with the acquire in
+  // Lender::hold(). A lender that sees the id may wake the helper, which is ready to answer.
   std::atomic<std::int32_t> helper_tid{0};
   // The CPU to which the helper is bound; -1: the helper may run on its owner's CPUs. Written by
   // the thread that last moved the helper. relaxed: a stale value costs a system call, or a unit on
   // the wrong core.
   std::atomic<std::int32_t> cpu{-1};
-  // Ticks that a unit may last. Written by the lender before it changes the word to lent, which
-  // publishes the ticks.
+  // Ticks that a unit of this loan may last. Written by the lender before it stores lent in `word`
+  // as a release, which publishes the ticks to the helper.
   std::atomic<std::uint64_t> unit{0};
-  // Number of units that this helper was lent for, for `mh top`. Written by the lender before it
-  // changes the word to lent. relaxed: a count publishes nothing.
+  // Number of units for which this helper got a lent core so far, shown by `mh top`. Written by the
+  // lender before it stores lent in `word`. relaxed: a count publishes nothing.
   std::atomic<std::uint64_t> units_begun{0};
 };
 
-// The kinds of work that helpers do, in the order in which a helper looks. An owner exposes at most
-// one work of each kind.
+// The kinds of work that helpers do for their owner, in the order in which a helper looks for work:
+// cells of pipelines, packing of messages between nodes, iterations of loops. An owner offers
+// (*exposes*) at most one piece of work of each kind to its helpers at a time.
 enum class WorkKind : std::uint8_t { pipelines, internode, loops };
 inline constexpr std::size_t kKinds = 3;
 constexpr std::uint32_t bit_of(WorkKind kind) { return 1U << static_cast<unsigned>(kind); }
 
 struct alignas(kCacheLine) WorkOffer {
-  // The time (ticks) at which the owner's process would finish the exposed work alone, so an offer
-  // shrinks by itself; 0: nothing is exposed. May be a BriefOffer. Written by the owner and its
-  // helpers. The offer of pipelines is also written by the rank at the other end of a message,
-  // which may know of the message first. relaxed: a hint; only the owner's process knows the work.
+  // The time (ticks) at which the owner's process would finish its exposed work of each kind alone;
+  // 0: nothing can be started. The time is absolute, so an offer is worth less as time passes. May
+  // be a word of BriefOffer. Written by the owner and its helpers. The rank at the other end of a
+  // message also writes the offer of pipelines, as it may know of the message first. The accesses
+  // are relaxed, because the time is only a hint for lenders.
   std::atomic<std::uint64_t> ends[kKinds]{};
-  // Bit k: work of kind k is exposed, even if nothing can be started now. Written by the owner.
-  // relaxed: a hint for ranks that know of work for the owner before the owner does.
+  // Bit k: the owner lets helpers look for work of kind k (Pool::expose()), even if nothing can be
+  // started at the moment. Written by the owner. relaxed: a hint for ranks that know of work for
+  // the owner before the owner does (Pool::suggest_end()).
   std::atomic<std::uint32_t> exposed{0};
-  // 1: a lender has found no free helper since the owner's process last made helpers. Set by
-  // lenders, cleared by the owner's process. relaxed: a hint.
+  // 1: a lender has found no free helper since the owner's process last made helpers, so the
+  // process makes more. Set by lenders, cleared by the owner's process. relaxed: a hint.
   std::atomic<std::uint32_t> all_at_work{0};
 };
 
-// An offer of work so short that the owner does not read the clock for it. The word has the
-// duration in ticks, which counts from the time at which a lender first sees the offer, and a
-// number that tells successive offers apart.
+// An offer of work so short that the owner does not read the clock to compute when the work ends.
+// The word stands in WorkOffer::ends, and its highest bit tells it from a time. It has the duration
+// in ticks, which counts from the time at which a lender first sees the offer. A number tells
+// successive offers of a rank apart.
 struct BriefOffer {
   static constexpr std::uint64_t kMark = 1ULL << 63U;  // tick counts stay below
   static constexpr unsigned kTickBits = 40;            // some minutes
@@ -116,7 +122,8 @@ struct BriefOffer {
 };
 
 inline constexpr std::uint32_t kHelpers = 255;
-// Helpers made at once: threads cost their process memory, and most owners need few.
+// The number of helpers that an owner's process makes at once: threads cost memory, and most owners
+// need few.
 inline constexpr std::uint32_t kHelpersAtOnce = 8;
 
 struct Lendings {

@@ -55,8 +55,9 @@ std::uint64_t Lender::value_of_offer(std::uint32_t rank, std::uint64_t left) {
   return choice_.value(left, near, [&] { return helpers_at_work(lendings(rank)); });
 }
 
-// Returns the tick at which the loop that `rank` offers will be done; 0: no loop. A brief offer
-// lasts from the time at which this lender first saw it.
+// Returns the time (ticks) at which the owner `rank` would finish the loop that it offers to
+// helpers; 0: it offers no loop. A BriefOffer (channel.hpp) has a duration only, which counts from
+// the time at which this lender first saw the offer.
 std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
   const std::uint64_t offer = offer_of(lendings(rank), WorkKind::loops);
   if (!BriefOffer::is(offer)) return offer;
@@ -65,8 +66,9 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
   return seen.at + BriefOffer::ticks(offer);
 }
 
-// Returns the latest end (ticks) of the offers of `rank` that this lender may help. Offers other
-// than loops count only if they end at `worth` or later.
+// Returns the latest time (ticks) at which `rank` would finish work that it offers and that this
+// lender may help with; 0: none. Work other than loops counts only if it ends at `worth` or later.
+// This rank's own work counts only if it is a loop.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   std::uint64_t last = end_of_loop(rank, now);
   if (rank == node_.me()) return last;
@@ -77,8 +79,9 @@ std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::u
   return last;
 }
 
-// Returns the rank with the most valuable offer that is worth a loan and not known to lack a free
-// helper; kNobody: none.
+// Returns the rank whose offer of work has the highest value for this lender (victim.hpp); kNobody:
+// none. Left out are offers that end before a loan is worth its cost (kLeastLoanNs), and ranks
+// whose helpers are all at work or may not run on this core.
 std::uint32_t Lender::choose() {
   std::uint32_t best = kNobody;
   std::uint64_t best_value = 0;
@@ -97,7 +100,8 @@ std::uint32_t Lender::choose() {
   return best;
 }
 
-// Changes a free channel of `owner` to held. Returns null if all helpers are in use.
+// Reserves a free helper of `owner` for this lender: changes the word of the helper's channel from
+// free to held. Returns null if all helpers are in use.
 Channel* Lender::hold(std::uint32_t owner) const {
   for (Channel& channel : lendings(owner).channels) {
     // acquire: pairs with the helper's release in Pool::live(), after which the helper answers
@@ -115,8 +119,8 @@ Channel* Lender::hold(std::uint32_t owner) const {
   return nullptr;
 }
 
-// Moves the sleeping helper of `channel` to the CPU of the calling thread. Returns false if it may
-// not run there.
+// Moves the sleeping helper of `channel` to the CPU of the calling thread, the lender. Returns
+// false if the helper may not run on that CPU (cpusets).
 bool Lender::place_here(Channel& channel) const {
   const int here = ::sched_getcpu();
   if (channel.cpu.load(std::memory_order_relaxed) == here) return true;
@@ -150,8 +154,8 @@ LendResult Lender::lend(const std::function<void()>& before) {
   return LendResult::nothing;
 }
 
-// Called if all helpers of `owner` are at work. Tells the owner's process, which may make further
-// helpers.
+// Called if all helpers of `owner` are at work. The present search skips `owner`, and all_at_work
+// asks the owner's process to make further helpers.
 void Lender::add_without_helper(std::uint32_t owner) {
   without_helper_.push_back(owner);
   std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
@@ -168,8 +172,9 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
-// Evaluates the last unit, for the length of later units. `something_came`: the lender's wait is
-// over. A unit that ended before its planned end kept no message waiting.
+// Counts the last loan of this core in the length of later units (UnitLength). `something_came`:
+// the lender's own wait is over, perhaps while its core was away. A unit that ended before its
+// planned end is not counted as a delay, since it kept no message waiting.
 void Lender::learn(bool something_came) {
   const std::uint64_t away = std::exchange(away_, 0);
   if (away == 0) return;
@@ -181,7 +186,8 @@ void Lender::learn(bool something_came) {
   }
 }
 
-// Lends this core to the helper of `channel`, which this lender holds.
+// Moves the helper of `channel` to this core, wakes it for a unit of `unit` ticks, and sleeps
+// meanwhile. Precondition: hold() has reserved the channel for this lender.
 LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_t unit) {
   if (!place_here(channel)) {
     channel.word.store(kFree, std::memory_order_relaxed);
@@ -197,7 +203,7 @@ LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_
   channel.unit.store(unit, std::memory_order_relaxed);
   channel.units_begun.store(channel.units_begun.load(std::memory_order_relaxed) + 1,
                             std::memory_order_relaxed);
-  // release: pairs with the acquire of the helper in Pool::live().
+  // release: publishes `unit`, pairs with the acquire of the helper in Pool::live().
   channel.word.store(word(ChannelState::lent), std::memory_order_release);
   futex_wake(channel.word);
   return wait_for_helper();
@@ -210,8 +216,9 @@ LendResult Lender::wait_for_helper() {
   Channel& channel = channel_of(out);
   const std::uint32_t lent = word(ChannelState::lent);
   futex_wait(channel.word, lent, tuning::kLenderSleepNs);
-  // acquire: pairs with the release of done in Pool::serve(). Other words: a helper that must wait
-  // has given the core back (evicted), or another lender has held the channel since.
+  // acquire: pairs with the release of done in Pool::serve(). A word that is neither lent nor done
+  // says that a helper which must wait has given the core back (evicted), or that another lender
+  // has held the channel since.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
     if (node_.is_alive(owner)) return LendResult::still_out;
@@ -231,7 +238,7 @@ bool Lender::evict() {
   if (out == 0) return false;
   Channel& channel = channel_of(out);
   std::uint32_t lent = word(ChannelState::lent);
-  // relaxed: nothing is published. After success the helper frees the channel.
+  // relaxed: the lender publishes nothing. After success the helper alone frees the channel.
   if (!channel.word.compare_exchange_strong(lent, word(ChannelState::evicted),
                                             std::memory_order_relaxed)) {
     return false;

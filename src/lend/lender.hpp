@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lender's side: a waiting rank gives its core to a helper of a rank that has exposed work. If
-// all helpers of the rank with the best offer are at work, the lender goes on to the next best.
+// The lender's side of lending a core: a waiting rank gives its core to a helper of a rank that
+// offers work to its helpers. If all helpers of the rank with the best offer are at work, the
+// lender goes on to the next best.
 //
 // There is a Lender for each core that a rank lends. One thread at a time uses a Lender, but
 // recall() is thread-safe. lend() sleeps while the helper works, for a unit and in any case not
-// much longer than kLenderSleepNs. If the helper's unit goes on then (`still_out`), the helper
-// keeps the core between calls, until take_back().
+// much longer than kLenderSleepNs. If the helper's unit goes on then (LendResult::still_out), the
+// helper keeps the core between calls, until take_back().
 #pragma once
 
 #include <atomic>
@@ -21,7 +22,8 @@
 
 namespace mh::lend {
 
-// Tells whether this rank may help `rank` with work of `kind`. Not called for loops.
+// Tells whether this rank may help `rank` with work of `kind`. Not called for loops, with which
+// every rank may help.
 using LendFilter = std::function<bool(std::uint32_t rank, WorkKind kind)>;
 
 enum class LendResult : std::uint8_t {
@@ -33,22 +35,24 @@ enum class LendResult : std::uint8_t {
 
 class Lender {
  public:
-  // `offset`: position of the Lendings in each rank's area. `admitted`: tells to whose pipelines
-  // and packing this core may be lent. `core`: distinguishes the lenders of a rank (below
-  // kMostCores). Core 0 is that of the rank's waiting thread. Every other core is spare, and is
-  // lent to loops of the rank itself, too.
+  // `offset`: position of the Lendings (channel.hpp) in each rank's area of the node segment.
+  // `admitted`: tells with whose pipelines and packing this core may help. `core`: distinguishes
+  // the lenders of a rank (below kMostCores). Core 0 is that of the rank's waiting thread. Every
+  // other core is spare, and is lent to loops of the rank itself, too.
   Lender(const node::Node& node, std::size_t offset, VictimPolicy policy, LendFilter admitted,
          std::uint32_t core = 0);
 
-  // Lends the core for a unit to the rank with the best offer. `before` is called once such a rank
-  // is found, before the hand-over.
+  // Lends the core for a unit to the rank whose offer of work is the best (victim.hpp). `before` is
+  // called once such a rank is found, before its helper is woken.
   LendResult lend(const std::function<void()>& before = {});
-  // Lends the core to `owner`, whether it offers work or not.
+  // Lends the core to the rank `owner` for a unit, whether `owner` offers work or not: the caller
+  // waits for a message of which `owner` is the other end.
   LendResult lend_to(std::uint32_t owner);
   // The rank to which the core was lent last. Valid in the lender's thread once lend() or lend_to()
   // has lent the core.
   [[nodiscard]] std::uint32_t last_owner() const { return last_owner_; }
-  // Takes the core back; a helper that still has it moves to its owner's core.
+  // Called by the lender's thread when its wait is over: takes the core back. A helper that still
+  // has the core moves to its owner's core.
   void take_back();
   // Called by any thread: takes the core back, so that a lend() under way returns in the lender's
   // thread.
@@ -87,8 +91,9 @@ class Lender {
   std::vector<SeenOffer> seen_;  // the last offer of each rank
   std::vector<std::uint32_t> without_helper_;  // ranks without a free helper in this search
   std::uint32_t id_;
-  // Computes the length of units. Of the last unit: its start, its planned end, the ticks for which
-  // the core was away, and whether learn() evaluates it. away_ is 0 once the unit is evaluated.
+  // unit_: computes the length of units. The four members after it describe the last unit: its
+  // start, its planned end, the ticks for which the core was away, and whether learn() counts it.
+  // away_ is 0 once the unit is counted.
   UnitLength unit_;
   std::uint64_t lent_at_ = 0;
   std::uint64_t whole_at_ = 0;
@@ -96,8 +101,9 @@ class Lender {
   bool counts_for_length_ = true;
   std::uint32_t last_owner_ = 0;
 
-  // The hand-over under way: 1 + the channel's number among all channels of the node; 0: none.
-  // Written by the lender's thread. relaxed: recall() compares the channel's word.
+  // The loan under way: 1 + the number of the helper's channel among all channels of the node; 0:
+  // the core is not lent. Written by the lender's thread. relaxed: recall() in another thread may
+  // read an old value, but acts only if the channel's word says that this lender has lent its core.
   std::atomic<std::uint32_t> out_{0};
 };
 

@@ -19,7 +19,7 @@
 namespace mh::lend {
 namespace {
 
-// The loan of a helper inside a unit.
+// The loan of a core to a helper of this process, while the helper's thread runs a unit on it.
 struct Loan {
   Channel& channel;
   std::uint32_t word;     // of the channel, as the lender wrote it for this unit
@@ -32,8 +32,8 @@ struct Loan {
 };
 constinit thread_local Loan* t_loan = nullptr;
 
-// Moves the calling thread to a CPU of `home`, if possible not to the present CPU, on which the
-// lender continues.
+// Moves the calling thread, a helper, to a CPU of its owner (`home`), if possible not to the
+// present CPU, on which the lender continues.
 void move_to_cpus(cpu_set_t home) {
   if (const int here = ::sched_getcpu(); here >= 0 && CPU_COUNT(&home) > 1) {
     CPU_CLR(static_cast<std::size_t>(here), &home);
@@ -54,7 +54,8 @@ void give_core_back() {
   Channel& channel = t_loan->channel;
   std::uint32_t lent = t_loan->word;
   const std::uint32_t evicted = word_of(ChannelState::evicted, lender_of(lent));
-  // relaxed: nothing is published. If the exchange fails, the lender has already moved this thread.
+  // relaxed: nothing is published. If the exchange fails, the lender takes its core back and moves
+  // this thread itself.
   if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
   t_loan->is_home = true;
   t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
@@ -76,7 +77,8 @@ Pool::~Pool() {
     ending_.store(true, std::memory_order_relaxed);
   }
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
-    // A lender that holds the channel now finds no helper and takes its core back.
+    // A lender that has reserved this helper (held) now finds thread id 0, wakes nobody and keeps
+    // its core. A lender that sleeps during the helper's unit wakes and takes its core back.
     Channel& channel = mine_.channels[i];
     channel.helper_tid.store(0, std::memory_order_release);
     channel.word.store(word_of(ChannelState::evicted, 0), std::memory_order_release);
@@ -89,8 +91,9 @@ Pool::~Pool() {
   }
 }
 
-// Returns stack_ if `count` stacks of that size take at most a sixteenth of a limited address
-// space, else 0: the program needs the space itself.
+// Returns stack_, the bytes of stack that helpers need for loops, if `count` such stacks take at
+// most a sixteenth of a limited address space (RLIMIT_AS). Returns 0 otherwise, because the program
+// needs the address space itself.
 std::size_t Pool::affordable_stack(std::size_t count) const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};
@@ -119,8 +122,8 @@ Status Pool::hire() {
   return {};
 }
 
-// Called by a helper at the end of its unit, on the lent core, so that the owner does not wait for
-// the new threads. The new threads inherit the helper's blocked signals.
+// Makes further helpers. Called by a helper at the end of its unit, on the lent core, so that the
+// owner does not spend time on the creation. The new threads inherit the helper's blocked signals.
 void Pool::hire_more() {
   const std::unique_lock<std::mutex> hold(growing_, std::try_to_lock);
   if (!hold.owns_lock() || ending_.load(std::memory_order_relaxed)) return;
@@ -135,8 +138,9 @@ void Pool::hire_more() {
   }
 }
 
-// True if the helper may run on every CPU that a rank of the node may use. Called before any lender
-// knows the helper. The kernel removes the CPUs that a cpuset forbids from a mask.
+// True if the helper may run on every CPU that a rank of the node may use. To find out, the
+// function sets the helper's affinity and reads it back, since the kernel removes the CPUs that a
+// cpuset forbids. Called before any lender knows the helper.
 bool Pool::may_roam(pthread_t helper) const {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -180,7 +184,8 @@ bool Pool::hire_one(Channel& channel, std::size_t stack) {
 }
 
 void Pool::live(Channel& channel) {
-  // Before hired_ is true, hire() tests and moves the first helper.
+  // Until hired_ is true, hire() may still change the affinity of this thread (may_roam()), so no
+  // lender may know the thread.
   hired_.wait(false, std::memory_order_acquire);
   // release: pairs with the acquire in Lender::hold(). From this store on, the helper answers a
   // wake-up.
@@ -191,7 +196,8 @@ void Pool::live(Channel& channel) {
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
     } else if (state_of(word) == ChannelState::evicted) {
-      // The lender evicted this helper before the unit began, because the thread woke up late.
+      // The lender took its core back before the unit began, because this thread woke up late. The
+      // helper then frees the channel for other lenders.
       channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                            std::memory_order_relaxed);
     } else {
@@ -200,7 +206,8 @@ void Pool::live(Channel& channel) {
   }
 }
 
-// Runs a unit on the lent core, and returns the core.
+// Runs a unit of the exposed work on the lent core, then returns the core to its lender. `word`:
+// the channel's word, with which the lender has lent the core.
 void Pool::serve(Channel& channel, std::uint32_t word) {
   Loan loan{.channel = channel,
             .word = word,
@@ -230,7 +237,8 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
   }
 }
 
-// Runs a unit of the work exposed in `slot`; returns false if no work is exposed.
+// Lets helper number `helper` run a unit of the work that is exposed in `slot`. Returns false if no
+// work is exposed, or nothing of it is left to start.
 bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline) {
   slot.inside.fetch_add(1, std::memory_order_seq_cst);
   LendableWork* work = slot.work.load(std::memory_order_seq_cst);
@@ -251,7 +259,8 @@ Status Pool::open_slot(WorkSlot& here, LendableWork& work) {
   if (!hiring_went_) return hiring_went_;
   if (small_stacks_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
     return {Code::unsupported};
-  // release: pairs with the load in work_at(). A helper that comes before this store finds no work.
+  // release: publishes the work, pairs with the load in work_at(). A helper that comes before this
+  // store finds no work.
   here.work.store(&work, std::memory_order_release);
   const auto kind = static_cast<WorkKind>(&here - slots_);
   mine_.offer.exposed.fetch_or(bit_of(kind), std::memory_order_relaxed);
@@ -262,7 +271,7 @@ void Pool::suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends,
                        std::uint64_t slack) {
   const auto offset = reinterpret_cast<std::byte*>(&mine_) - node_.area(node_.me());
   auto& there = *reinterpret_cast<Lendings*>(node_.area(owner) + offset);
-  // relaxed throughout: hints for lenders.
+  // relaxed, here and below: the offer and `exposed` are hints for lenders and publish nothing.
   std::atomic<std::uint64_t>& offered = there.offer.ends[static_cast<std::size_t>(kind)];
   const std::uint64_t now = offered.load(std::memory_order_relaxed);
   const bool near = std::max(now, ends) - std::min(now, ends) <= slack;
@@ -275,7 +284,8 @@ void Pool::withdraw(WorkKind kind) {
   mine_.offer.exposed.fetch_and(~bit_of(kind), std::memory_order_relaxed);
   here.work.store(nullptr, std::memory_order_seq_cst);
   nothing_left(kind);
-  // seq_cst includes acquire, which pairs with the release in work_at().
+  // True once no helper is inside the work. seq_cst (see WorkSlot) includes acquire, which pairs
+  // with the release in work_at().
   const auto over = [&here] { return here.inside.load(std::memory_order_seq_cst) == 0; };
   if (!over()) await_helpers(over);
 }
@@ -308,7 +318,9 @@ void Pool::reclaim() {
   }
 }
 
-// Frees channels whose lender died while the channel was held, or done and not freed yet.
+// Frees the channels of helpers whose lender has died after it reserved the helper (held), or
+// before it took notice of the end of the unit (done). No lender could use such a helper again
+// otherwise.
 void Pool::sweep() {
   for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The owner's side of lending: its helpers, and the work that it exposes to them.
+// The owner's side of lending a core: its helper threads, and the work that it exposes to them.
 //
-// A process has one pool. For each kind of work, one thread at a time calls expose() and
+// Work is *exposed* while helpers may join it; an *offer* tells lenders how long the work will
+// last. A process has one pool. For each kind of work, one thread at a time calls expose() and
 // withdraw(); several helpers run the work at once, beside the owner's own threads. Other functions
 // are thread-safe where their comments say so. Source: MPI Workshare (shared loops), without its
 // shared address space.
@@ -24,7 +25,7 @@
 
 namespace mh::lend {
 
-// Work that helpers can join at any time.
+// Work of this process that its helpers can join at any time while it is exposed to them.
 class LendableWork {
  public:
   virtual ~LendableWork() = default;
@@ -42,26 +43,27 @@ enum class Guest : std::uint8_t {
   overdue,  // the deadline of its unit has passed
 };
 Guest guest();
-// Called where a guest must wait: its lender continues at once, and the guest moves to its owner's
-// cores. Has no effect the second time in a unit, or on a thread that is not a guest.
+// Called where a guest, a helper on a lent core, must wait: its lender continues on the core at
+// once, and the guest moves to its owner's cores. Has no effect the second time in a unit, or on a
+// thread that is not a guest.
 void give_core_back();
 
 class Pool {
  public:
-  // `mine`: this rank's part of the segment. `lenders`: the most cores that can be lent to this
-  // process at a time. `stack`: bytes of stack that helpers need for the program's own code
-  // (loops); 0: no such code. Makes no thread yet.
+  // `mine`: the channels and offers of this rank in the node segment. `lenders`: the most cores
+  // that can be lent to this process at a time. `stack`: bytes of stack that helpers need for the
+  // program's own code (loops); 0: no such code. Makes no thread yet.
   Pool(const node::Node& node, Lendings& mine, std::uint32_t lenders, std::size_t stack = 0);
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
-  // Ends the helpers. Precondition: nothing is exposed.
+  // Ends the helper threads. Precondition: all exposed work has been withdrawn.
   ~Pool();
 
-  // Lets lenders send helpers to `work` from now on. `ends`: the time (ticks) at which this process
-  // would finish the work alone. The first call makes the helpers. If the result is an error, the
-  // work is not shared: `system` means that no helper could be made, `unsupported` that no rank
-  // would lend a core, or that helpers have no stacks for loops. Work that comes and goes may stay
-  // exposed: another call offers it again, which takes two stores.
+  // Exposes `work`: from now on lenders may send helpers to it. `ends`: the time (ticks) at which
+  // this process would finish the work alone. The first call makes the helpers. If the result is an
+  // error, the work is not shared: `system` means that no helper could be made, `unsupported` that
+  // no rank would lend a core, or that helpers have no stacks for loops. Work that comes and goes
+  // may stay exposed: another call offers it again, which takes two stores.
   Status expose(WorkKind kind, LendableWork& work, std::uint64_t ends) {
     const Status open = open_to_helpers(kind, work);
     if (open) offer(kind).store(ends, std::memory_order_relaxed);
@@ -78,28 +80,33 @@ class Pool {
     return open;
   }
 
-  // Corrects the end of the offer; called by the owner or a helper. An offer that is over stays
-  // over, except in a race: then a lender may find no work.
+  // Corrects the time (ticks) at which this process would finish its exposed work of `kind` alone.
+  // Called by the owner or a helper. An offer that has ended (0) stays so, except in a race with
+  // nothing_left(): then a lender may send a helper that finds no work.
   void expect_end(WorkKind kind, std::uint64_t ends) {
     std::atomic<std::uint64_t>& offered = offer(kind);
     if (offered.load(std::memory_order_relaxed) == 0) return;
     offered.store(ends, std::memory_order_relaxed);
   }
-  // Corrects the end of the work that stays exposed in `owner`'s process; 0: there is nothing to
-  // start. Has no effect if that process exposes no such work, or if its offer ends within `slack`
-  // of `ends`: a store would take the cache line from the lenders that read it. Thread-safe.
+  // Corrects the time (ticks) at which the process of another rank, `owner`, would finish its
+  // exposed work of `kind` alone; 0: there is nothing to start. Has no effect if that process
+  // exposes no such work, or if its offer ends within `slack` of `ends`: a store would take the
+  // cache line from the lenders that read it. Thread-safe.
   void suggest_end(std::uint32_t owner, WorkKind kind, std::uint64_t ends, std::uint64_t slack);
-  // Ends the offer: nothing is left to start, so no lender should send a helper.
+  // Ends the offer of the work, which stays exposed: nothing of it is left to start, so no lender
+  // should send a helper.
   void nothing_left(WorkKind kind) { offer(kind).store(0, std::memory_order_relaxed); }
 
-  // Ends the exposure. Returns when no helper is inside the work, and none will come.
+  // Hides the work of `kind` from helpers. Returns when no helper is inside the work, and none will
+  // come, so that the caller may destroy it.
   void withdraw(WorkKind kind);
-  // Waits until over() is true, which helpers bring about. A helper that takes long is moved to
-  // this process's cores, because the lender may need its core again.
+  // Waits until over() is true, a condition that helpers inside the exposed work bring about. A
+  // helper that takes long is moved to this process's cores, because the lender may need its core
+  // again.
   void await_helpers(const std::function<bool()>& over);
 
-  // True if helpers that have given their cores back run on the owner's cores. A thread that waits
-  // on these cores should then not spin.
+  // True if helpers that have given their lent cores back in the middle of a unit run on the
+  // owner's cores. A thread that waits on these cores should then yield instead of spinning.
   [[nodiscard]] bool has_waiting_helpers() const {
     return waiting_helpers_.load(std::memory_order_relaxed) != 0;
   }
@@ -116,7 +123,8 @@ class Pool {
   [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
   // True once helpers have been made.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
-  // The number of exposures of `kind`. For the exposing thread, or after that thread has ended.
+  // The number of calls of expose() and expose_briefly() for work of `kind`. May be called by the
+  // thread that makes those calls, or once that thread has ended.
   [[nodiscard]] std::uint64_t exposures(WorkKind kind) const { return slot(kind).exposures; }
   // Number of units of `kind` that helpers have run on cores of other ranks.
   [[nodiscard]] std::uint64_t units(WorkKind kind) const {
@@ -145,7 +153,8 @@ class Pool {
   }
   Status open_to_helpers(WorkKind kind, LendableWork& work) {
     WorkSlot& here = slot(kind);
-    // relaxed: written by this thread, or by a thread that has handed the work over.
+    // relaxed: `work` was last written by this thread, or by a thread that has handed this kind of
+    // work over to it.
     if (here.work.load(std::memory_order_relaxed) != &work) [[unlikely]] {
       if (const Status in = open_slot(here, work); !in) return in;
     }
@@ -173,11 +182,12 @@ class Pool {
   std::uint32_t lenders_;
   std::size_t stack_;
   cpu_set_t home_{};  // CPUs of the owner
-  // Helpers are made by the first thread that exposes work. release: the store to hired_ pairs with
-  // the acquire in hired().
+  // The first thread that exposes work makes the helpers; hiring_went_ is the outcome. release: the
+  // store to hired_, which publishes the outcome, pairs with the acquire in hired().
   std::once_flag hiring_;
   Status hiring_went_;
-  // helpers_ is filled before hired_, and grows under this lock.
+  // Held while helpers_ grows. The first helpers are added without this lock, before the store to
+  // hired_.
   std::mutex growing_;
   std::vector<pthread_t> helpers_;
   std::atomic<bool> hired_{false};

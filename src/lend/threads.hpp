@@ -46,7 +46,7 @@ inline bool bind_thread(std::int32_t thread, std::int32_t cpu) {
 
 // Blocks signals in the calling thread while the object lives. Threads that are made meanwhile
 // inherit the mask, so they take no signal sent to the program. Signals that a thread's own code
-// raises (a fault, a trapped division) stay open: programs handle them, and the kernel ends a
+// raises (a fault, a trapped division) stay unblocked: programs handle them, and the kernel ends a
 // process whose thread blocks such a signal.
 class SignalsBlocked {
  public:

@@ -18,7 +18,8 @@ namespace mh::lend {
 
 class UnitLength {
  public:
-  // In ticks: the bounds of a unit, the first unit, and the cost of a look.
+  // In ticks: the least and the greatest length of a unit, the length of the first unit, and the
+  // cost of each end of a unit, at which the lender looks for its own message.
   struct UnitRules {
     std::uint64_t least;
     std::uint64_t first;
@@ -28,17 +29,17 @@ class UnitLength {
   explicit UnitLength(const UnitRules& rules)
       : rules_(rules), between_(rules.first * rules.first / (2 * rules.look_cost)) {}
 
-  // The length of the next unit.
+  // The length of the next unit in ticks, from the time of lending between two messages.
   [[nodiscard]] std::uint64_t length() const {
     const auto quiet = static_cast<double>(std::max(between_, since_));
     const double best = std::sqrt(2 * quiet * static_cast<double>(rules_.look_cost));
     return std::clamp(static_cast<std::uint64_t>(best), rules_.least, rules_.most);
   }
 
-  // Records that no message came while the core was away for `away` ticks.
+  // Records that no message came for the lender while its core was lent for `away` ticks.
   void nothing_came(std::uint64_t away) { since_ += away; }
-  // Records that a message came while the core was away for `away` ticks. The mean covers about
-  // four messages.
+  // Records that a message for the lender came while its core was lent for `away` ticks. The mean
+  // time between two messages covers about four messages.
   void came_late(std::uint64_t away) {
     between_ = between_ - between_ / 4 + (since_ + away) / 4;
     since_ = 0;

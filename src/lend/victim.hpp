@@ -16,13 +16,15 @@ using mh::VictimPolicy;
 
 class CoreVictimPicker {
  public:
-  // Lenders with different seeds get different random numbers.
+  // `seed`: lenders with different seeds get different random numbers, so under the policy `random`
+  // they do not all choose the same rank.
   CoreVictimPicker(VictimPolicy policy, std::uint64_t seed)
       : policy_(policy), dice_(0x9e3779b97f4a7c15ULL * (seed + 1)) {}
 
-  // The value of an offer, above 0; the higher, the better. `left`: how long the offer goes on, in
-  // any unit. `near`: the victim is on the lender's NUMA node. `helpers()`: returns how many
-  // helpers of the victim are at work; called only if needed, since it reads every channel.
+  // The value of an offer of work, above 0; the higher, the better. `left`: how long the offered
+  // work goes on, in any unit of time. `near`: the offering rank is on the lender's NUMA node.
+  // `helpers()`: returns how many helpers of that rank are at work; called only if needed, since it
+  // reads every channel.
   template <class Helpers>
   std::uint64_t value(std::uint64_t left, bool near, Helpers&& helpers) {
     constexpr std::uint64_t kNear = 1ULL << 62U;

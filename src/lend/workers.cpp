@@ -15,7 +15,8 @@
 namespace mh::lend {
 namespace {
 
-// Makes sure that the worker never displaces a thread of the program.
+// Gives the calling worker the policy SCHED_IDLE, so that it never displaces a thread of the
+// program on its core.
 void use_idle_policy() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none);
@@ -96,7 +97,7 @@ void Workers::live(LendingWorker& worker) {
     asleep_.fetch_add(1, std::memory_order_relaxed);
     futex_wait(calls_, seen, tuning::kParkedWorkerNs);
     asleep_.fetch_sub(1, std::memory_order_relaxed);
-    // acquire: pairs with the release in start().
+    // acquire: pairs with the release in start(), which publishes called_at_.
     const std::uint32_t now = calls_.load(std::memory_order_acquire);
     const std::uint64_t late = ticks() - called_at_.load(std::memory_order_relaxed);
     const bool is_called = std::exchange(seen, now) != now;

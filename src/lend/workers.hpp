@@ -26,26 +26,28 @@ namespace mh::lend {
 
 class Workers {
  public:
-  // The core beyond these is lent by the rank's waiting thread itself.
+  // The most workers of a rank, each with a core. An owner can use kHelpers lent cores at a time,
+  // and the rank's waiting thread itself lends another core.
   static constexpr std::size_t kMost = kHelpers - 1;
 
-  // Makes a worker for each of `cpus`. `prompt_ns`: a worker that wakes up later than this after a
-  // call stays idle. The other arguments are those of the lenders.
+  // Prepares a worker for each of `cpus`. `prompt_ns`: a worker that wakes up later than this after
+  // a call of start() stays idle, because its core was busy. The other arguments are those of the
+  // workers' lenders (lender.hpp).
   Workers(const node::Node& node, std::size_t offset, VictimPolicy policy,
           const LendFilter& admitted, const std::vector<std::int32_t>& cpus,
           double prompt_ns = tuning::kPromptWorkerNs);
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
-  // Ends the threads and takes the cores back.
+  // Ends the worker threads and takes back the cores that they have lent.
   ~Workers();
 
-  // Called when a thread of this rank waits and a rank has work, and by the owner of a long loop.
-  // Cheap while the workers are awake. Thread-safe.
+  // Lets the workers lend their cores. Called when a thread of this rank waits and another rank
+  // offers work, and by the owner of a long loop. Cheap while the workers are awake. Thread-safe.
   void start();
-  // Called when a thread of this rank ends its wait or its loop; afterwards no core is lent.
-  // Helpers on such cores move to their owners' cores. Thread-safe, also beside start(). Each
-  // thread that calls start() also calls stop(), so nothing is lent after the last stop(); a thread
-  // that still waits calls start() again.
+  // Called when a thread of this rank ends its wait or its loop; afterwards the workers lend no
+  // core. Helpers on their cores move to their owners' cores. Thread-safe, also beside start().
+  // Each thread that calls start() also calls stop(), so nothing is lent after the last stop(); a
+  // thread that still waits calls start() again.
   void stop();
 
   [[nodiscard]] std::size_t count() const { return workers_.size(); }
@@ -71,8 +73,9 @@ class Workers {
   std::once_flag hiring_;
   std::uint32_t me_;  // this rank
 
-  // Number of calls of start(), and the futex of the sleeping workers. release: publishes
-  // called_at_, pairs with the acquire in live().
+  // The number of times that sleeping workers were called, by start() or the destructor. Also the
+  // futex on which the workers sleep. release: publishes called_at_, pairs with the acquire in
+  // live().
   std::atomic<std::uint32_t> calls_{0};
   std::atomic<std::uint64_t> called_at_{0};  // ticks, of the last call
   // wanted_: the workers shall lend. ending_: they shall end. asleep_: the number of workers that
