@@ -15,14 +15,15 @@
 
 namespace mh::observe {
 
-// Upper bounds of the size classes, in bytes; the last class is unbounded.
+// Upper bounds, in bytes of a call's data, of the size classes into which a profile sorts calls;
+// the last class is unbounded.
 inline constexpr std::array<std::uint64_t, 7> kSizeBounds = {
     256, 4U << 10U, 16U << 10U, 64U << 10U, 256U << 10U, 1U << 20U, 8U << 20U};
 inline constexpr std::size_t kSizeClasses = kSizeBounds.size() + 1;
 std::size_t size_class(std::uint64_t bytes);
 
-// Sums over calls of one kind in a running process. A report (ProfileRow) has seconds in place of
-// ticks.
+// Sums over the calls of one MPI function with data of one size class, contiguous or not, in a
+// running process. A report (ProfileRow) has seconds in place of ticks.
 struct CallSums {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
@@ -30,22 +31,26 @@ struct CallSums {
   std::uint64_t transfer_ticks = 0;  // part of `ticks`: all ranks that it needs were in MPI
 };
 
-// The data of a call.
+// The data that an MPI call sends or receives: its size and whether it has gaps decide which sums
+// of the profile count the call.
 struct CallData {
   std::uint64_t bytes = 0;
   bool contiguous = true;
 };
 
-// The sums of one thread. The thread writes them; others read them once it makes no more calls.
+// The sums of one thread. The thread writes them; other threads read them once the thread makes no
+// more MPI calls.
 class ThreadProfile {
  public:
-  // `calls`: the number of different MPI calls. `ranks`: the number of ranks of the node.
+  // `calls`: the number of MPI functions that the profile knows. `ranks`: the number of ranks of
+  // the node.
   ThreadProfile(std::size_t calls, std::size_t ranks) : sums_(calls * kRows), late_ticks_(ranks) {}
 
   CallSums& sums(std::size_t call, const CallData& data) {
     return sums_[call * kRows + 2 * size_class(data.bytes) + (data.contiguous ? 0 : 1)];
   }
-  // The ticks for which calls of this thread have waited for a rank of the node.
+  // The ticks for which calls of this thread have waited for the rank `node_rank` of the node,
+  // which was late.
   std::uint64_t& late_ticks(std::size_t node_rank) { return late_ticks_[node_rank]; }
 
   static constexpr std::size_t kRows = 2 * kSizeClasses;  // of sums, for a call
@@ -71,7 +76,8 @@ struct ProfileRow {
   double transfer_s;
 };
 
-// The times of a rank. Plain data.
+// The times of MPI_Init and of the whole run in a rank that is profiled. Plain data, sent to rank
+// 0.
 struct ProfiledRank {
   std::uint32_t world_rank;
   std::uint32_t node;
@@ -86,13 +92,14 @@ struct LateRank {
   double seconds;
 };
 
-// Returns the rows of the calls that were made, from the sums of all threads of a rank. `names`:
-// the names of the calls, by their number.
+// Returns a row for each MPI function, size class and contiguity that was used, from the sums of
+// all threads of a rank. `names`: the names of the MPI functions, by their number.
 std::vector<ProfileRow> profile_rows(std::span<const ThreadProfile* const> threads,
                                      std::span<const char* const> names, std::uint32_t world_rank,
                                      double ticks_per_s);
 
-// The JSON of a profiled run. `summary`: the JSON of render_json(), or empty.
+// Returns the JSON of the profile of a run. `summary`: the JSON of render_json() (summary.hpp), or
+// empty.
 std::string render_profile(std::span<const ProfiledRank> ranks, std::span<const ProfileRow> rows,
                            std::span<const LateRank> late, const std::string& summary);
 

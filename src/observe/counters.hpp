@@ -23,7 +23,8 @@ class Counter {
   void add(std::uint64_t amount) {
     value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
   }
-  // For the few counts that several threads of the rank write.
+  // Adds to one of the few counts that several threads of the rank write at a time; add() could
+  // lose such an addition.
   void add_shared(std::uint64_t amount) { value_.fetch_add(amount, std::memory_order_relaxed); }
   void set(std::uint64_t value) { value_.store(value, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
@@ -33,14 +34,15 @@ class Counter {
 };
 
 struct alignas(kCacheLine) RankCounters {
-  // Per message, written by the sending or the receiving rank.
+  // Numbers and bytes of messages. Each message is counted once, by its sending or its receiving
+  // rank.
   Counter messages_by_rendezvous;
   Counter bytes_by_rendezvous;
   Counter resends;                // rendezvous messages that could not be copied
   Counter messages_without_slot;  // left to the MPI library: the send table was full
   Counter messages_ended;         // left to the MPI library: rendezvous had ended on the node
 
-  // Per chunk.
+  // Numbers and bytes of the chunks that this rank has copied, down to others_bytes.
   alignas(kCacheLine) Counter
       own_chunks_received;  // copied by this rank, the owner, for its own receives
   Counter own_bytes_received;
@@ -49,7 +51,8 @@ struct alignas(kCacheLine) RankCounters {
   Counter others_chunks;  // copied by this rank, at neither end, for other ranks
   Counter others_bytes;
   Counter bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
-  // Long enough for rendezvous, but left to the MPI library, as a part of an exchange.
+  // Messages long enough for rendezvous that were left to the MPI library, because both ranks were
+  // sending each other long messages (an exchange).
   Counter messages_exchanged;
 
   // Time in ticks. wait_ticks is all time inside the wait loop. help_ticks, own_copy_ticks and
@@ -65,11 +68,12 @@ struct alignas(kCacheLine) RankCounters {
   Counter lent_units;                        // units of other ranks done on this rank's core
 
   // Chunks that this rank's helpers moved on lent cores: drained for its receives, and packed or
-  // unpacked for messages between nodes. Written by several threads.
+  // unpacked for messages between nodes. Several helpers count at a time, by add_shared().
   alignas(kCacheLine) Counter lent_chunks;
   Counter lent_bytes;
 
-  // RMA. The first rank of a window counts the window.
+  // Windows of one-sided communication whose operations Manyhands carries out. Only the first rank
+  // of a window counts it.
   alignas(kCacheLine) Counter windows_ours;
   Counter windows_left;          // windows left to the MPI library
   Counter one_sided_operations;  // on windows that are ours
@@ -79,8 +83,9 @@ struct alignas(kCacheLine) RankCounters {
 static_assert(std::is_standard_layout_v<RankCounters>);
 static_assert(sizeof(RankCounters) == 5 * kCacheLine);
 
-// helped[victim]: bytes that this rank copied in jobs of the rank `victim`, as a third rank.
-// Written and read as RankCounters is.
+// A row of counters with an element for each rank of the node. helped[victim]: bytes that this rank
+// copied in jobs of the rank `victim`, as a third rank. Like RankCounters, the row is written by
+// its rank only and read by anyone.
 using HelpedRow = std::span<Counter>;
 constexpr std::size_t helped_row_bytes(std::uint32_t ranks) {
   return (ranks * sizeof(Counter) + kCacheLine - 1) / kCacheLine * kCacheLine;

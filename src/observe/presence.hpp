@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The time that a rank has spent inside MPI, readable by the other ranks of its node. By the
-// presence of the peers, a profile divides the time of a call in two. While every rank that the
-// call may depend on is inside MPI, data is transferred. While such a rank is outside, the call
-// waits for that rank.
+// The time that a rank has spent inside MPI, readable by the other ranks of its node. A profile
+// uses it to divide the time of an MPI call in two. While every rank that the call may depend on is
+// inside MPI, data is transferred. While such a rank is outside, the call waits for that rank.
 //
 // Threads: any thread of the rank enters and leaves; any rank reads.
 #pragma once
@@ -22,13 +21,14 @@ class alignas(kCacheLine) Presence {
     if (threads_.fetch_add(1, std::memory_order_relaxed) == 0)
       since_.store(now, std::memory_order_relaxed);
   }
-  // `more`: ticks of earlier visits to MPI for which enter() was not called.
+  // The calling thread leaves MPI at `now`. `more`: ticks of the rank's earlier visits to MPI for
+  // which enter() was not called; they are added to its time inside MPI.
   void leave(std::uint64_t now, std::uint64_t more = 0) {
     if (threads_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::uint64_t begin = since_.load(std::memory_order_relaxed);
     since_.store(kChanging, std::memory_order_relaxed);
     // release: pairs with the acquire loads in ticks_inside(). A reader that sees the new total
-    // sees kChanging or a later value.
+    // sees kChanging or a later value in since_, and reads again.
     total_.store(total_.load(std::memory_order_relaxed) + (now > begin ? now - begin : 0) + more,
                  std::memory_order_release);
     since_.store(kOutside, std::memory_order_release);
@@ -42,7 +42,8 @@ class alignas(kCacheLine) Presence {
   // threads enter and leave at the same time.
   [[nodiscard]] std::uint64_t ticks_inside(std::uint64_t now) const {
     for (int look = 0; look < kLooks; ++look) {
-      // acquire: pairs with the last release in leave().
+      // acquire: pairs with the store of kOutside in leave(), so the reader sees the total that
+      // belongs to it.
       const std::uint64_t begin = since_.load(std::memory_order_acquire);
       const std::uint64_t total = total_.load(std::memory_order_acquire);
       if (begin == kChanging || since_.load(std::memory_order_relaxed) != begin) continue;

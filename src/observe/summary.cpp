@@ -22,7 +22,7 @@ struct ObstacleText {
   std::string_view words;
   std::string_view advice;
 };
-// In the order of openmp::Obstacle, without its first value (none).
+// The texts stand in the order of openmp::Obstacle, without its first value (none).
 constexpr std::array<ObstacleText, kObstacles> kObstacleTexts = {{
     {"no_loop", "static or no loop",
      "static: write schedule(runtime) and run with\n"
@@ -51,7 +51,7 @@ constexpr std::uint32_t kByUser = kObstacles - 1;
 constexpr std::size_t kTopRegions = 3;
 constexpr double kNoticeable = 0.05;  // fraction of a rank's run; smaller parts get no line
 
-// 1234567 -> "1.23 MB", decimal as bandwidths are.
+// Formats a size as 1234567 -> "1.23 MB", in decimal units, as bandwidths are given.
 std::string size_text(std::uint64_t bytes) {
   constexpr std::array<std::string_view, 5> kUnits = {"B", "KB", "MB", "GB", "TB"};
   auto value = static_cast<double>(bytes);
@@ -74,7 +74,7 @@ std::vector<HelpedBytes> top_pairs(std::span<const HelpedBytes> helped, std::siz
   return pairs;
 }
 
-// The number of ranks on the largest node.
+// Returns the number of ranks on the node that has most ranks.
 std::size_t largest_node(std::span<const RankReport> ranks) {
   std::vector<std::size_t> sizes;
   for (const RankReport& rank : ranks) {
@@ -115,7 +115,7 @@ class Lines {
     text_ += line + '\n';
     ++count_;
   }
-  // The number of lines that may still be added.
+  // The number of lines that may still be added to the summary.
   [[nodiscard]] std::size_t left() const { return kMostLines - std::min(count_, kMostLines); }
   std::string take() { return std::move(text_); }
 
@@ -192,7 +192,7 @@ void add_loops(Lines& lines, const Totals& sum) {
 
 // ---- Regions that are not shared ----------------------------------------------------------------
 
-// A region, merged over all ranks.
+// An OpenMP region whose loops are not shared, merged over all ranks that have executed it.
 struct MergedRegion {
   UnsharedRegion most;  // of the rank that spends the largest part of its run in the region
   double seconds;       // of all ranks
@@ -203,7 +203,8 @@ bool is_same(const UnsharedRegion& a, const UnsharedRegion& b) {
   return std::string_view(a.at) == b.at && std::string_view(a.name) == b.name;
 }
 
-// Returns the regions, sorted by their part of a run, the largest first.
+// Merges the unshared OpenMP regions of all ranks. The result is sorted by the largest fraction of
+// a rank's run that a region takes, the largest first.
 std::vector<MergedRegion> merge_regions(std::span<const UnsharedRegion> left_out) {
   std::vector<MergedRegion> all;
   for (const UnsharedRegion& region : left_out) {
@@ -239,7 +240,7 @@ bool is_worth_a_line(const MergedRegion& region) {
   return region.most.part >= kNoticeable && region.most.obstacle != kByUser;
 }
 
-// Calls each(line) for the lines of a text.
+// Calls each(line) for every line of `text`.
 template <class Each>
 void each_line(std::string_view text, Each&& each) {
   for (std::size_t at = 0; at < text.size();) {
@@ -249,7 +250,8 @@ void each_line(std::string_view text, Each&& each) {
   }
 }
 
-// Adds advice for the obstacles met, while more than `reserved` lines are left.
+// Adds to the summary how OpenMP regions can be changed so that their loops are shared. `met`: the
+// obstacles for which advice is due. Advice is left out unless `reserved` lines stay free after it.
 void add_advice(Lines& lines, const std::array<bool, kObstacles>& met, std::size_t reserved) {
   std::string_view label = "to share them";
   for (std::size_t i = 0; i < kObstacles; ++i) {
@@ -278,7 +280,8 @@ void add_hot_regions(Lines& lines, std::vector<MergedRegion> regions, std::size_
   add_advice(lines, met, reserved);
 }
 
-// Names of the user's lists that match no region of any rank.
+// Returns the names in the user's lists of OpenMP regions (MH_OPENMP_EXCLUDE, MH_OPENMP_ONLY) that
+// match no region of any rank. `names`: all names of the lists.
 std::vector<std::string> unused_names(const Loops& sum, std::span<const std::string> names) {
   std::vector<std::string> unused;
   if (sum.sharing == 0) return unused;
@@ -359,7 +362,7 @@ nlohmann::ordered_json to_json(const Totals& sum) {
   return json;
 }
 
-// Joins the lines of a piece of advice.
+// Joins the lines of a piece of advice by spaces, for JSON.
 std::string in_one_line(std::string_view text) {
   std::string line(text);
   std::replace(line.begin(), line.end(), '\n', ' ');

@@ -32,13 +32,14 @@ struct UnsharedRegion {
   char source[64];         // file and line, or empty
 };
 
-// Data about OpenMP regions for the summary, beside RankReport::loops.
+// Data about OpenMP regions for the summary, beside the counts in RankReport::loops.
 struct RegionReport {
   std::span<const UnsharedRegion> left_out;  // of all ranks
   std::span<const std::string> names;  // of the user's lists, in the order of Loops::names_used
 };
 
-// `why_not`: the reason why nodes did not help, agreed on at the start; empty if all nodes helped.
+// Render the summary as lines of text, or as JSON. `why_not`: the reason, agreed on by the ranks at
+// the start, why some nodes do not share work; empty if all nodes do.
 std::string render_summary(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,
                            const std::string& why_not, const RegionReport& regions = {});
 std::string render_json(std::span<const RankReport> ranks, std::span<const HelpedBytes> helped,

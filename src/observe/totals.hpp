@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The work of each rank, from its counters, and the sums over all ranks.
 //
-// The efficiencies are those of POP (parallel efficiency = load balance x communication efficiency)
-// over *useful* time, which is all time outside of waits. Time spent helping another rank is
-// neither useful nor waiting. Each efficiency is therefore given without and with the time of
-// helping. Plain data, gathered by the caller.
+// The efficiencies are those of the POP centre of excellence (parallel efficiency = load balance x
+// communication efficiency) over *useful* time, which is all time outside of waits. Time spent
+// helping another rank is neither useful nor waiting. Each efficiency is therefore given without
+// and with the time of helping. Plain data, gathered by the caller.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,9 @@
 
 namespace mh::observe {
 
-// The OpenMP loops of a rank, or of all ranks: those whose iterations other ranks may do, and the
-// others.
+// kObstacles: the number of reasons why an OpenMP region is not shared. Loops: counts of the OpenMP
+// regions of a rank, or of all ranks, whose iterations other ranks may do, and of all other
+// regions.
 inline constexpr std::size_t kObstacles = 14;
 struct Loops {
   std::uint64_t regions_shared;
@@ -30,7 +31,7 @@ struct Loops {
   std::uint32_t sharing;     // 1: loops of this rank could be shared
 };
 
-// The counts of one rank, or of all ranks.
+// The counts of one rank (counters.hpp), or their sums over all ranks.
 struct RankCounts {
   std::uint64_t messages_by_rendezvous;
   std::uint64_t bytes_by_rendezvous;
@@ -55,7 +56,8 @@ struct RankCounts {
   std::uint64_t heap_kept;  // bytes of freed blocks held at the end
 };
 
-// A row for each count: its name in JSON, and the member of RankCounters that has it, or null.
+// A row for each count: its name in JSON, and the member of RankCounters that has it, or null if no
+// single member does.
 struct CountRow {
   const char* key;
   std::uint64_t RankCounts::*count;
@@ -101,7 +103,8 @@ struct RankReport : RankCounts {
   Loops loops;
 };
 
-// Reads one rank's counters; the caller fills in world_rank, node and helping.
+// Reads one rank's counters. `now_ticks`: the time up to which the run has lasted so far. The
+// caller fills in world_rank, node and helping.
 RankReport read_counters(const RankCounters& counters, std::uint64_t now_ticks, double ticks_per_s);
 
 struct Efficiency {

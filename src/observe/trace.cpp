@@ -43,7 +43,8 @@ std::uint64_t unix_ns() {
          static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Makes the new file of the rank. A reader of an old file keeps its mapping.
+// Makes the rank's trace file in `folder`. An older file of that name is unlinked, not overwritten,
+// so a reader that has mapped it keeps its contents.
 Result<Fd> new_file(const std::string& folder, std::uint32_t world_rank) {
   if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST) return from_errno(errno);
   const std::string path = fmt::format("{}/rank-{}.mhtrace", folder, world_rank);
@@ -120,19 +121,21 @@ void TraceWriter::add(const TraceEvent& event) {
   sum(total.extent, event.extent);
   sum(total.transfer, event.transfer);
   sum(total.waiting, event.waiting);
-  // relaxed: the number reserves the trace slot for this thread, unless the ring wraps around
-  // meanwhile.
+  // relaxed: the number reserves a place of the ring for this thread, unless the ring wraps around
+  // before the event is written.
   const std::uint64_t index = header().events.fetch_add(1, std::memory_order_relaxed);
   TraceSlot& here = slot(index);
   here.number.store(0, std::memory_order_relaxed);
-  // release, with the store of `number` below: a reader that sees the number sees the event.
+  // The fence orders the 0 in `number` before the event: a reader that sees a part of the new event
+  // finds the old number gone. The store of `number` below is a release: a reader that sees the new
+  // number sees the whole event.
   std::atomic_thread_fence(std::memory_order_release);
   here.event = event;
   here.event.cpu = static_cast<std::uint32_t>(std::max(::sched_getcpu(), 0));
   here.number.store(index + 1, std::memory_order_release);
 }
 
-// relaxed: the reader of a running job wants a recent value.
+// Records that the trace ends at `now`. relaxed: the reader of a running job wants a recent value.
 void TraceWriter::end(std::uint64_t now) {
   header().end_ticks.store(now, std::memory_order_relaxed);
 }

@@ -39,13 +39,14 @@ inline constexpr std::size_t kEventKinds = 16;  // room for more
 
 enum class MessagePath : std::uint8_t { mapped, kernel, cells, pushed, library };
 enum class LeftBecause : std::uint8_t { exchanged, no_slot, ended };
-// EventKind::call: whether the call was a collective of the node's ranks.
+// The detail of an event of EventKind::call: whether the call was a collective, and if so, whether
+// the ranks of the node carried it out themselves or left it to the MPI library.
 enum class CollectiveWay : std::uint8_t { none, by_ranks, by_library };
 
 inline constexpr std::uint32_t kNoPeer = ~0U;
 inline constexpr std::uint16_t kNoCall = 0xffff;
 
-// An event. Times are ticks.
+// An event of a rank's trace. Times are ticks.
 struct TraceEvent {
   std::uint64_t begin = 0;
   std::uint64_t extent = 0;    // from begin to end
@@ -79,7 +80,7 @@ struct TraceTotal {
   std::atomic<std::uint64_t> waiting;
 };
 
-// Facts about the rank that do not change.
+// Facts about the rank that writes the trace; they do not change during the run.
 struct TraceIdentity {
   std::uint32_t world_rank = 0;
   std::uint32_t world_ranks = 0;
@@ -135,7 +136,8 @@ class TraceWriter {
 };
 
 namespace detail {
-// acquire and release: a thread that sees the writer sees its file.
+// The writer of this process's trace. acquire and release: a thread that sees the writer sees its
+// mapped file and the header of the file.
 [[gnu::visibility("hidden")]] extern constinit std::atomic<TraceWriter*> published_trace;
 }  // namespace detail
 
