@@ -39,27 +39,31 @@ class WaitAdmission {
     limits_ = limits;
   }
 
-  // True if threads are out. Becomes false after `patience`, because a thread that has exited never
-  // comes back. `patience` is longer than `alone`, because the system may give the core back to a
-  // server that has run less than other threads.
+  // True if threads are out, that is, between the end of a wait and the next one. Becomes false
+  // once the server has had its core to itself for `patience`, because a thread that has exited
+  // never comes back. `patience` is longer than `alone`, because the system may give the core back
+  // to a server that has run less than other threads.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }
-  // Records that the calling thread begins to serve at `now`.
+  // Records that the calling thread becomes the server at `now` (ticks).
   void began(std::uint64_t now) { alone_since_ = now; }
 
-  // True if another thread may be out.
+  // True if another thread may be out, that is, another wait may end: a core is free for the
+  // thread.
   [[nodiscard]] bool has_free_core() const { return out_ < limits_.cores; }
 
   enum class NextWait : std::uint8_t { none, newest, oldest };
-  // Tells which finished wait may end now: the newest, the oldest, or none.
+  // Tells which of the finished waits of sitting threads may end now (ticks): the newest, the
+  // oldest, or none.
   [[nodiscard]] NextWait next(std::uint64_t now) const {
     if (has_free_core() || is_alone(now)) return NextWait::newest;
     return now - counted_to_ >= limits_.patience ? NextWait::oldest : NextWait::none;
   }
 
-  // Records that a wait has ended at `now`. Each `patience` that has passed allows another wait to
-  // end, so a server that seldom runs does not delay other threads.
+  // Records that a wait has ended at `now` (ticks), so one more thread is out. Each period of
+  // `patience` that has passed allows another wait to end, so a server that seldom runs does not
+  // delay other threads.
   void ended(std::uint64_t now) {
     changed_ = now;
     if (is_alone(now)) out_ = 0;
@@ -73,26 +77,27 @@ class WaitAdmission {
     alone_since_ = now;
   }
 
-  // Records that `threads` threads that were out sit or serve again.
+  // Records that `threads` threads, which were out since their last wait, sit or serve again.
   void came(std::uint32_t threads, std::uint64_t now) {
     out_ -= std::min(out_, threads);
     changed_ = now;
   }
 
-  // True if a thread that is out may want the server's core, or if no wait has begun or ended for
-  // `patience`. Otherwise the server keeps the core. If two ranks yielded to unrelated processes
-  // whenever they wait, they would never run at the same time.
+  // True if a thread that has ended its wait may want the server's core, or if no wait has begun or
+  // ended for `patience`. Otherwise the server keeps the core. If two ranks yielded to unrelated
+  // processes whenever they wait, they would never run at the same time.
   [[nodiscard]] bool should_yield(std::uint64_t now) const {
     return out_ != 0 || now - changed_ >= limits_.patience;
   }
 
-  // Records that the server yielded its core from `before` to `after`.
+  // Records that the server yielded its core from `before` to `after` (ticks). In a long yield
+  // another thread has run, so the server has the core to itself only since `after`.
   void yielded(std::uint64_t before, std::uint64_t after) {
     if (after - before >= limits_.yield) alone_since_ = after;
   }
 
  private:
-  // Waits that may end at once after the server has not run for long.
+  // The most waits that end at once after the server has not run for a long time.
   static constexpr std::uint64_t kMostAtOnce = 64;
 
   [[nodiscard]] bool is_alone(std::uint64_t now) const {

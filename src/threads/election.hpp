@@ -36,15 +36,17 @@ enum class Seated : std::uint32_t { sits, told, serves };
 
 template <class A>
 struct alignas(kCacheLine) Seat {
-  // The server changes the word once (release); pairs with the load in Election::await().
+  // A value of Seated, on which the waiter of this seat sleeps. The server changes it once
+  // (release); pairs with the load in Election::await().
   typename A::template Atomic<std::uint32_t> word{static_cast<std::uint32_t>(Seated::sits)};
-  // Neighbours in a row. The waiter writes `older` until it has sat down; from then on the server
-  // writes both.
+  // Neighbours in a list of the server (SeatRow). The waiter writes `older` until it has sat down;
+  // from then on the server writes both.
   Seat* older = nullptr;
   Seat* newer = nullptr;
 };
 
-// A doubly linked list of seats by age.
+// A doubly linked list of seats in the order in which their threads have sat down. Used by the
+// server only.
 template <class A>
 class SeatRow {
  public:
@@ -72,13 +74,14 @@ class SeatRow {
 template <class A>
 class alignas(kCacheLine) Election {
  public:
-  // True if no thread served; the caller is now the server.
+  // Makes the caller the server if no thread serves. Returns true if the caller is now the server.
   bool try_serve() {
     std::uintptr_t seen = door_.load(std::memory_order_relaxed);
     return seen == kFree && take_free_door();
   }
 
-  // Does the same as try_serve(), but after false the caller sits, and must call await().
+  // Makes the caller the server if no thread serves, and returns true. Otherwise leaves `seat` to
+  // the server and returns false; the caller must then call await(seat).
   bool enter(Seat<A>& seat) {
     std::uintptr_t seen = door_.load(std::memory_order_relaxed);
     for (;;) {
@@ -88,7 +91,7 @@ class alignas(kCacheLine) Election {
         continue;
       }
       seat.older = seat_at(seen);
-      // release: pairs with collect(), which reads the seat.
+      // release: pairs with the acquire in collect(), by which the server reads the seat.
       if (door_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(&seat),
                                         std::memory_order_release, std::memory_order_relaxed)) {
         return false;
@@ -99,8 +102,8 @@ class alignas(kCacheLine) Election {
   // Sleeps until the caller's wait is over (told), or the caller is the server (serves).
   static Seated await(Seat<A>& seat) {
     for (;;) {
-      // acquire: pairs with release_seat(). The waiter sees what the server has done for its wait
-      // or, as the next server, the lists.
+      // acquire: pairs with the release in release_seat(). The waiter sees what the server has done
+      // for its wait or, if it is the next server, the two lists of seats.
       const std::uint32_t word = seat.word.load(std::memory_order_acquire);
       if (word != kSits) return static_cast<Seated>(word);
       A::sleep(seat.word, kSits, 0);
@@ -109,18 +112,19 @@ class alignas(kCacheLine) Election {
 
   // --- functions of the server ---
 
-  // True if another thread sits. Costs one atomic load.
+  // True if another thread sits and relies on the caller, the server. Costs one atomic load.
   [[nodiscard]] bool has_waiters() const {
     return row_.oldest() != nullptr || has_ready() ||
            door_.load(std::memory_order_relaxed) != kServed;
   }
-  // True if the wait of a sitting thread is over, and the thread has not been told.
+  // True if the wait of a sitting thread is over, and the server has not told the thread yet.
   [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
-  // Adds to the row the seats of threads that have sat down since the last collect().
+  // Adds to the row, the list of seats whose waits go on, the seats of threads that have sat down
+  // since the last call.
   void collect() {
     if (door_.load(std::memory_order_relaxed) == kServed) return;
-    // acquire: pairs with enter().
+    // acquire: pairs with the release in enter(), so the server sees the contents of the seats.
     Seat<A>* seat = seat_at(door_.exchange(kServed, std::memory_order_acquire));
     Seat<A>* const before = row_.newest();
     while (seat != nullptr) {  // the newest first
@@ -130,8 +134,8 @@ class alignas(kCacheLine) Election {
     }
   }
 
-  // Calls `is_over(seat)` for each seat of the row, and never again after it has returned true.
-  // Returns true if any wait is over.
+  // Calls `is_over(seat)` for each seat whose wait goes on, and never again for a seat after it has
+  // returned true. Returns true if any wait is over; its seat is then ready.
   template <class IsOver>
   bool look(IsOver&& is_over) {
     bool any = false;
@@ -146,13 +150,15 @@ class alignas(kCacheLine) Election {
     return any;
   }
 
-  // Tell a ready seat that its wait is over. A ready seat must exist.
+  // Both wake the thread of a ready seat, because its wait is over: of the seat that has been ready
+  // longest, or for the shortest time. A ready seat must exist.
   void tell_oldest() { release_seat(ready_, *ready_.oldest(), Seated::told); }
   void tell_newest() { release_seat(ready_, *ready_.newest(), Seated::told); }
 
-  // The caller stops serving. The thread that sat down last is the next server: its message is the
-  // least likely to have come. If the row is empty, all ready threads are told instead, and
-  // `before_telling()` is called before each of them is told.
+  // The caller stops serving. The thread that sat down last among those whose waits go on is the
+  // next server: its message is the least likely to have come. If there is none, all ready threads
+  // are told instead that their waits are over, and `before_telling()` is called before each of
+  // them is told.
   template <class BeforeTelling>
   void leave(BeforeTelling&& before_telling) {
     for (;;) {
@@ -160,7 +166,7 @@ class alignas(kCacheLine) Election {
       if (row_.newest() != nullptr) return release_seat(row_, *row_.newest(), Seated::serves);
       for (; has_ready(); tell_oldest()) before_telling();
       std::uintptr_t seen = kServed;
-      // release: pairs with take_free_door(); the next server sees the empty lists.
+      // release: pairs with the acquire in take_free_door(); the next server sees the empty lists.
       if (door_.compare_exchange_strong(seen, kFree, std::memory_order_release,
                                         std::memory_order_relaxed)) {
         return;
@@ -170,8 +176,8 @@ class alignas(kCacheLine) Election {
 
  private:
   static constexpr std::uintptr_t kFree = 0;
-  // The door while a thread serves and no thread has sat down since collect(). Values other than
-  // kFree and kServed: the newest seat.
+  // The value of door_ while a thread serves and no thread has sat down since collect(). Values
+  // other than kFree and kServed are the address of the newest seat.
   static constexpr std::uintptr_t kServed = 1;
   static constexpr auto kSits = static_cast<std::uint32_t>(Seated::sits);
   static_assert(alignof(Seat<A>) > kServed);
@@ -182,22 +188,25 @@ class alignas(kCacheLine) Election {
 
   bool take_free_door() {
     std::uintptr_t seen = kFree;
-    // acquire: pairs with leave().
+    // acquire: pairs with the release in leave(), so the new server sees the empty lists.
     return door_.compare_exchange_strong(seen, kServed, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }
 
-  // The waiter may destroy the seat as soon as the word is written.
+  // Removes `seat` from its list and wakes its waiter, which finds the word `as`. The waiter may
+  // destroy the seat as soon as the word is written.
   static void release_seat(SeatRow<A>& row, Seat<A>& seat, Seated as) {
     row.remove(seat);
-    // release: pairs with await().
+    // release: pairs with the acquire in await().
     seat.word.store(static_cast<std::uint32_t>(as), std::memory_order_release);
     A::wake(&seat.word);
   }
 
-  // kFree, kServed, or the newest seat. Written by every waiter.
+  // kFree, kServed, or the seat of the thread that has sat down last since collect(). Written by
+  // every waiter.
   typename A::template Atomic<std::uintptr_t> door_{kFree};
-  // The lists of the server, used by no other thread.
+  // The lists of the server, used by no other thread: seats whose waits go on, and seats whose
+  // waits are over.
   alignas(kCacheLine) SeatRow<A> row_;
   SeatRow<A> ready_;
 };

@@ -37,15 +37,16 @@ class ParkedSeat {
   template <class>
   friend class Parking;
 
-  // acquire: pairs with the looker's set(). The task sees what the looker has done for its wait.
+  // acquire: pairs with the release in set(), which the looker calls (the thread that tests the
+  // conditions of all tasks). The task sees what the looker has done for its wait.
   [[nodiscard]] Parked state() const {
     return static_cast<Parked>(word_.load(std::memory_order_acquire));
   }
   void set(Parked now) { word_.store(static_cast<std::uint32_t>(now), std::memory_order_release); }
 
   typename A::template Atomic<std::uint32_t> word_{static_cast<std::uint32_t>(Parked::sits)};
-  // The next older arrival until the looker has taken the seat; from then on the next seat of the
-  // row.
+  // The seat that arrived just before this one, until the looker has taken this seat. From then on
+  // the next seat in the looker's row.
   ParkedSeat* next_ = nullptr;
 };
 
@@ -58,23 +59,24 @@ class alignas(kCacheLine) Parking {
     std::uintptr_t seen = arrivals_.load(std::memory_order_relaxed);
     do {
       seat.next_ = reinterpret_cast<Seat*>(seen);
-      // release: pairs with take_arrivals(), which reads the seat.
+      // release: pairs with the acquire in take_arrivals(), by which the looker reads the seat.
     } while (!arrivals_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(&seat),
                                                 std::memory_order_release,
                                                 std::memory_order_relaxed));
   }
 
-  // True if the caller is now the looker, until it calls leave().
+  // Makes the caller the looker, which tests the conditions of all tasks, unless another thread is.
+  // Returns true if the caller is now the looker; it is until it calls leave().
   bool enter() {
-    // acquire: pairs with the release in leave(); the caller sees the row.
+    // acquire: pairs with the release in leave(); the new looker sees the row of seats.
     return has_looker_.load(std::memory_order_relaxed) == 0 &&
            has_looker_.exchange(1, std::memory_order_acquire) == 0;
   }
   void leave() { has_looker_.store(0, std::memory_order_release); }
 
-  // Calls `is_over(seat)` for each seat, and never again after it has returned true. For each
-  // finished wait it then calls `wake(seat)`, which must not keep the seat. Returns the number of
-  // finished waits.
+  // Calls `is_over(seat)` for the seat of each waiting task, and never again for a seat after it
+  // has returned true. For each finished wait it then calls `wake(seat)`, which must not keep the
+  // seat. Returns the number of finished waits.
   template <class IsOver, class Wake>
   unsigned look(IsOver&& is_over, Wake&& wake) {
     unsigned found = 0;
@@ -100,10 +102,11 @@ class alignas(kCacheLine) Parking {
   }
 
  private:
-  // Takes the seats that have come since the last call, the oldest first.
+  // Takes the seats of tasks that have sat down since the last call. The result is a list that
+  // begins with the oldest.
   Seat* take_arrivals() {
     if (arrivals_.load(std::memory_order_relaxed) == 0) return nullptr;
-    // acquire: pairs with sit().
+    // acquire: pairs with the release in sit(), so the looker sees the contents of the seats.
     auto* newest = reinterpret_cast<Seat*>(arrivals_.exchange(0, std::memory_order_acquire));
     Seat* first = nullptr;
     while (newest != nullptr) {
@@ -115,9 +118,11 @@ class alignas(kCacheLine) Parking {
     return first;
   }
 
-  // The newest arrival; 0: none. Written by every waiting task.
+  // The seat of the task that has sat down last; 0: none since the looker took all. Written by
+  // every waiting task.
   typename A::template Atomic<std::uintptr_t> arrivals_{0};
-  // 1 while a thread is the looker. Written by lookers.
+  // 1 while a thread is the looker, which tests the conditions of all tasks. Written by the
+  // lookers.
   alignas(kCacheLine) typename A::template Atomic<std::uint32_t> has_looker_{0};
   Seat* row_ = nullptr;  // used by the looker only; the oldest first
 };
