@@ -14,18 +14,18 @@ namespace mh::wait {
 
 class Idleness {
  public:
-  // Bounds of the spin in ticks. Equal bounds fix its length.
+  // `least`, `most`: bounds of the spin that precedes help, in ticks. Equal bounds fix its length.
   Idleness(std::uint64_t least, std::uint64_t most)
       : least_(least), most_(most), usual_(least / 2) {}
 
-  // The length of the spin, in ticks, for a wait that starts now.
+  // The ticks for which a wait that starts now spins before the rank helps others.
   [[nodiscard]] std::uint64_t spin() const { return std::clamp(2 * usual_, least_, most_); }
 
-  // Records that a wait ended after `length` ticks, before any help.
+  // Records that a wait ended after `length` ticks, before the rank helped anyone.
   void ended_alone(std::uint64_t length) { learn(length); }
 
   // Records that the rank helped in a wait. That wait was long, so the next wait spins less. Since
-  // the mean decays, a phase of short waits does not delay help for good.
+  // the mean of recent waits decays, a phase of short waits does not delay help for good.
   void helped() { learn(0); }
 
  private:

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Detects tight loops of short MPI calls. Their waits are too short for help, and every nanosecond
-// of bookkeeping counts.
+// of bookkeeping counts, so such calls skip the wait loop and wait in the MPI library.
 //
 // The clock is read once in a *stride* of kStride calls. A loop is tight after kStrides successive
 // strides whose calls came less than the limit apart on average. A long wait makes its stride slow,
-// and a single slow stride ends the tight loop. So the wait loop is skipped for the rest of that
-// stride at most. Threads: pure arithmetic on ticks; not thread-safe.
+// and a single slow stride ends the tight loop. A rank therefore skips the wait loop for the rest
+// of that stride at most. Threads: pure arithmetic on ticks; not thread-safe.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class Pace {
   static constexpr std::uint32_t kStrides = 4;
 
   // Called before each MPI call. True if the calls come in a tight loop, less than `limit()` ticks
-  // apart. `now()` and `limit()` are called once a stride.
+  // apart. `now()` and `limit()` are called once in kStride calls.
   template <class Now, class Limit>
   bool tight(Now&& now, Limit&& limit) {
     if (known_tight()) return true;
@@ -29,7 +29,8 @@ class Pace {
     return quick_strides_ == kStrides;
   }
 
-  // True if tight() is true without a look at the clock. After false, tight() must be called.
+  // Called before an MPI call in place of tight(), which looks at the clock. True if the call
+  // belongs to a tight loop by the last look. After false, the caller must call tight().
   bool known_tight() {
     if (tight_left_ == 0) return false;
     --tight_left_;
@@ -54,7 +55,8 @@ class Pace {
 
   std::uint64_t last_ = 0;        // ticks at the last look
   std::uint32_t tight_left_ = 0;  // calls until the next look, in a tight loop
-  // Outside a tight loop, the calls until the next look; in a tight loop 1.
+  // Outside a tight loop: the number of calls until tight() looks at the clock next. In a tight
+  // loop tight_left_ counts the calls, and this number is 1.
   std::uint32_t left_ = 1;
   std::uint32_t quick_strides_ = 0;
 };

@@ -12,7 +12,8 @@ namespace {
 
 using Parking = threads::Parking<RealAtomics>;
 
-// A parked task, as the looker sees it (wait/parking.hpp). Lies on the task's stack.
+// The seat of a parked task, with the condition that the looker tests for it (wait/parking.hpp).
+// Lies on the task's stack.
 struct Waiter : Parking::Seat {
   Waiter(void* waiting, detail::Predicate predicate) : task(waiting), done(predicate) {}
   void* task;
@@ -20,11 +21,13 @@ struct Waiter : Parking::Seat {
 };
 
 Parking g_parking;
-// The function `depth` of set_task_library(); null: none. Written before any task may park.
+// Returns the number of OpenMP regions around the caller; null: not known. Set by
+// set_task_library(), before any task may park.
 RegionDepth g_depth = nullptr;
 constinit thread_local bool t_looks = false;  // this thread is the looker
 
-// Waits until the looker, on another thread, has made its last access to the seat of this task.
+// Waits until the looker, a worker on another thread, has made its last access to the seat of this
+// task. Only then may the task destroy the seat.
 void await_looker(const Waiter& me) {
   constexpr int kSpins = 100;
   for (int spins = 0; !me.is_left(); ++spins) {
@@ -45,8 +48,8 @@ std::atomic<const mh_light_tasks*> task_library{nullptr};
 
 bool may_park() { return !t_looks && (g_depth == nullptr || g_depth() == 0); }
 
-// The task may continue on another thread, so no thread-local variable is used after
-// library->park().
+// Parks the calling task until done() is true. The task may continue on another thread, so no
+// thread-local variable is used after library->park().
 void park(detail::Predicate done) {
   const mh_light_tasks* const library = task_library.load(std::memory_order_relaxed);
   Waiter me(library->current(), done);

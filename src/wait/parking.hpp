@@ -17,14 +17,14 @@ namespace mh::wait {
 // Returns the number of OpenMP regions around the caller (omp_get_level).
 using RegionDepth = int (*)();
 
-// From now on the tasks of this light-task library may park. Null: no task parks. `depth` may be
-// null.
+// From now on the tasks of this light-task library may park while they wait in MPI calls. Null: no
+// task parks. `depth`: a task does not park in an OpenMP region; null: there is no OpenMP.
 void set_task_library(const mh_light_tasks* library, RegionDepth depth);
 
 namespace parking {
 
-// The library given to set_task_library(); null: no task parks. relaxed readers: the library's
-// functions exist before any task does.
+// The library given to set_task_library(); null: no task parks. relaxed loads suffice: the
+// library's functions exist before any task does.
 [[gnu::visibility("hidden")]] extern std::atomic<const mh_light_tasks*> task_library;
 
 // True if the calling thread runs a light task.
@@ -34,19 +34,21 @@ inline bool is_in_task() {
 }
 
 // True if the calling task may park. False inside an OpenMP region, whose run time must not see
-// another task on its thread, and on the looker.
+// another task on its thread. False on the looker, the worker that tests the conditions of all
+// parked tasks.
 bool may_park();
 // Parks the calling task until done() has been true once. Precondition: may_park().
 void park(detail::Predicate done);
 
-// Makes the calling thread the looker, until end_look(). False: another thread is the looker. True
-// as well if the caller was the looker already.
+// Makes the calling thread the looker, which tests the conditions of all parked tasks, until
+// end_look(). False: another thread is the looker. True as well if the caller was the looker
+// already.
 bool begin_look();
 void end_look();
-// True on the looker, whose own waits do not park.
+// True if the calling thread is the looker (begin_look()), whose own waits do not park.
 bool is_looking();
-// Called by the looker. Tests the conditions of all parked tasks, and wakes the tasks whose waits
-// are over. Returns the number of woken tasks.
+// Called by the looker (begin_look()). Tests the conditions of all parked tasks, and wakes the
+// tasks whose waits are over. Returns the number of woken tasks.
 unsigned look();
 
 }  // namespace parking

@@ -25,14 +25,16 @@ class PollingStretch {
     std::uint64_t pause;           // without measurement, after a stretch that was not pure
     std::uint64_t slack;           // for the program's loop around a poll, beside half a poll
   };
-  // works: the rank computes between its polls, or nothing is known yet, or a rest is under way.
-  // unknown: a stretch has lasted and is to be measured. only_polls: the stretch is pure.
+  // The judgement of a rank by its failed polls. `works`: the rank computes between its polls, or
+  // nothing is known yet, or a step of help has just found nothing, so the rank rests. `unknown`:
+  // polls have followed one another for a while, and a single poll is to be measured. `only_polls`:
+  // the rank does nothing but poll.
   enum class Verdict : std::uint8_t { works, unknown, only_polls };
 
   explicit PollingStretch(const Limits& limits) : limits_(limits) {}
 
-  // Called once in kPolls failed polls. After `unknown`, the caller times a poll and calls
-  // is_pure().
+  // Judges the rank at `now` (ticks). Called once in kPolls failed polls. After `unknown`, the
+  // caller times a poll and calls is_pure().
   Verdict look(std::uint64_t now) {
     period_ = (now - left_) / kPolls;
     if (period_ > (pure_period_ != 0 ? pure_period_ : limits_.longest_period)) restart(now);
@@ -40,7 +42,8 @@ class PollingStretch {
     return pure_period_ != 0 ? Verdict::only_polls : Verdict::unknown;
   }
 
-  // Called after `unknown`, with the `ticks` that a single poll takes. True if the rank only polls.
+  // Called after look() has returned `unknown`, with the `ticks` that a single poll takes. True if
+  // the rank only polls: its polls follow one another about as fast as a poll takes.
   bool is_pure(std::uint64_t ticks, std::uint64_t now) {
     const std::uint64_t longest = ticks + ticks / 2 + limits_.slack;
     if (period_ <= longest) {
@@ -51,10 +54,12 @@ class PollingStretch {
     return false;
   }
 
-  // Called after a step of help that took `ticks` and found nothing to do.
+  // Called after a step of help that took `ticks` and found nothing to do. The rank does not help
+  // for kRest times as long.
   void rest(std::uint64_t ticks, std::uint64_t now) { rests_until_ = now + kRest * ticks; }
 
-  // Called at the end of a look and of its step of help, when the program continues.
+  // Called at the end of a look and of its step of help, when the program continues. The period of
+  // the polls is measured from `now` (ticks) on.
   void leave(std::uint64_t now) { left_ = now; }
 
  private:

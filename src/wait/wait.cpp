@@ -21,29 +21,29 @@ namespace {
 
 using ThreadElection = threads::Election<RealAtomics>;
 
-// The state that all waiting threads of this process share.
+// The state of the wait loop that all threads of this process share.
 struct RankWaits {
   // Set by install_actions() while no thread waits.
   WaitActions* actions = nullptr;
   WaitRules rules;
   // Number of calls of install_actions(). The spin that a thread has learned (Idleness) holds for
-  // the rules of one such call.
+  // the rules (WaitRules) of one such call.
   int installations = 0;
-  // Held by the one thread of this rank that helps. acquire/release: the next holder sees the state
-  // that the actions keep between two steps.
+  // Held by the one thread of this rank that performs a step of the wait loop. acquire/release: the
+  // next holder sees the state that the actions keep between two steps.
   std::atomic_flag help_lock = ATOMIC_FLAG_INIT;
 
-  // The server, and the threads that sit while it polls for them.
+  // Elects the server, which polls for the waiting threads if they outnumber the rank's cores.
   ThreadElection election;
   threads::WaitAdmission admission;  // used by the server only
-  // True if any thread of this rank may test the condition of a shared wait. relaxed, a hint: a
+  // True if any thread of this rank may test the condition of a wait in until_shared(). relaxed: a
   // wait that reads a stale true is shared, as if it had begun earlier.
   std::atomic<bool> shares{false};
-  // Number of threads in shared waits that have outlasted their first polls. relaxed: a thread that
-  // sees a stale count polls although it could sleep, or the reverse.
+  // Number of threads in until_shared() whose waits have outlasted their first polls. relaxed: a
+  // thread that sees a stale count polls although it could sleep, or the reverse.
   std::atomic<std::uint32_t> waiting{0};
-  // Number of threads that have begun to sit or serve again since the server last counted. relaxed:
-  // no data goes with the count.
+  // Number of threads that have come back from the program and begun to sit or serve again
+  // (election.hpp) since the server last counted. relaxed: no data goes with the count.
   std::atomic<std::uint32_t> back{0};
 };
 RankWaits g_waits;
@@ -81,22 +81,22 @@ Idleness& thread_idleness() {
   return learned;
 }
 
-// Advances this rank's own protocol, then moves a chunk of its own messages. True if a chunk was
-// moved. Called under the help lock.
+// Advances this rank's own protocol, then moves a chunk of a message that the rank receives or
+// sends. True if a chunk was moved. The caller holds help_lock.
 bool do_own_duties() {
   g_waits.actions->progress();
   return g_waits.actions->copy_own_chunk();
 }
 
-// A wait of the calling thread in the wait loop. Does its steps, and measures its length without
-// the time spent in the program's tasks.
+// A wait of the calling thread in the wait loop. Performs its steps, and measures its length
+// without the time spent in tasks that the program has offered.
 class WaitScope {
  public:
   explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_idleness().spin()) {}
   WaitScope(std::uint64_t now, std::uint64_t spin) : begin_(now), spin_ends_(now + spin) {}
 
-  // Does one step of the loop. True if the step found work. Without `helps` the rank does only its
-  // own work, and help for a message of its own.
+  // Does one step of the wait loop. True if the step found work. Without `helps` the rank does only
+  // its own work, and lends its core only for a message of its own.
   bool step(bool helps = true) {
     const HelpLock lock;
     if (!lock) return t_has_help_lock && g_waits.actions->copy_own_chunk_nested();
@@ -114,8 +114,8 @@ class WaitScope {
     return worked;
   }
 
-  // Runs at most one task of t_offer, after a step that found nothing else. True if a task ran. The
-  // task may itself wait in MPI, so the calling thread does not hold the help lock meanwhile.
+  // Runs at most one task that this thread offers, after a step that found nothing else. True if a
+  // task ran. The task may wait in MPI, so the calling thread does not hold help_lock meanwhile.
   bool run_task() {
     if (t_offer.run == nullptr || t_has_help_lock || spins() || t_offer.has(t_offer.of) == 0) {
       return false;
@@ -130,10 +130,10 @@ class WaitScope {
     return true;
   }
 
-  // Pauses between two steps. With more ranks than cores, the awaited rank may have to run on this
-  // core, so the thread yields. Otherwise the thread keeps the core, as the MPI library does. A
-  // process of another job would keep it for a time slice, a hundred times the latency of a
-  // message.
+  // Pauses between two steps of the wait loop. With more ranks than cores, the awaited rank may
+  // have to run on this core, so the thread yields. Otherwise the thread keeps the core, as the MPI
+  // library does: if it yielded, a process of another job would get the core for a time slice, a
+  // hundred times the latency of a message.
   void back_off() {
     if (emulated::pause()) return;
     if (g_waits.rules.oversubscribed || (g_waits.rules.yields && !spins())) {
@@ -158,8 +158,8 @@ class WaitScope {
   void stop_idling() {
     if (std::exchange(lasts_, false)) g_waits.actions->set_waiting(0);
     if (std::exchange(idle_, false)) g_waits.actions->set_idle(false);
-    // If another thread holds the help lock, that thread calls actions->end() at the end of its own
-    // wait.
+    // Ends help for other ranks, such as a loan of this core. If another thread holds the help
+    // lock, that thread calls actions->end() at the end of its own wait.
     if (const HelpLock lock; lock) g_waits.actions->end();
   }
   [[nodiscard]] bool spins() {
@@ -176,8 +176,8 @@ class WaitScope {
   bool idle_ = false;
 };
 
-// The wait of a guest, a thread on a core lent by another rank. If the wait outlasts the shortest
-// spin, the guest returns the core.
+// The wait of a guest, a helper's thread on a core lent by another rank. If the wait outlasts the
+// shortest spin, the guest returns the core to its lender.
 void until_as_guest(detail::Predicate done) {
   const std::uint64_t patience_ends = ticks() + g_waits.rules.least_spin;
   bool has_returned_core = false;
@@ -198,7 +198,7 @@ void until_as_guest(detail::Predicate done) {
 
 // --- Threads that wait together ---
 
-// A waiting thread, as the server sees it.
+// The seat of a waiting thread, with the condition that the server tests for the thread.
 struct Waiter : threads::Seat<RealAtomics> {
   explicit Waiter(detail::Predicate predicate) : done(predicate) {}
   detail::Predicate done;
@@ -213,15 +213,15 @@ class CountedWait {
   ~CountedWait() { g_waits.waiting.fetch_sub(1, std::memory_order_relaxed); }
   CountedWait(const CountedWait&) = delete;
   CountedWait& operator=(const CountedWait&) = delete;
-  // True if each waiting thread can have a core.
+  // True if the rank has a core for each of its waiting threads, counted when this wait began.
   [[nodiscard]] bool all_have_cores() const { return waiting_ <= g_waits.rules.cores; }
 
  private:
   std::uint32_t waiting_;
 };
 
-// Called by the server: tests the conditions of the sitting threads, and ends those finished waits
-// that may end now.
+// Called by the server: tests the conditions of the threads that sit while it polls for them, and
+// ends those finished waits for which a core is free (WaitAdmission).
 void look_for_others() {
   const std::uint64_t now = ticks();
   g_waits.election.collect();
@@ -237,8 +237,8 @@ void look_for_others() {
   }
 }
 
-// Called by the server between two steps, instead of back_off(), if other threads may want its
-// core.
+// Called by the server between two steps of the wait loop, instead of back_off(), if other threads
+// of this rank may want its core.
 void let_others_run() {
   const std::uint64_t before = ticks();
   if (!g_waits.admission.should_yield(before)) return spin_pause();
@@ -246,19 +246,19 @@ void let_others_run() {
   g_waits.admission.yielded(before, ticks());
 }
 
-// Called by the server: counts the threads that have come back from their ended waits.
+// Called by the server: tells the admission how many threads have come back from the program.
 void count_those_back() {
   if (g_waits.back.load(std::memory_order_relaxed) == 0) return;
   g_waits.admission.came(g_waits.back.exchange(0, std::memory_order_relaxed), ticks());
 }
 
-// True if other threads of this rank sit, or have left a wait and may want the server's core.
+// True if other threads of this rank sit, or have ended a wait and may want the server's core.
 bool is_crowded() {
   count_those_back();
   return g_waits.election.has_waiters() || g_waits.admission.has_threads_out(ticks());
 }
 
-// Serves until the caller's own wait is over.
+// The caller, the server, polls for all waiting threads of this rank until its own wait is over.
 void serve_waits(detail::Predicate done) {
   t_serves = true;
   const std::uint64_t begin = ticks();
@@ -279,8 +279,8 @@ void serve_waits(detail::Predicate done) {
   g_waits.election.leave([] { g_waits.admission.ended(ticks()); });
 }
 
-// Called while another thread serves. The caller polls for its own message for a short time, which
-// saves a thread switch if the message comes.
+// Called while another thread of this rank polls for all (the server). The caller polls for its own
+// message for a short time before it sleeps, which saves a thread switch if the message comes.
 bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   const std::uint64_t patience_ends = begin + ticks_from_ns(tuning::kSitDownNs);
   while (ticks() < patience_ends) {
@@ -289,13 +289,13 @@ bool comes_soon(detail::Predicate done, std::uint64_t begin) {
   return false;
 }
 
-// Counts the calling thread as back from the program: the thread sits or serves next.
+// Counts the calling thread as back from the program if an earlier wait of it has ended.
 void come_back() {
   if (std::exchange(t_is_out, false)) g_waits.back.fetch_add(1, std::memory_order_relaxed);
 }
 
 // A wait of a rank whose threads may wait together. If the waiting threads outnumber the rank's
-// cores, the caller serves, or sits while another thread serves.
+// cores, the caller polls for all (serves), or sleeps (sits) while another thread serves.
 void until_shared_by_threads(detail::Predicate done) {
   const std::uint64_t begin = ticks();
   const CountedWait counted;
@@ -315,7 +315,7 @@ void until_shared_by_threads(detail::Predicate done) {
   t_is_out = true;
 }
 
-// The wait whose loop the caller writes itself, with help_once() and end_help().
+// The wait whose loop the caller of help_once() and end_help() writes itself; nothing: none.
 constinit thread_local std::optional<WaitScope> t_own_loop_wait;
 
 // --- Polling ---
@@ -328,7 +328,7 @@ PollingStretch& thread_stretch() {
   return stretch;
 }
 
-// The ticks of the fastest of a few failed polls; 0 if a poll succeeded.
+// Returns the ticks of the fastest of a few failed calls of poll(); 0 if a call succeeded.
 std::uint64_t measure_poll(detail::Predicate poll) {
   constexpr int kTries = 4;
   std::uint64_t fastest = UINT64_MAX;
@@ -340,8 +340,8 @@ std::uint64_t measure_poll(detail::Predicate poll) {
   return fastest;
 }
 
-// Does one step of the wait loop, without a spin because the rank has polled for a while. True if
-// poll() was true.
+// Does one step of the wait loop between two polls of the program, without a spin because the rank
+// has polled for a while. True if poll() was true after the step.
 bool help_between_polls(PollingStretch& stretch, detail::Predicate poll) {
   const std::uint64_t begin = ticks();
   WaitScope scope(begin, 0);
@@ -359,10 +359,10 @@ void until_in_task(detail::Predicate done) {
   if (!done()) parking::park(done);
 }
 
-// Look of a worker that has other tasks to run. The looks of all workers take at most a fifth of a
-// core's time.
+// Tests the waits of parked light tasks for a worker that has other tasks to run. The looks of all
+// workers take at most a fifth of a core's time.
 mh_look look_between_tasks() {
-  // Time (ticks) of the next look. relaxed: a worker may look a bit too early or too late.
+  // Time (ticks) of the next look of any worker. relaxed: the look may be a bit early or late.
   static constinit std::atomic<std::uint64_t> next_look{0};
   const std::uint64_t begin = ticks();
   if (parking::is_looking() || begin < next_look.load(std::memory_order_relaxed)) {
@@ -378,8 +378,8 @@ mh_look look_between_tasks() {
   return found != 0 ? MH_LOOK_FOUND : MH_LOOK_NOTHING;
 }
 
-// Look of an idle worker, which waits as any thread of the rank does. If its scheduler has more
-// workers than the rank has cores, another worker may need this core, so the worker yields.
+// Tests the waits of parked light tasks for an idle worker, and helps other ranks. If its scheduler
+// has more workers than the rank has cores, the worker yields its core to another worker.
 mh_look look_in_idleness(unsigned workers) {
   if (!parking::begin_look()) return MH_LOOK_ELSEWHERE;
   if (parking::look() != 0) {
@@ -418,8 +418,8 @@ void share_no_waits() { g_waits.shares.store(false, std::memory_order_relaxed); 
 namespace detail {
 
 void until_slow(Predicate done, OfferedTasks tasks) {
-  // Without actions: before Manyhands has started, and after its end. The rank may not have a core
-  // of its own then.
+  // No actions are installed before Manyhands has started, and after its end. The rank may not have
+  // a core of its own then, so the thread yields.
   if (g_waits.actions == nullptr) {
     while (!done()) sched_yield();
     return;

@@ -39,7 +39,8 @@ namespace mh::wait {
 class WaitActions {
  public:
   virtual ~WaitActions() = default;
-  // Progress of our own protocol. Never blocks.
+  // Advances our own protocol: resends, RTS headers that have landed, pieces of messages between
+  // nodes. Never blocks.
   virtual void progress() = 0;
   // Copies at most one chunk of a message that this rank receives or sends. True: a chunk was
   // moved.
@@ -48,9 +49,11 @@ class WaitActions {
   // that rank is late with it. True: the core was lent.
   virtual bool lend_to_partner() = 0;
   // Does copy_own_chunk() and lend_to_partner() for a nested wait: the thread that performs this
-  // rank's actions waits within an action. True: a chunk was moved or the core lent. Never blocks.
+  // rank's actions waits within one of them. True: a chunk was moved or the core lent. Never
+  // blocks.
   virtual bool copy_own_chunk_nested() = 0;
-  // Helps another rank with one chunk or one unit. True: something was done.
+  // Helps another rank with one chunk, or lends it this core for one unit. True: something was
+  // done.
   virtual bool help() = 0;
   // Ends what the wait began for other ranks, such as a loan of the core. Called at the end of a
   // wait, and before an offered task runs.
@@ -63,48 +66,54 @@ class WaitActions {
   virtual void set_waiting(std::uint64_t since) = 0;
   // Counts a wait that has ended after `waited` ticks, copying included.
   virtual void count_wait(std::uint64_t waited) = 0;
-  // Called after a step without work, before the next poll. Threads that call MPI in turns pass
-  // their turn on.
+  // Called after a step that found no work, before the wait's condition is tested again. In a
+  // marked loop whose threads call MPI in turns, the thread passes its turn on.
   virtual void between_polls() = 0;
   // True if the calling thread runs on a core lent by another rank, and so helps no other rank.
   virtual bool is_guest() = 0;
-  // True if the calling guest has kept the lent core longer than its unit may last.
+  // True if the calling thread has kept the core that another rank has lent it for longer than a
+  // unit.
   virtual bool is_overdue() = 0;
-  // Gives the calling guest's core back to the lender. A second call in a unit has no effect.
+  // Gives the core on which the calling guest runs back to the rank that lent it. A second call in
+  // a unit has no effect.
   virtual void return_core() = 0;
 };
 
 struct WaitRules {
-  // Bounds, in ticks, of the spin of a wait before it helps.
+  // Bounds, in ticks, of the time for which a wait spins before the rank helps others.
   std::uint64_t least_spin = 0;
   std::uint64_t most_spin = 0;
   // More ranks than cores, where MH_CORES may set the number of cores: a wait yields at once, and
   // helps no rank.
   bool oversubscribed = false;
-  // More ranks than CPUs that they may use in fact: a wait yields once it outlasts its spin.
+  // More ranks than CPUs that they may really use, whatever MH_CORES says: a wait yields once it
+  // outlasts its spin.
   bool yields = false;
-  // Cores shared by the threads of this rank; 0: its threads never wait together.
+  // Number of cores that the threads of this rank share; 0: its threads never wait together
+  // (until_shared()).
   std::uint32_t cores = 0;
 };
 
-// Tasks that a thread may run in its own waits: `has` tells whether `of` has a task, and `run` runs
-// one.
+// Tasks of the program that a thread may run in its own waits: `has` tells whether the collection
+// `of` has a task, and `run` runs one.
 struct TaskOffer {
   int (*has)(void* of) = nullptr;
   void (*run)(void* of) = nullptr;
   void* of = nullptr;
 };
-// Sets the offer of the calling thread ({}: none), and returns its previous offer. A thread that
-// offers tasks polls for its messages itself, even if other threads wait.
+// Sets the tasks that the calling thread offers ({}: none), and returns its previous offer. A
+// thread that offers tasks polls for its messages itself, even if another thread polls for all
+// others.
 TaskOffer offer_tasks(const TaskOffer& tasks);
 
 // Tells whether offered tasks may run in a wait. They may only if the waiting thread holds no lock,
 // and has left nothing half done that another MPI call of the same thread could meet.
 enum class OfferedTasks : std::uint8_t { none, may_run };
 
-// Called before the first wait that shall help, and with nullptr before `actions` is destroyed.
+// Sets the actions and rules of all waits of this process. Called before the first wait in which
+// the rank shall help, and with nullptr before `actions` is destroyed.
 void install_actions(WaitActions* actions, const WaitRules& rules);
-// The values of WaitRules.
+// Both return values of the WaitRules in force.
 std::uint32_t cores();
 bool is_oversubscribed();
 
@@ -116,9 +125,10 @@ bool help_if_polling(Predicate poll);
 
 }  // namespace detail
 
-// Number of calls of done() before any bookkeeping, so that a short wait costs these calls alone. A
-// rank that may have chunks of its own to move uses kFewPolls. Any other rank uses kManyPolls, a
-// microsecond or two of failed tests, because its wait may be part of a latency-bound exchange.
+// Number of calls of done() in a wait before any bookkeeping, so that a short wait costs these
+// calls alone. A rank that may have chunks of its own messages to move uses kFewPolls. Any other
+// rank uses kManyPolls, a microsecond or two of failed tests, because its wait may be part of a
+// latency-bound exchange.
 inline constexpr int kFewPolls = 8;
 inline constexpr int kManyPolls = 40;
 
@@ -130,11 +140,11 @@ inline void until(Done&& done, int polls = kFewPolls, OfferedTasks tasks = Offer
   detail::until_slow(detail::Predicate(done), tasks);
 }
 
-// Does the same as until(), for a call of the program. Another thread of this rank may call done()
-// while the caller sleeps. done() must therefore not depend on the calling thread, must not wait,
-// and must not need a lock that the caller holds. After done() has returned true, no thread calls
-// done() again. Offered tasks may run. If the caller is a light task, its worker runs other tasks
-// meanwhile, and the task may continue on another thread.
+// Waits as until() does, for an MPI call of the program. Another thread of this rank may call
+// done() while the caller sleeps. done() must therefore not depend on the calling thread, must not
+// wait, and must not need a lock that the caller holds. After done() has returned true, no thread
+// calls done() again. Tasks that the thread has offered may run. If the caller is a light task, its
+// worker runs other tasks meanwhile, and the task may continue on another thread.
 template <class Done>
 inline void until_shared(Done&& done, int polls = kFewPolls) {
   if (parking::is_in_task()) [[unlikely]]
@@ -145,12 +155,13 @@ inline void until_shared(Done&& done, int polls = kFewPolls) {
   detail::until_shared_slow(detail::Predicate(done));
 }
 
-// From now on only the waiting thread itself calls done() of until_shared().
+// From now on only the waiting thread itself calls done() of its wait in until_shared(), so each
+// thread polls for itself.
 void share_no_waits();
 
 // To be called after a failed MPI_Test, MPI_Iprobe or the like. Makes progress of our own protocol
-// and copies at most one chunk of the rank's own jobs, so a program that polls is not slower than a
-// program that waits.
+// and copies at most one chunk of the rank's own messages, so a program that polls is not slower
+// than a program that waits.
 void note_failed_poll();
 
 // Called after a failed poll, once in PollingStretch::kPolls failed polls. If the program has done
@@ -162,9 +173,9 @@ inline bool help_if_polling(Poll&& poll) {
   return detail::help_if_polling(detail::Predicate(poll));
 }
 
-// Does one step of a wait whose loop the caller writes itself, for a thread without a light task.
-// The step is that of until(), after the same spin. True if the step found work. The first call
-// begins the wait, end_help() ends it.
+// Does one step of a wait whose loop the caller writes itself, for a thread that runs no light
+// task. The step is that of until(), after the same spin. True if the step found work. The first
+// call begins the wait, end_help() ends it.
 bool help_once();
 void end_help();
 
