@@ -17,7 +17,8 @@
 
 namespace mh::top {
 
-// A rank of the node, and the number of looks that found it helping, or being helped.
+// A rank of the node that helps another rank or is helped by it, and the number of looks at the
+// states that found it so.
 struct Seen {
   std::uint32_t rank = 0;
   std::uint32_t looks = 0;
@@ -42,12 +43,13 @@ struct Interval {
   observe::Totals so_far;  // since the start of the job
 };
 
-// Watches a job for `length`. Nothing: the job has ended meanwhile.
+// Watches the job of `view` for `length`, and returns what its ranks did meanwhile. Nothing: the
+// job has ended.
 std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& descriptor,
                               std::chrono::milliseconds length);
 
-// True while the job runs: the process still has the descriptor, of `file`
-// (ProcessDescriptor::file()), and the node's first rank lives.
+// True while the job of `view` runs: the process still has the descriptor, it still refers to
+// `file` (ProcessDescriptor::file()), and the node's first rank lives.
 bool goes_on(const SegmentView& view, const ProcessDescriptor& descriptor, std::uint64_t file);
 
 }  // namespace mh::top

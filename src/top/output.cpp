@@ -29,7 +29,7 @@ Json shares_of(const RankInterval& rank, std::uint32_t looks) {
   return shares;
 }
 
-// The rank in MPI_COMM_WORLD of a rank of the node.
+// Returns the rank in MPI_COMM_WORLD of `rank`, which is numbered within the node.
 std::uint32_t world_rank(const SegmentView& view, std::uint32_t rank) {
   return view.record(rank).world_rank;
 }

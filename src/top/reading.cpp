@@ -14,7 +14,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;  // each number is read by itself
 
-// Calls each(channel) for those channels of a rank that have a helper.
+// Calls each(channel) for those channels of a rank (lend/channel.hpp) that have a helper thread.
 template <class Each>
 void each_channel(const mpi::RankArea& area, Each&& each) {
   for (const lend::Channel& channel : area.lendings.channels) {
@@ -62,7 +62,8 @@ void note_claims(const SegmentView& view, std::uint32_t rank, std::vector<RankSt
 
 // ---- Late ranks ---------------------------------------------------------------------------------
 
-// The number of the last round that a rank has published on its board of a group.
+// Returns the number of the last round (a collective by the ranks) that a rank has published on
+// `board`, its board for one communicator.
 std::uint64_t last_round(const coll::Board& board) {
   std::uint64_t last = 0;
   for (const coll::RoundRecord& record : board.records) {
@@ -71,8 +72,8 @@ std::uint64_t last_round(const coll::Board& board) {
   return last;
 }
 
-// Adds to `state.late` the ranks whose count is below the count of `rank`. True if there is such a
-// rank.
+// Adds to `state.late` the ranks for which count(rank), a number of collectives that a rank has
+// entered, is below that of `rank`: `rank` waits for them. True if there is such a rank.
 template <class Count>
 bool add_late(RankState& state, std::uint32_t ranks, std::uint32_t rank, Count&& count) {
   const std::uint64_t own = count(rank);

@@ -14,7 +14,9 @@
 
 namespace mh::top {
 
-// The names of these states, for people, are in output.cpp.
+// The states in which `mh top` shows a rank; output.cpp has their names for people. A rank that
+// copies moves a chunk of a message. A rank that lends has its core lent to a helper of another
+// rank. The process of a rank that is gone has ended.
 enum class State : std::uint8_t { computes, in_mpi, waits, copies, lends, gone };
 inline constexpr std::size_t kStates = 6;
 
@@ -25,8 +27,8 @@ inline constexpr std::uint32_t kNobody = ~0U;
 
 struct RankState {
   State state = State::computes;
-  // The rank of the node for which this rank copies, or to which it lends. kNobody: this rank
-  // copies a message that it receives.
+  // The rank of the node for which this rank copies, or to which it lends its core. kNobody: there
+  // is none; a rank that copies then copies a message that it receives.
   std::uint32_t helped = kNobody;
   WaitsAt at = WaitsAt::unknown;
   std::vector<std::uint32_t> late;     // the ranks of the node for which this rank waits
@@ -45,18 +47,21 @@ struct RankNumbers {
   std::uint64_t own_copy_ticks = 0;
 };
 
-// The state of each rank. `own_pids`: the result of has_own_pids(). If false, the ranks' process
-// numbers mean nothing here, and no rank is reported as gone.
+// The state of each rank of the node. `own_pids`: the result of has_own_pids(). If false, the
+// ranks' process numbers mean nothing in this process, and no rank is reported as gone.
 std::vector<RankState> read_states(const SegmentView& view, bool own_pids);
-// The counts of each rank since the start of the MPI job. `now`: ticks, the end of waits under way.
+// The counts of each rank since the start of the MPI job. `now`: the time (ticks) up to which a
+// wait under way counts.
 std::vector<RankNumbers> read_numbers(const SegmentView& view, std::uint64_t now);
 
-// The work of the ranks since the start of the job, and the age of the job in seconds.
+// The work of the ranks since the start of the job, and the age of the job in seconds. `now`: the
+// time (ticks) up to which both count.
 observe::Totals read_totals(const SegmentView& view, std::uint64_t now);
 
-// True if process numbers in the segment are those that this process sees.
+// True if the process numbers in the segment are valid in the pid namespace of this process.
 bool has_own_pids(const SegmentView& view);
-// True while the rank's process runs. With has_own_pids() only.
+// True while the process of the rank runs. Precondition: has_own_pids(), since the rank is known by
+// its process number.
 bool is_running(const node::RankRecord& record);
 
 }  // namespace mh::top

@@ -35,7 +35,7 @@ using Area = mpi::RankArea;
 using Counters = observe::RankCounters;
 using Record = node::RankRecord;
 
-// A hash of the sizes and offsets of all members of the segment that this program reads.
+// A hash of the sizes and offsets of structures and members of the segment that this program reads.
 constexpr std::uint64_t kShape = fingerprint({
     sizeof(node::SegmentHeader),
     offsetof(node::SegmentHeader, ranks),
@@ -79,8 +79,8 @@ constexpr std::uint64_t kShape = fingerprint({
     offsetof(Area, jobs),
 });
 // If the assertion fails, the segment's structures have changed: raise node::kLayout, and write
-// both numbers anew. Without a new kLayout, `mh top` would read the wrong bytes of jobs of an older
-// library.
+// both numbers of the assertion anew. Without a new kLayout, `mh top` would read the wrong bytes of
+// jobs of an older library.
 static_assert(node::kLayout == 10 && kShape == 968251968932415649ULL,
               "raise node::kLayout with the shape");
 
@@ -91,8 +91,8 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
-// Calls each(number) for the entries of a folder whose names are numbers. False: no such folder, or
-// no permission.
+// Calls each(number) for the entries of the folder `path` whose names are numbers. False: no such
+// folder, or no permission.
 template <class Each>
 bool each_number(const std::string& path, Each&& each) {
   const Folder folder(::opendir(path.c_str()));
@@ -106,8 +106,8 @@ bool each_number(const std::string& path, Each&& each) {
   return true;
 }
 
-// Adds the descriptors of process `pid` that refer to memfds of this name. False: the kernel hides
-// the descriptors of this process.
+// Adds the descriptors of process `pid` that refer to memfds with the name `name`. False: the
+// kernel hides the descriptors of this process.
 bool add_descriptors(std::vector<ProcessDescriptor>& descriptors, pid_t pid,
                      const std::string& name) {
   const std::string wanted = "/memfd:" + name + " (deleted)";
@@ -176,8 +176,8 @@ SegmentView::~SegmentView() {
   if (memory_ != nullptr) ::munmap(const_cast<std::byte*>(memory_), bytes_);
 }
 
-// Maps the file only if it is sealed against shrinking, since an access beyond the end of a file
-// raises SIGBUS.
+// Maps the segment behind `descriptor` only if its file is sealed against shrinking, since an
+// access beyond the end of a file raises SIGBUS.
 void SegmentView::map(const ProcessDescriptor& descriptor) {
   const Fd file(::open(descriptor.path().c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};

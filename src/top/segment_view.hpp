@@ -46,7 +46,8 @@ Search find_segments(uid_t user);
 class SegmentView {
  public:
   SegmentView() = default;
-  // If is_open() is false afterwards, why() gives the reason, for the user.
+  // Opens and maps the node segment behind `descriptor`. If is_open() is false afterwards, why()
+  // gives the reason, for the user.
   explicit SegmentView(const ProcessDescriptor& descriptor);
   SegmentView(SegmentView&& other) noexcept { *this = std::move(other); }
   SegmentView& operator=(SegmentView&& other) noexcept;
@@ -55,11 +56,11 @@ class SegmentView {
   ~SegmentView();
 
   [[nodiscard]] bool is_open() const { return fits_; }
-  // True if the file is a segment, of this or another version.
+  // True if the file is a node segment, of this or another version of Manyhands.
   [[nodiscard]] bool is_segment() const { return is_segment_; }
   [[nodiscard]] const std::string& why() const { return why_; }
 
-  // The functions below need is_open().
+  // Precondition of this and the following functions: is_open().
   [[nodiscard]] std::uint32_t ranks() const { return header().ranks; }
   [[nodiscard]] const node::SegmentHeader& header() const {
     return *reinterpret_cast<const node::SegmentHeader*>(memory_);
@@ -72,7 +73,8 @@ class SegmentView {
     return *reinterpret_cast<const mpi::RankArea*>(
         reinterpret_cast<const std::byte*>(&record(rank)) + sizeof(node::RankRecord));
   }
-  // helped(rank)[victim]: bytes that `rank` has copied for `victim`.
+  // helped(rank)[victim]: bytes that `rank` has copied in jobs of the rank `victim`, as a third
+  // rank.
   [[nodiscard]] const observe::Counter* helped(std::uint32_t rank) const {
     return reinterpret_cast<const observe::Counter*>(&area(rank) + 1);
   }

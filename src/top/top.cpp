@@ -31,7 +31,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// Prints a line. False: the output is closed.
+// Prints a line to standard output. Returns false if the reader has closed it.
 bool print(const std::string& line) {
   return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
 }
@@ -39,7 +39,8 @@ bool print(const std::string& line) {
 // ---- find ---------------------------------------------------------------------------------------
 
 // True if the descriptor is that of the node's first rank itself. Forked children of the rank
-// inherit the descriptor, so several processes may have it; the rank's own is preferred.
+// inherit the descriptor, so several processes may have one for the same segment; the rank's own is
+// preferred.
 bool is_of_rank(const ProcessDescriptor& descriptor) {
   const SegmentView view(descriptor);
   return view.is_open() && view.record(0).pid == descriptor.pid;
@@ -63,7 +64,7 @@ void find() {
 
 // ---- watch --------------------------------------------------------------------------------------
 
-// The shared heaps of the ranks. The constructor looks for their descriptors, once.
+// The shared heaps of the ranks of a job. The constructor looks for their descriptors, once.
 class Heaps {
  public:
   explicit Heaps(const SegmentView& view) {
