@@ -16,10 +16,10 @@ struct CallRow {
   Effect effect = Effect::none;
 };
 
-// The first matching row applies. The names come from GCC's libgomp.map (up to GCC 15) and LLVM's
-// dllexports (up to LLVM 19).
+// Rules for functions of the OpenMP run times; the first matching row applies. The names come from
+// GCC's libgomp.map (up to GCC 15) and LLVM's dllexports (up to LLVM 19).
 constexpr CallRow kRows[] = {
-    // Nested regions. The first four calls are of GCC before 4.9.
+    // Regions inside the region that makes the call. The first four calls are of GCC before 4.9.
     {"GOMP_parallel_start", Obstacle::nested, Effect::begins_region},
     {"GOMP_parallel_sections_start", Obstacle::nested, Effect::begins_region},
     {"GOMP_parallel_loop_*_start", Obstacle::nested, Effect::begins_region},
@@ -34,7 +34,8 @@ constexpr CallRow kRows[] = {
     {"__kmpc_serialized_parallel", Obstacle::none},
     {"__kmpc_end_serialized_parallel", Obstacle::none},
 
-    // Loops that helpers cannot join, and loops that they can.
+    // Calls that begin, continue and end loops, both loops that helpers cannot join and loops that
+    // they can.
     {"GOMP_loop_*static_start", Obstacle::no_loop, Effect::begins_loop},
     {"GOMP_loop_*static_next", Obstacle::no_loop, Effect::owners_only},
     {"GOMP_loop_*ordered_*start", Obstacle::single, Effect::begins_loop},
@@ -56,7 +57,8 @@ constexpr CallRow kRows[] = {
     {"__kmpc_dispatch_deinit", Obstacle::none},
     {"__kmpc_dispatch_fini_*", Obstacle::single, Effect::owners_only},
 
-    // Barriers.
+    // Barriers: all threads of a team must reach them, but a helper joins a region late and leaves
+    // it early.
     {"GOMP_loop_end", Obstacle::barrier},
     {"GOMP_loop_end_cancel", Obstacle::barrier, Effect::owners_only},
     {"GOMP_barrier", Obstacle::barrier},
@@ -88,7 +90,8 @@ constexpr CallRow kRows[] = {
     {"__kmpc_cancel", Obstacle::single},
     {"__kmpc_cancellationpoint", Obstacle::single},
 
-    // Tasks. The tasks that a helper creates run at once, on the helper.
+    // Tasks keep a region from being shared. Tasks that a helper still creates run at once, on the
+    // helper.
     {"GOMP_task*", Obstacle::tasks},
     {"GOMP_workshare_task_*", Obstacle::tasks, Effect::owners_only},
     {"__kmpc_omp_task*", Obstacle::tasks},
@@ -96,7 +99,8 @@ constexpr CallRow kRows[] = {
     {"__kmpc_end_taskgroup", Obstacle::tasks},
     {"__kmpc_omp_wait_deps", Obstacle::tasks},
 
-    // Mutual exclusion, reductions, memory: the same in every thread.
+    // Mutual exclusion, reductions, memory: these calls do the same in every thread, a helper
+    // included.
     {"GOMP_critical_*", Obstacle::none},
     {"GOMP_atomic_*", Obstacle::none},
     {"GOMP_alloc", Obstacle::none},
@@ -124,7 +128,8 @@ constexpr CallRow kRows[] = {
     {"omp_realloc", Obstacle::none},
     {"omp_free", Obstacle::none},
 
-    // Queries with the same answer in every thread, and other queries.
+    // Queries of the run time: first those with the same answer in every thread, a helper included,
+    // then those whose answers differ.
     {"omp_get_wtime", Obstacle::none},
     {"omp_get_wtick", Obstacle::none},
     {"omp_in_parallel", Obstacle::none},
@@ -175,7 +180,7 @@ constexpr std::string_view kVirtual[] = {
     "omp_get_num_devices",
 };
 
-// The name in C of a function that Fortran calls by an alias.
+// Returns the name in C of an OpenMP function that Fortran code calls by an alias with an ending.
 std::string_view without_fortrans_ending(std::string_view name) {
   if (!name.starts_with("omp_")) return name;
   if (name.ends_with("_8_")) name.remove_suffix(3);

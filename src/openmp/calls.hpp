@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The effect of a call of the OpenMP run time on the region that makes the call.
+// The effect of a call of the OpenMP run time on the parallel region that makes the call: whether
+// other ranks' cores may still help with the region's loop.
 //
 // The table in calls.cpp lists the calls that are permitted. An unknown call keeps its region from
-// being shared, so that a construct of a future compiler does no harm. Thread-safe.
+// being shared with helpers, so that a construct of a future compiler does no harm. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +13,9 @@
 
 namespace mh::openmp {
 
-// The effect of a call in a region that is already shared. A region may make a call through a
-// pointer or in another library, for the first time in its thousandth execution.
+// The effect of a call in a region that is already shared, so helpers may be in it. A region may
+// make a call that it has not made before through a pointer or in another library, even in its
+// thousandth execution.
 enum class Effect : std::uint8_t {
   none,           // owner's threads and helpers make the call
   owners_only,    // work of the owner's team: a helper skips the call
@@ -27,21 +29,24 @@ struct CallRule {
   Effect effect = Effect::none;
 };
 
-// True if the name begins as names of functions of OpenMP run times do.
+// True if the name begins as names of functions of OpenMP run times do, such as `omp_` or `GOMP_`.
 bool is_run_time_name(std::string_view name);
-// Returns the rule for a function of the run time. An unknown name is an obstacle.
+// Returns the rule for a call of the run time's function `name` in a shared region. The rule for an
+// unknown name has an obstacle, which ends the sharing of the region.
 CallRule rule_of(std::string_view name);
 
-// True if a virtual thread (virtual_threads.hpp) can make the call. Either the run time answers
-// alike without a team, or Manyhands answers in its place.
+// True if a virtual thread (virtual_threads.hpp) can call the run time's function `name`. Either
+// the run time answers alike without a team, or Manyhands answers in its place.
 bool can_be_virtual(std::string_view name);
-// True if the threads of a team wait for each other in the call, as at a barrier. Virtual threads
-// then need stacks of their own.
+// True if the threads of a team wait for each other in the run time's function `name`, as at a
+// barrier. Virtual threads that call it need stacks of their own.
 bool is_meeting(std::string_view name);
-// True if an argument of the call is the run time's own number of the calling thread. After a
-// barrier, a virtual thread may go on on another thread, whose number differs.
+// True if an argument of the run time's function `name` is the number by which the run time knows
+// the calling thread. After a barrier, a virtual thread may go on on another thread, whose number
+// differs.
 bool is_numbered(std::string_view name);
-// The obstacle to virtual threads in a region that makes the call.
+// Returns the reason why a region that calls the run time's function `name` cannot run by virtual
+// threads (virtual_threads.hpp); none: there is no reason.
 Obstacle virtual_obstacle_of(std::string_view name);
 
 }  // namespace mh::openmp

@@ -20,10 +20,10 @@ namespace {
 
 constinit thread_local bool t_is_root = false;
 
-// True if the calling thread is in a region of the run time. A thread that was once seen outside of
-// all regions is not a worker thread of the run time, so it is only in the regions that it has
-// encountered itself (`depth`). Limit: a region that the thread entered before its calls were
-// rebound is not seen.
+// True if the calling thread is in a parallel region of the run time. A thread that was once seen
+// outside of all regions is not a worker thread of the run time, so it is only in the regions that
+// it has encountered itself (`depth`). Limit: a region is not seen if the thread entered it before
+// the calls of the run time were redirected to Manyhands.
 bool is_nested() {
   if (depth != 0) return true;
   if (!t_is_root) [[unlikely]]
@@ -46,22 +46,25 @@ unsigned team_now() {
 // `wanted` threads (0: no clause).
 unsigned team_of(unsigned wanted) { return wanted != 0 ? wanted : team_now(); }
 
-// True if the watched region has a static loop. GCC's code computes its share of such a loop from
-// the thread's number and the size of the team.
+// True if the region, which was executed once under watch, has a static loop. Calls show it,
+// because GCC's code computes its share of such a loop from the thread's number and the size of the
+// team.
 bool is_static(const Participant& watched) {
   return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
 }
 
-// Runs the body on a thread of the team. `current` is set on the watched thread only; the other
-// threads of the team run the body without it.
+// Runs the region's body on a thread of the run time's team, in the region's first execution.
+// `current` is set on the encountering thread only, whose calls are watched; the other threads run
+// the body without it.
 void run_under_watch(void* encounter) {
   const Encounter& met = *static_cast<const Encounter*>(encounter);
   if (current != nullptr) current->threads = static_cast<std::uint32_t>(real.num_threads());
   met.body(met.data);
 }
 
-// Decides on a watched region without a loop that hands out chunks. If the region qualifies,
-// virtual threads run it from now on. Otherwise the site records the reason.
+// Decides, after the first execution of a region without a loop that hands out chunks, how the
+// region is run. If it qualifies, virtual threads (virtual_threads.hpp) run it from now on.
+// Otherwise the site, the region's entry in the table, records the reason.
 void decide_virtual_threads(Site& site, const Encounter& met, const Participant& watched) {
   Obstacle why = watched.needs_team;
   if (why == Obstacle::none && watched.threads != team_of(met.threads)) why = Obstacle::other_calls;
@@ -77,7 +80,8 @@ void decide_virtual_threads(Site& site, const Encounter& met, const Participant&
   decide_site(site, why);
 }
 
-// Lets the run time execute the region, and watches the calls of this thread.
+// Lets the run time execute the region for the first time, and watches the calls of this thread,
+// which decide whether helpers may join later executions.
 [[gnu::cold, gnu::noinline]] void run_watched(Site& site, const Encounter& met) {
   Participant me{.role = Participant::Role::watched, .site = &site};
   {
@@ -93,7 +97,7 @@ void decide_virtual_threads(Site& site, const Encounter& met, const Participant&
   decide_site(site, is_static(me) ? Obstacle::no_loop : me.obstacle);
 }
 
-// Runs the body on the thread `number` of the owner's team.
+// Runs the body of the shared region on the thread `number` of the owner's team.
 void run_own_part(SharedRegion& shared, std::uint32_t number) {
   Participant me = shared.member(number);
   {
@@ -107,7 +111,8 @@ void run_part_of_team(void* region) {
   run_own_part(*static_cast<SharedRegion*>(region), static_cast<std::uint32_t>(real.thread_num()));
 }
 
-// The owner's part in a shared region: this thread runs the body, with its team if it has one.
+// The owner's part in a shared region: this thread runs the body, with its team of `threads` if
+// that is more than one, and waits until all helpers have left.
 void run_own_side(SharedRegion& region, const Encounter& met, unsigned threads) {
   if (threads > 1) {
     run_by_team(met, run_part_of_team, &region, threads);
@@ -117,9 +122,10 @@ void run_own_side(SharedRegion& region, const Encounter& met, unsigned threads) 
   region.leave();
 }
 
-// The size of the team that a region of this thread gets without a clause. Asking LLVM's run time
-// takes a tenth of the whole cost of a shared loop, so the answer is cached. The run time is asked
-// again after omp_set_num_threads(), and at intervals, since other calls may change the size.
+// The size of the team that a parallel region of this thread gets without a num_threads clause.
+// Asking LLVM's run time takes a tenth of the whole cost of a shared loop, so the answer is cached.
+// The run time is asked again after omp_set_num_threads(), and at intervals, since other calls may
+// change the size.
 struct UsualTeam {
   static constexpr std::uint32_t kAskEvery = 16;
 
@@ -128,8 +134,8 @@ struct UsualTeam {
 };
 constinit thread_local UsualTeam t_usual_team{};
 
-// Returns the size of the team without a clause. Call only outside of all regions: inside, each
-// task has a setting of its own for this size (nthreads-var).
+// Returns the size of the team that a region gets without a num_threads clause. Call only outside
+// of all regions: inside, each task has a setting of its own for this size (nthreads-var).
 unsigned usual_team() {
   if (t_usual_team.stands_for == 0) [[unlikely]] {
     t_usual_team = {.threads = team_now(), .stands_for = UsualTeam::kAskEvery};
@@ -138,9 +144,9 @@ unsigned usual_team() {
   return t_usual_team.threads;
 }
 
-// The number of the rank's own threads for a loop that hands out chunks. `wanted`: the number in a
-// clause, or 0. If static loops run by virtual threads, the program asks for more threads than the
-// rank has cores; the number is then limited to the cores.
+// Returns the number of the rank's own threads, helpers excluded, for a loop that hands out chunks.
+// `wanted`: the number in a num_threads clause, or 0. If static loops run by virtual threads, the
+// program asks for more threads than the rank has cores; the number is then limited to the cores.
 unsigned own_threads(unsigned wanted) {
   const unsigned team = wanted != 0 ? wanted : usual_team();
   return own_cores != 0 ? std::min(team, own_cores) : team;
@@ -150,7 +156,8 @@ bool is_unseen(const Site& site) {
   return site.state.load(std::memory_order_acquire) == SiteState::unseen;
 }
 
-// Called at the first encounter with the region: applies the user's lists.
+// Called at the first encounter with the region: the user's lists (MH_OPENMP_EXCLUDE,
+// MH_OPENMP_ONLY) may exclude it from sharing.
 [[gnu::cold, gnu::noinline]] void apply_user_lists(Site& site, const Encounter& met) {
   site.source.store(met.source, std::memory_order_relaxed);
   if (lists.empty() || site.looked_up.load(std::memory_order_acquire)) return;
@@ -158,13 +165,14 @@ bool is_unseen(const Site& site) {
   site.looked_up.store(true, std::memory_order_release);
 }
 
-// Searches the code of a region that need not be watched for calls that exclude it.
+// Searches the code of a region that is one loop and nothing else, and so is not watched, for calls
+// that keep the region from being shared.
 [[gnu::cold, gnu::noinline]] void search_code(Site& site, const Encounter& met) {
   const Obstacle found = obstacle_within_reach(met.code);
   if (found != Obstacle::none) decide_site(site, found);
 }
 
-// Returns the site of the region; null if the table of sites is full.
+// Returns the site of the region, its entry in the table of regions; null if the table is full.
 Site* site_of(const Encounter& met) {
   Site* site = sites.find(met.code);
   if (site != nullptr && is_unseen(*site)) [[unlikely]]
@@ -172,8 +180,8 @@ Site* site_of(const Encounter& met) {
   return site;
 }
 
-// Returns the site of a region that may be shared; null inside another region, and for a requested
-// team of one (num_threads(1), a false if clause).
+// Returns the site (table entry) of a region that may be shared with helpers; null inside another
+// region, and for a requested team of one (num_threads(1), a false if clause).
 Site* candidate_site(const Encounter& met) {
   if (current != nullptr || shared_region() == nullptr || shared_loops != SharedLoops::all)
     return nullptr;
@@ -187,9 +195,10 @@ struct WholeLoop {
   bool in_order;
 };
 
-// Executes the region shared. `mark`: the user's mark, or null. `whole`: set if the region is one
-// loop and nothing else. Returns false if another thread is in the shared region. Inlined, with
-// rarely executed code apart: this saves 5 ns at the start of a loop.
+// Executes the region so that helpers may join its loop. `own`: the number of the rank's own
+// threads. `mark`: the user's mark, or null. `whole`: set if the region is one loop and nothing
+// else. Returns false if another thread is in the process's shared region. Inlined, with rarely
+// executed code apart: this saves 5 ns at the start of a loop.
 [[gnu::always_inline]] inline bool run_at(Site& site, const Encounter& met, unsigned own,
                                           const Mark* mark, const WholeLoop* whole) {
   SharedRegion& region = *shared_region();
@@ -204,8 +213,9 @@ struct WholeLoop {
   return true;
 }
 
-// Executes the region by virtual threads. The result is not `done` if the team is small, or if code
-// that virtual threads cannot run may have come within the region's reach.
+// Executes the region by virtual threads (virtual_threads.hpp). The result is not `done` if the
+// team is small, or if the region calls through pointers, and code that virtual threads cannot run
+// may have been loaded since.
 [[gnu::noinline]] EncounterResult run_by_virtual_threads(Site& site, const Encounter& met,
                                                          VirtualUse use) {
   const std::uint32_t size = team_of(met.threads);
@@ -224,7 +234,8 @@ struct WholeLoop {
   return {.done = done};
 }
 
-// Executes a marked region. If the result is not `done`, the run time must execute the region, with
+// Executes a region that the user has marked (marker.hpp). `whole`: set if the region is one loop
+// and nothing else. If the result is not `done`, the run time must execute the region, with
 // Nested::threads() threads.
 [[gnu::always_inline]] inline EncounterResult run_marked(const Encounter& met,
                                                          const WholeLoop* whole) {
@@ -258,7 +269,8 @@ EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChu
   if (site != nullptr && is_unseen(*site)) [[unlikely]]
     search_code(*site, met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
-  // schedule(runtime) may name another schedule at the next execution.
+  // Not shared this time: under schedule(runtime) the user has chosen a static schedule. The next
+  // execution may have another schedule.
   if (own_rule.schedule == Schedule::unspecified) return {.done = false, .timed = site};
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
@@ -281,13 +293,15 @@ bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order
 
 namespace {
 
-// The thread number and the size of the team that a thread of a shared region is told. In a marked
-// region, helpers are members of the team. Any other region has the owner's team, as without
-// Manyhands. A helper in an unmarked region may still ask for its number, although no thread did in
-// the watched execution: the helper gets a number of its own. A helper that asks for the size of
-// the team is about to compute its share of a static loop. GCC's code computes the share from both
-// numbers, so the helper is told that it is the last of kManyThreads threads, whose share is empty.
-// Limit: loops of less than a million iterations.
+// kManyThreads is the size of the team that a helper is told if the loop is not marked and the
+// helper asks. Such a helper is about to compute its share of a static loop, from its number and
+// the size. GCC's code is told that the helper is the last of kManyThreads threads, whose share is
+// empty. Limit: loops of less than a million iterations.
+//
+// Otherwise a thread of a shared region is told the following. In a marked region, helpers are
+// members of the team. Any other region has the owner's team, as without Manyhands. A helper in
+// such a region may still ask for its number, although no thread did in the watched first
+// execution: the helper gets a number of its own.
 constexpr int kManyThreads = 1 << 20;
 
 int thread_num() {
@@ -307,8 +321,9 @@ int num_threads() {
   return is_helper() ? kManyThreads : static_cast<int>(shared_region()->own_threads());
 }
 
-// Replaces a query of the nesting of regions. The run time knows neither helpers nor a shared
-// region that its owner runs alone, so Manyhands corrects the run time's answer.
+// Replaces a query of the nesting of regions, such as omp_get_level(). The run time knows neither
+// helpers nor a shared region that its owner runs alone, so Manyhands corrects the run time's
+// answer.
 template <auto query>
 int level() {
   report_division(Obstacle::thread_number);
@@ -316,7 +331,7 @@ int level() {
   return in_region() && known == 0 ? 1 : known;
 }
 
-// Replaces omp_set_num_threads(), in C and in Fortran.
+// Replaces omp_set_num_threads(), in C and in Fortran, and forgets the cached size of the team.
 template <auto call, class Number>
 void set_num_threads(Number threads) {
   report_obstacle(Obstacle::other_calls);
@@ -324,8 +339,8 @@ void set_num_threads(Number threads) {
   (real.*call)(threads);
 }
 
-// Replaces omp_get_max_threads(). The run time knows the calling thread, but not its virtual
-// thread.
+// Replaces omp_get_max_threads(). The run time knows the calling thread, but not the virtual thread
+// that runs on it (virtual_threads.hpp).
 int max_threads() {
   if (virtual_team() != nullptr) return virtual_team()->most_threads();
   report_division(Obstacle::thread_number);
@@ -337,7 +352,7 @@ int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
 }  // namespace
 
 void add_queries(std::vector<Binding>& table) {
-  // Fortran's names are aliases of the same functions.
+  // Fortran code calls the same functions by names with an underscore at the end.
   for (const char* ending : {"", "_"}) {
     add_binding(table, std::string("omp_get_thread_num") + ending, thread_num, real.thread_num);
     add_binding(table, std::string("omp_get_num_threads") + ending, num_threads, real.num_threads);

@@ -2,12 +2,13 @@
 // Handles the encounter of a thread with a parallel region or a loop, in the same way for all
 // OpenMP run times. The entry points (gomp.cpp, kmpc.cpp) translate the run times' calls.
 //
-// A region is shared if its directive is marked (marker.hpp), or if every call of the run time that
-// it makes is permitted (calls.hpp). The calls in question are those that the region made in its
-// first, watched execution, and those that its code can reach (reach.hpp). GCC has calls of its own
-// for a region that is one loop and nothing else; such a region is not watched. A shared region may
-// still make other calls, through a pointer or in another library. After such a call the region is
-// no longer shared, and the current execution is completed as OpenMP says. Thread-safe.
+// A region is *shared* if helpers on the cores of other ranks may join its loop. It is shared if
+// its directive is marked (marker.hpp), or if every call of the run time that it makes is permitted
+// (calls.hpp). The calls in question are those that the region made in its first, watched
+// execution, and those that its code can reach (reach.hpp). GCC has calls of its own for a region
+// that is one loop and nothing else; such a region is not watched. A shared region may still make
+// other calls, through a pointer or in another library. After such a call the region is no longer
+// shared, and the current execution is completed as OpenMP says. Thread-safe.
 #pragma once
 
 #include <utility>
@@ -20,33 +21,35 @@
 
 namespace mh::openmp {
 
-// A parallel region as the compiler's code announces it.
+// A parallel region as the compiler's code announces it when a thread encounters it.
 struct Encounter {
   const void* code;  // the outlined function, which identifies the region
   Body body;         // runs the region's code on the calling thread
   void* data;        // the argument of `body`
   unsigned threads;  // number of threads that a clause asks for, 0 without a clause
-  // Runs a body with a team of the run time.
+  // Runs a body with a team of the OpenMP run time, without helpers.
   void (*run_by_team)(Body, void*, unsigned threads, const void* how);
   const void* how;               // the last argument of run_by_team
   const char* source = nullptr;  // see names.hpp
 };
 
-// If `done` is false, the caller lets the run time execute the region, within the lifetime of a
-// Nested.
+// The outcome of an encounter with a parallel region. If `done` is false, the caller lets the run
+// time execute the region, within the lifetime of a Nested.
 struct EncounterResult {
   bool done;
   Site* timed = nullptr;  // if not done: the site whose time is to be measured
 };
 
-// Executes the region if it is to be shared or watched; else the result is not `done`.
+// Executes the region if helpers may join it, or if this first execution is to show whether they
+// may; else the result is not `done`.
 EncounterResult run_shared(const Encounter& met);
-// Does the same for a region that is one loop and nothing else. `own`: how the owner's threads cut
-// chunks. `in_order`: each thread must get its iterations in ascending order.
+// Executes, as the function above, a region that is one loop and nothing else. `own`: how the
+// owner's threads cut chunks. `in_order`: each thread must get its iterations in ascending order.
 EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
                            bool in_order);
 
-// Lives while the run time executes an unshared region, which may lie inside a shared region.
+// Lives while the run time executes a region that helpers cannot join. The region may lie inside a
+// shared region, which they can join.
 class Nested {
  public:
   explicit Nested(const EncounterResult& met) : alone_(in_region()), stopwatch_(met.timed) {
@@ -60,7 +63,8 @@ class Nested {
   }
   Nested(const Nested&) = delete;
   Nested& operator=(const Nested&) = delete;
-  // A region inside a shared region has a team of one, since its thread may be a helper.
+  // Returns the size of the region's team, of which the program wants `wanted` threads (0: no
+  // clause). A region inside a shared region has a team of one, since its thread may be a helper.
   [[nodiscard]] unsigned threads(unsigned wanted) const {
     if (alone_) return 1;
     return wanted == kMarkedTeam ? static_cast<unsigned>(unshared_team()) : wanted;
@@ -73,16 +77,19 @@ class Nested {
 };
 
 // Begins a loop of the calling thread's region, with the rule `own` for the owner's chunks. An
-// unspecified rule means a static loop, which is shared only in a marked region. Returns true if
-// this loop is the region's shared loop, which is then open.
+// unspecified rule means a static loop, which is shared only in a marked region. `in_order`: each
+// thread must get its iterations in ascending order. Returns true if this loop is the one that
+// helpers may join; the loop is then open.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
-// Add Manyhands' entry points to the table: for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for
-// omp_get_thread_num() and similar queries (encounter.cpp).
+// Each adds functions of Manyhands to the table by which calls of the run time are redirected: for
+// libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num() and similar queries
+// (encounter.cpp).
 void add_gomp(std::vector<Binding>& table);
 void add_kmpc(std::vector<Binding>& table);
 void add_queries(std::vector<Binding>& table);
-// Called in a forked child, in which libomp numbers the only thread anew.
+// Called in a forked child, in which libomp numbers the only thread anew: forgets the cached number
+// of the thread.
 void forget_number();
 
 }  // namespace mh::openmp

@@ -30,8 +30,8 @@ bool is_address_space_limited() {
   return ::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur != RLIM_INFINITY;
 }
 
-// Returns the lowest usable byte of a new stack, or null. The pages below are inaccessible: an
-// overflow ends the program, as on the stack of a thread.
+// Returns the lowest usable byte of a new stack of `bytes`, or null. The pages below are
+// inaccessible: an overflow ends the program, as on the stack of a thread.
 char* make_stack(std::size_t bytes) {
   void* const low = ::mmap(nullptr, bytes + kGuard, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
@@ -43,7 +43,8 @@ char* make_stack(std::size_t bytes) {
 
 }  // namespace
 
-// Lays out the registers and the return address that mh_fibre_switch() takes from the new stack.
+// Lays out the registers and the return address that mh_fibre_switch() takes from the fibre's new
+// stack, so that the first switch to it calls entry(data).
 void TeamFibre::begin(Entry entry, void* data) {
   struct FirstFrame {
     void* r15 = nullptr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks for virtual threads that stop at barriers and go on later, perhaps on another thread.
+// Stacks for virtual threads (virtual_threads.hpp) that stop at barriers and go on later, perhaps
+// on another thread.
 //
 // A *fibre* is such a stack with what runs on it. A fibre belongs to one thread at a time. The
 // thread that hands a fibre to another thread orders the memory (virtual_threads.cpp). Stacks are
@@ -25,12 +26,13 @@ class TeamFibre {
   void begin(Entry entry, void* data);
   // Runs the fibre on the calling thread until it pauses or ends. Returns true if it has ended.
   bool resume();
-  // Called on the fibre: resume() returns in the thread that runs the fibre, and pause() returns
-  // after the next resume(). Not inlined: the fibre may go on in another thread, where addresses of
-  // thread-local variables differ.
+  // Called by the code that runs on the fibre: resume() returns in the thread that runs the fibre,
+  // and pause() returns after the next resume(). Not inlined: the fibre may go on in another
+  // thread, where addresses of thread-local variables differ.
   [[gnu::noinline]] void pause();
 
-  // Data that the paused virtual thread leaves for the thread that combines a reduction.
+  // Data that the virtual thread on this fibre leaves when it pauses, for the thread that combines
+  // a reduction.
   void* left = nullptr;
 
  private:
@@ -50,8 +52,8 @@ class TeamFibres {
  public:
   static constexpr std::uint32_t kMost = 256;
   // Returns the process's fibres, of which at least the first `count` have stacks; null if there is
-  // no memory. Any thread may call this function; the fibres are used only by the team of the
-  // thread that has entered the shared region.
+  // no memory. Any thread may call this function. The fibres are used only by the team of the
+  // thread that has entered the process's shared region (region.hpp).
   static TeamFibre* with_stacks(std::uint32_t count);
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The entry points of GCC's OpenMP run time, libgomp, which gfortran uses too.
 //
-// Manyhands answers the calls of shared regions; all other calls go on to the run time.
+// Manyhands answers the calls that a region makes while helpers may join its loop; all other calls
+// go on to the run time.
 #include <iterator>
 #include <string>
 #include <type_traits>
@@ -23,7 +24,8 @@ void run_by_team(Body body, void* data, unsigned threads, const void* flags) {
   real.parallel(body, data, threads, *static_cast<const unsigned*>(flags));
 }
 
-// `flags`: libgomp's argument, which must outlive the region.
+// Describes the region that libgomp's GOMP_parallel() is to run. `flags`: libgomp's argument, which
+// must outlive the region.
 Encounter encounter_of(Body body, void* data, unsigned threads, const unsigned& flags) {
   return {.code = reinterpret_cast<const void*>(body),
           .body = body,
@@ -71,7 +73,7 @@ bool store_chunk(const Loop& loop, const IterationRange& range, Index* first, In
   return true;
 }
 
-// The schedules that hand out chunks while the loop runs, in libgomp's functions.
+// A schedule by which threads get chunks while the loop runs, as libgomp's functions name it.
 struct ChunkSchedule {
   const char* name;  // part of the names of libgomp's functions
   int schedule;
@@ -104,8 +106,8 @@ bool next_chunk(Index* first, Index* end) {
   return store_chunk(region.loop(), range, first, end);
 }
 
-// Manyhands' functions for loops of one schedule, and pointers to the run time's own. `Chunk`:
-// long, or empty for schedule(runtime).
+// Manyhands' functions for loops of one schedule, and pointers to the functions of libgomp that
+// they replace. `Chunk`: the type of the chunk size, long, or empty for schedule(runtime).
 template <std::size_t number, class... Chunk>
 struct LoopCalls {
   static constexpr const ChunkSchedule& kind = kChunkSchedules[number];
@@ -134,7 +136,8 @@ struct LoopCalls {
     return !is_helper() && real_call(first, end);
   }
 
-  // A region that is one loop and nothing else is shared from its first execution on.
+  // Replaces GOMP_parallel_loop_*(), the call for a region that is one loop and nothing else.
+  // Helpers may join such a region from its first execution on.
   static inline void (*real_parallel)(Body, void*, unsigned, long, long, long, Chunk..., unsigned);
   static void parallel(Body body, void* data, unsigned threads, long from, long bound, long step,
                        Chunk... chunk, unsigned flags) {
@@ -166,9 +169,10 @@ void loop_end_nowait() {
 
 // ---- Other calls of a region --------------------------------------------------------------------
 //
-// Each call below keeps a region from being shared. calls.hpp handles the calls that have no
-// function in this file. If the region is already shared, a helper gets no work from such a call,
-// and waits with the team where the call waits.
+// Each call below keeps a region from being shared with helpers, except by virtual threads that
+// meet at barriers. calls.hpp handles the calls that have no function in this file. If the region
+// is already shared, a helper gets no work from such a call, and waits with the team where the call
+// waits.
 
 void barrier() {
   if (VirtualTeam* const team = team_that_meets()) return team->meet(current->virtual_number);
@@ -197,7 +201,7 @@ void single_copy_end(void* data) {
   real.single_copy_end(data);
 }
 
-// Runs a region that is never shared, by the run time's own call.
+// Runs, by the run time's own call, a region that helpers can never join.
 template <auto call, class... Others>
 auto run_nested(Body body, void* data, unsigned threads, Others... others) {
   const Nested nested({.done = false});

@@ -11,7 +11,8 @@ using CodeByte = std::uint8_t;
 
 // ---- x86-64 (Intel's manual, volume 2, appendix A) ----------------------------------------------
 
-// Describes the bytes that follow an opcode.
+// The bytes that follow the opcode of an instruction: whether there is a modrm byte, and the length
+// of an immediate.
 struct InstructionForm {
   bool valid = true;
   bool modrm = false;
@@ -33,7 +34,8 @@ struct Prefixes {
   bool narrow = false;  // operands of 16 bits
   bool wide = false;    // operands of 64 bits
   bool short_addresses = false;
-  // Bytes of an immediate with the width of the operand, at most 32 bits.
+  // Returns the length in bytes of an immediate that is as wide as the operand, but has at most 32
+  // bits.
   [[nodiscard]] unsigned operand() const { return narrow && !wide ? 2 : 4; }
 };
 
@@ -64,7 +66,8 @@ constexpr std::string_view kFirstMap =
     "bbbbbbbbddxb...."
     "......12......MM";
 
-// Opcodes after 0f, which are also those of vector instructions of map 1.
+// The bytes that follow an opcode after 0f, by the letters of kFirstMap. The opcodes are also those
+// of vector instructions in opcode map 1.
 constexpr std::string_view kSecondMap =
     "MMMMx.....x.xM.m"  // 00
     "MMMMMMMMMMMMMMMM"
@@ -84,8 +87,8 @@ constexpr std::string_view kSecondMap =
     "MMMMMMMMMMMMMMMM";
 static_assert(kFirstMap.size() == 256 && kSecondMap.size() == 256);
 
-// The form that a letter of a map stands for. `next` is the byte after the opcode; its middle bits
-// select a member of a group.
+// Returns the form that a letter of an opcode map stands for. `next` is the byte after the opcode;
+// if it is a modrm byte, its middle bits select a member of a group of instructions.
 InstructionForm form_of(char letter, CodeByte next, const Prefixes& with) {
   const unsigned operand = with.operand();
   const unsigned member = next >> 3U & 7U;
@@ -115,16 +118,17 @@ InstructionForm form_of(char letter, CodeByte next, const Prefixes& with) {
   }
 }
 
-// The form of the instruction with this opcode in opcode map `map`, which a vector prefix names.
+// Returns the form of the vector instruction with this opcode in opcode map `map`, which its prefix
+// names.
 InstructionForm of_map(unsigned map, CodeByte opcode) {
   if (map == 1) return form_of(kSecondMap[opcode], 0, {});
   if (map == 3) return with_modrm(1);
   return map == 2 || map == 5 || map == 6 ? with_modrm() : kInvalid;
 }
 
-// A decoded instruction.
 struct DecodedInstruction {
-  // position of the displacement, which counts from the instruction's end; 0: none
+  // position in the instruction of a displacement of 32 bits, which counts from the instruction's
+  // end; 0: none
   std::size_t distance = 0;
   bool goes = false;       // the displacement is a jump or call target
   bool indirect = false;   // a call or jump through memory or a register
@@ -149,7 +153,8 @@ class Decoder {
   }
 
  private:
-  // Bytes behind the end of the code read as 0; run() compares the length at its end.
+  // Reads a byte of the instruction. Bytes behind the end of the code read as 0; run() finds at its
+  // end that the instruction is longer than the code.
   [[nodiscard]] CodeByte peek(std::size_t ahead = 0) const {
     return at_ + ahead < code_.size() ? code_[at_ + ahead] : CodeByte{0};
   }
@@ -192,6 +197,7 @@ class Decoder {
     return of_map(1, second);
   }
 
+  // Takes the rest of the prefix of a vector instruction, and the opcode. `map`: the opcode map.
   // `payload`: bytes between the first byte of the prefix and the opcode.
   InstructionForm take_vector(unsigned map, std::size_t payload) {
     at_ += payload;

@@ -17,20 +17,23 @@ namespace mh::openmp::instructions {
 
 enum class ReferenceKind : std::uint8_t {
   code,  // a jump or call target
-  // an address, given relative to the instruction, that is read, written or computed
+  // memory at an address relative to the instruction, which is read, written or computed, such as a
+  // slot of the global offset table
   slot,
-  // a call or jump to an address that is in memory at the target, or in a register (target 0)
+  // a call or jump to a function whose address is in memory at the target, for example in a slot
   through_slot,
+  // a call or jump to a function whose address is in a register, or in other memory (target 0)
   through_pointer
 };
 using ReferenceVisitor = std::function<void(ReferenceKind, std::uintptr_t)>;
 
-// Visits all references of `code`, which runs at `address`. Returns false at a byte sequence that
-// is not an instruction.
+// Calls visit(kind, target) for all references of `code`, which runs at `address`. Returns false at
+// a byte sequence that is not an instruction.
 bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address,
             const ReferenceVisitor& visit);
 
-// Length in bytes of the first instruction; 0 if the bytes are not an instruction.
+// Returns the length in bytes of the first instruction of `code`; 0 if the bytes are not an
+// instruction.
 std::size_t length(std::span<const std::uint8_t> code);
 
 template <class Value>

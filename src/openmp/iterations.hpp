@@ -39,7 +39,8 @@ class Iterations {
   static constexpr std::uint64_t kMostHelpers = 255;
 
   // Opens a loop of `count` iterations, and at once claims up to `most` iterations from the front
-  // for the caller. `admitting`: helpers may join from the beginning.
+  // for the caller. `admitting`: helpers may join from the beginning. Precondition: is_settled() of
+  // the previous loop.
   IterationRange open(std::uint64_t count, std::uint64_t most, bool admitting) {
     std::uint64_t grain = 1;
     std::uint64_t units = count;
@@ -51,8 +52,8 @@ class Iterations {
     grain_ = grain;
     units_ = units;
     const std::uint64_t mine = most == 0 ? 0 : std::min(in_units(most), units);
-    // release: pairs with the acquire in join(); publishes the description of the loop. Claims
-    // continue the release sequence.
+    // release: publishes the description of the loop, pairs with the acquire in join(). Claims
+    // change the word later, but continue the release sequence.
     word_.store(mine | units << kBits | (admitting ? kAdmitting : 0), std::memory_order_release);
     return range_of({0, mine});
   }
@@ -71,18 +72,20 @@ class Iterations {
     });
   }
 
-  // Hands out all iterations once more, for the next phase of virtual threads. Precondition: none
-  // is left. Helpers may be inside.
+  // Makes all iterations claimable once more, for the next phase of virtual threads
+  // (virtual_threads.hpp). Precondition: no iteration is left. Helpers may be inside the loop.
   void reopen() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     std::uint64_t again = 0;
     do {
       again = (word & ~(kAdmitting - 1)) | units_ << kBits;
-      // release: publishes the work of the phase before, pairs with the acquire in see_all().
+      // release: publishes the work of the phase that has ended, pairs with the acquire in
+      // see_all().
     } while (!word_.compare_exchange_weak(word, again, std::memory_order_release,
                                           std::memory_order_relaxed));
   }
-  // Called after a claim: makes visible the work that other threads did before reopen().
+  // Called after a claim: makes visible to the caller the work that other threads did before
+  // reopen().
   void see_all() const { (void)word_.load(std::memory_order_acquire); }
 
   // ---- Helpers ----------------------------------------------------------------------------------
@@ -90,35 +93,36 @@ class Iterations {
   [[nodiscard]] bool is_admitting() const {
     return unpack(word_.load(std::memory_order_relaxed)).admitting;
   }
-  // Admits helpers from now on.
+  // From now on helpers may join the loop.
   void admit() {
     if (is_admitting()) return;
-    // release: pairs with the acquire in join(), for the writes since open().
+    // release: publishes what the owner has written since open(), pairs with the acquire in join().
     word_.fetch_or(kAdmitting, std::memory_order_release);
   }
-  // Admits no further helpers.
+  // From now on no further helper may join the loop; helpers inside stay.
   void refuse() { word_.fetch_and(~kAdmitting, std::memory_order_relaxed); }
 
-  // Joins as a helper. Returns false if helpers are not admitted, kMostHelpers are inside, or no
-  // iteration is left. Only a helper that has joined may read the description of the loop
-  // (SharedRegion).
+  // Lets the calling helper join the loop. Returns false if helpers are not admitted, kMostHelpers
+  // are inside, or no iteration is left. Only a helper that has joined may read the description of
+  // the loop (SharedRegion).
   bool join() { return join(word_.load(std::memory_order_relaxed)); }
-  // Leaves as a helper. release: pairs with the acquire in is_settled(); publishes the helper's
-  // work.
+  // Called by a helper that has joined, when it leaves the loop. release: publishes the helper's
+  // work, pairs with the acquire in is_settled().
   void leave() { word_.fetch_sub(kHelper, std::memory_order_release); }
 
-  // True if no helper is inside, and none can join. acquire: pairs with the release in leave().
+  // True if no helper is inside the loop, and none can join. acquire: pairs with the release in
+  // leave().
   [[nodiscard]] bool is_settled() const {
     const UnpackedWord word = unpack(word_.load(std::memory_order_acquire));
     return word.helpers == 0 && !admits(word);
   }
 
-  // The number of helpers inside.
+  // The number of helpers that have joined the loop and not left it.
   [[nodiscard]] std::uint64_t helpers() const {
     return unpack(word_.load(std::memory_order_acquire)).helpers;
   }
 
-  // A number that changes with each claim; 0 if no iteration is left.
+  // A number that changes with each claim of iterations; 0 if no iteration is left.
   [[nodiscard]] std::uint64_t progress() const {
     const std::uint64_t word = word_.load(std::memory_order_relaxed);
     const UnpackedWord now = unpack(word);
@@ -163,11 +167,11 @@ class Iterations {
     return word.admitting && word.front != word.end && word.helpers < kMostHelpers;
   }
 
-  // `word`: the value of word_ that the caller has read.
+  // Lets the calling helper join the loop. `word`: the value of word_ that the caller has read.
   bool join(std::uint64_t word) {
     while (admits(unpack(word))) {
       // acquire: pairs with the releases in open() and admit(). If the owner has opened another
-      // loop since, the helper has joined that loop.
+      // loop since `word` was read, the helper has joined that loop.
       if (word_.compare_exchange_weak(word, word + kHelper, std::memory_order_acquire,
                                       std::memory_order_relaxed)) {
         return true;
@@ -201,7 +205,8 @@ class Iterations {
     }
   }
 
-  // Written by open() only.
+  // The loop, written by open() only. Claims are counted in units of grain_ iterations, of which
+  // the loop has units_.
   std::uint64_t count_ = 0;
   std::uint64_t grain_ = 1;
   std::uint64_t units_ = 0;

@@ -19,7 +19,8 @@
 namespace mh::openmp {
 namespace {
 
-// libomp's ident_t, a place in the source. Manyhands' functions pass it on unchanged.
+// libomp's ident_t, which describes a place in the source. Manyhands' functions pass it on
+// unchanged.
 struct SourceLocation {
   std::int32_t of_the_run_time[4];
   const char* source;
@@ -38,7 +39,7 @@ struct Dispatch {
                       std::make_signed_t<Index>);
 };
 
-// The functions of the process's libomp.
+// The functions of the process's libomp that Manyhands replaces or calls.
 struct RealKmpc {
   void (*fork_call)(SourceLocation*, std::int32_t, Microtask, void*, void*, void*, ...);
   void (*push_num_threads)(SourceLocation*, std::int32_t, std::int32_t);
@@ -69,18 +70,20 @@ Dispatch<Index> real_dispatch;
 
 constexpr std::int32_t kUnasked = -1;
 
-// A num_threads clause that applies to the next region, and libomp's number of the thread.
+// A num_threads clause that applies to the next region of this thread, and libomp's number of the
+// thread, which the call for the clause has told.
 struct NumThreadsClause {
   std::int32_t threads = 0;  // 0: no clause
   std::int32_t thread = kUnasked;
 };
 constinit thread_local NumThreadsClause t_clause;
 
-// libomp's number of this thread. The query takes 7 ns, a seventh of the whole cost of a shared
-// loop, and the number never changes.
+// libomp's number of this thread, cached. Asking libomp takes 7 ns, a seventh of the whole cost of
+// a shared loop, and the number never changes.
 constinit thread_local std::int32_t t_number = kUnasked;
 
-// Replaces __kmpc_global_thread_num(), which compilers call before clauses, too.
+// Replaces __kmpc_global_thread_num(), which compiled code calls often, for example before a call
+// for a num_threads clause, and answers from the cache.
 std::int32_t global_thread_num(SourceLocation* location) {
   if (t_number == kUnasked) [[unlikely]]
     t_number = real_kmpc.global_thread_num(location);
@@ -88,7 +91,8 @@ std::int32_t global_thread_num(SourceLocation* location) {
 }
 
 // The number of pointers that are passed in registers behind the first two arguments of a
-// microtask. A microtask ignores the registers for which it has no parameter.
+// microtask, the function of a region. A microtask ignores the registers for which it has no
+// parameter.
 constexpr int kInRegisters = 4;
 
 struct ForkedRegion {
@@ -99,8 +103,8 @@ struct ForkedRegion {
   std::int32_t thread;  // libomp's number of the encountering thread, or kUnasked
 };
 
-// Calls a microtask, if possible without the run time's own function, which takes any number of
-// pointers and costs 4 ns.
+// Calls a microtask, the function of a region. It has any number of pointers as arguments: few are
+// passed by an ordinary call, many by a function of libomp, which costs 4 ns.
 void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t number) {
   void** const with = fork.arguments;
   if (fork.count <= kInRegisters) {
@@ -111,8 +115,8 @@ void call_task(const ForkedRegion& fork, std::int32_t thread, std::int32_t numbe
   }
 }
 
-// Calls the microtask of a region on this thread, as member of a shared region or of the run time's
-// team.
+// Calls the microtask of a region on this thread, which is a member of a shared region (perhaps as
+// a helper) or of the run time's team.
 void run_task(void* data) {
   const ForkedRegion& fork = *static_cast<const ForkedRegion*>(data);
   const bool shared = in_region();
@@ -140,7 +144,8 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
                       nullptr);
 }
 
-// Not inlined, to keep the path of shared regions short.
+// Lets libomp execute a region that helpers cannot join. Not inlined, to keep the path of shared
+// regions short.
 [[gnu::noinline]] void run_without_us(ForkedRegion& fork, unsigned threads,
                                       const EncounterResult& result) {
   const Nested nested(result);
@@ -167,7 +172,8 @@ void run_by_team(Body body, void* data, unsigned threads, const void* location) 
   if (!result.done) run_without_us(fork, threads, result);
 }
 
-// Runs a region with more shared variables than fork_call() gets pointers in registers.
+// Runs a region with more than kPassed shared variables. fork_call() gets pointers to the first
+// kPassed of them in registers, and pointers to the rest in `others`.
 constexpr int kPassed = 3;
 [[gnu::noinline]] void run_fork_of_many(SourceLocation* location, Microtask task,
                                         std::int32_t count, void* const (&passed)[kPassed],
@@ -195,15 +201,15 @@ void fork_call(SourceLocation* location, std::int32_t count, Microtask task, voi
   va_end(others);
 }
 
-// Begins a region whose if clause is false. The encountering thread runs it as code outside of the
-// shared region.
+// Begins a region whose if clause is false. The encountering thread runs it alone, as code that
+// does not belong to the shared region in which the thread may be.
 void begin_alone() {
   t_clause = {};
   begin_set_aside();
 }
 
-// Replace the calls around a region with a false if clause. The program itself calls the region's
-// body between the two.
+// Replace the calls before and after a region with a false if clause. Between the two, the program
+// itself calls the region's body.
 void serialized_parallel(SourceLocation* location, std::int32_t thread) {
   begin_alone();
   real_kmpc.serialized_parallel(location, thread);
@@ -213,7 +219,8 @@ void end_serialized_parallel(SourceLocation* location, std::int32_t thread) {
   end_set_aside();
 }
 
-// Replaces the single call by which a region with an if clause and at most one argument is run.
+// Replaces __kmpc_fork_call_if(), the single call for a region with an if clause and at most one
+// argument.
 void fork_call_if(SourceLocation* location, std::int32_t count, Microtask task,
                   std::int32_t condition, void* argument) {
   if (condition == 0) {
@@ -232,7 +239,8 @@ void push_num_threads(SourceLocation* /*location*/, std::int32_t thread, std::in
 
 // ---- Loops --------------------------------------------------------------------------------------
 
-// enum sched_type of kmp.h numbers dynamic, guided and runtime from 35 on; modifiers are bits.
+// The difference between a schedule's number in libomp and in omp_sched_t: enum sched_type of kmp.h
+// numbers dynamic, guided and runtime from 35 on. The schedule's modifiers are bits.
 constexpr std::int32_t kBeforeOurs = 35 - kDynamic;
 constexpr std::int32_t kMonotonic = 1 << 29;
 constexpr std::int32_t kModifiers = 3 << 29;
@@ -270,7 +278,8 @@ int store_chunk(const Loop& loop, const IterationRange& range, std::int32_t* las
   return 1;
 }
 
-// Not inlined, to keep the path of an owner's next chunk short.
+// Gives the calling thread the next chunk of its loop, whatever the thread and the loop. Not
+// inlined, to keep the path of an owner's next chunk short (dispatch_next()).
 template <class Index>
 [[gnu::noinline]] int next_of_any(SourceLocation* location, std::int32_t thread, std::int32_t* last,
                                   Index* low, Index* high, std::make_signed_t<Index>* step) {
@@ -295,7 +304,8 @@ int dispatch_next(SourceLocation* location, std::int32_t thread, std::int32_t* l
 }
 
 // Replaces __kmpc_for_static_init_4 and its kin: computes the calling thread's share of a static
-// loop. A helper's share is empty.
+// loop. A virtual thread gets the share of its number (virtual_threads.hpp). A helper's share is
+// empty.
 template <class Index>
 void static_init(SourceLocation* location, std::int32_t thread, std::int32_t schedule,
                  std::int32_t* last, Index* low, Index* high, std::make_signed_t<Index>* stride,
@@ -325,17 +335,20 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 
 // ---- Other calls of a region --------------------------------------------------------------------
 //
-// Reductions without a barrier and critical sections are permitted; the other calls keep a region
-// from being shared. calls.hpp handles the calls that have no function in this file.
+// Reductions without a barrier and critical sections are permitted in a shared region. The other
+// calls keep a region from being shared with helpers, except by virtual threads that meet at
+// barriers. calls.hpp handles the calls that have no function in this file.
 
-// A reduction of the run time knows its own team only, not the helpers. In a shared region every
-// thread therefore combines under this lock: the call returns 1, which tells the thread to combine
-// and then to call the end function.
+// Held while a thread of a shared region combines its values in a reduction. A reduction of libomp
+// knows its own team only, not the helpers. In a shared region the call that begins a reduction
+// therefore returns 1 in every thread, which tells the thread to combine and then to call the end
+// function.
 std::mutex g_reducing;
 
-// Combines the values of all virtual threads into those of thread 0. Returns 1 in thread 0, which
-// uses the result and then calls the end function, else 0. With a barrier, the other threads wait
-// until thread 0 has used the result.
+// Combines the values of all virtual threads into those of thread 0, at a barrier. Returns 1 in
+// thread 0, which uses the result and then calls the end function of the reduction, else 0. If the
+// reduction has a barrier itself (`kWaits`), the other threads wait until thread 0 has used the
+// result.
 template <bool kWaits>
 std::int32_t reduce_virtually(VirtualTeam& team, std::uint32_t number, void* data,
                               VirtualTeam::Combine combine) {
@@ -384,9 +397,9 @@ void barrier(SourceLocation* location, std::int32_t thread) {
   meet_team([&] { real_kmpc.barrier(location, thread); });
 }
 
-// The run time's number of the calling thread, by which the run time's locks identify a thread.
-// After a barrier a virtual thread may run on another thread, so the number `thread` in its code is
-// stale.
+// Returns the number by which libomp's locks identify the calling thread. `thread`: the number in
+// the compiled code. It is stale if the code is that of a virtual thread, which may run on another
+// thread after a barrier.
 std::int32_t number_here(SourceLocation* location, std::int32_t thread) {
   return virtual_team() != nullptr ? global_thread_num(location) : thread;
 }

@@ -29,7 +29,8 @@ bool matches_text(std::string_view pattern, std::string_view text) {
 
 namespace {
 
-// The position of the colon in "object:pattern", a colon that is not part of "::".
+// Returns the position of the colon in a pattern "object:pattern", a colon that is not part of
+// "::"; npos: there is none.
 std::size_t lone_colon(std::string_view pattern) {
   for (std::size_t at = 0; at < pattern.size(); ++at) {
     if (pattern[at] != ':') continue;

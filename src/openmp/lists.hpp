@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The user's lists of regions to share and not to share (MH_OPENMP_EXCLUDE, MH_OPENMP_ONLY).
+// The user's lists of OpenMP regions whose loops are to be shared with other ranks or not
+// (MH_OPENMP_ONLY, MH_OPENMP_EXCLUDE).
 //
 // A pattern is a name with `*` for any characters. It is compared with every spelling of a region's
 // name (names.hpp) and with the region's address. "object:pattern" applies to one program or
@@ -26,25 +27,26 @@ class Lists {
  public:
   static constexpr std::size_t kMost = 64;
 
-  // Call before loops are shared. An empty `only` stands for all regions.
+  // Sets the patterns of both lists. Call before loops are shared. An empty `only` stands for all
+  // regions.
   void set(std::vector<std::string> exclude, std::vector<std::string> only) {
     exclude_ = std::move(exclude);
     only_ = std::move(only);
   }
   [[nodiscard]] bool empty() const { return exclude_.empty() && only_.empty(); }
 
-  // True if a region of this name may be shared.
+  // True if the lists permit that a region of this name is shared.
   bool admits(const RegionName& name) {
     const bool excluded = any(exclude_, 0, name);
     const bool named = any(only_, exclude_.size(), name);
     return !excluded && (named || only_.empty());
   }
 
-  // True if `only` names the region.
+  // True if the list `only` has a pattern that matches the region.
   bool names_to_share(const RegionName& name) { return any(only_, exclude_.size(), name); }
 
-  // A bit for each pattern that has matched a region: first those of `exclude`, then those of
-  // `only`.
+  // Returns a bit for each pattern that has matched a region so far: first those of the list
+  // `exclude`, then those of `only`.
   [[nodiscard]] std::uint64_t used() const { return used_.load(std::memory_order_relaxed); }
 
  private:
@@ -53,7 +55,7 @@ class Lists {
     for (std::size_t i = 0; i < patterns.size(); ++i) {
       if (!matches_name(patterns[i], name)) continue;
       found = true;
-      // relaxed: independent of other data.
+      // relaxed: a bit says that its pattern has matched, and publishes no other data.
       if (first + i < kMost) used_.fetch_or(1ULL << (first + i), std::memory_order_relaxed);
     }
     return found;

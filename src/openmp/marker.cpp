@@ -14,11 +14,12 @@ constinit thread_local Mark last_mark{};
 
 namespace {
 
-// relaxed: set before the program's threads can call MPI.
+// True once permit_teams() was called. relaxed: set before the program's threads can call MPI.
 std::atomic<bool> g_teams_permitted{false};
 
-// The chunk rule of a marked loop. Chunks of a static schedule are also handed out one by one, in
-// the user's size or, without a size, by the time that iterations take.
+// Returns the chunk rule of a loop that the user has marked. Chunks of a static schedule are also
+// handed out while the loop runs, in the user's size or, without a size, by the time that
+// iterations take.
 LoopChunkRule chunk_rule_of_mark(int schedule, long chunk) {
   const bool is_fixed = schedule < kDynamic || schedule > kRunTime;
   return chunk_rule_of(is_fixed && chunk > 0 ? kDynamic : schedule, chunk);
@@ -39,7 +40,8 @@ void permit_teams() { g_teams_permitted.store(true, std::memory_order_relaxed); 
 int unshared_team() {
   if (!g_teams_permitted.load(std::memory_order_relaxed)) return 1;
   using Query = int (*)();
-  // A program with marked loops has loaded its OpenMP run time before its first marked loop.
+  // The result stays valid: a program with marked loops has loaded its OpenMP run time before its
+  // first marked loop.
   static const auto usual = reinterpret_cast<Query>(rebind::in_run_time("omp_get_max_threads"));
   return usual != nullptr ? std::max(usual(), 1) : 1;
 }

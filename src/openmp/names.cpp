@@ -61,7 +61,9 @@ const void* reference_in(std::uintptr_t low, std::size_t bytes, std::uintptr_t t
   return nullptr;
 }
 
-// Returns an instruction of the same object that takes the address of `code`, or null.
+// Returns an instruction, in the same program or library, that loads the address of the function
+// `code`, or null. The function with that instruction starts the region that was compiled to
+// `code`.
 const void* referrer_of(const mh_object& object, const void* code) {
   constexpr unsigned kCode = PF_R | PF_X;
   const void* from = nullptr;
@@ -83,7 +85,8 @@ std::string demangled(const std::string& symbol) {
   return status == 0 && text != nullptr ? text.get() : "";
 }
 
-// `end` is the position behind a ')'. Returns the position of its '(', or 0 if there is none.
+// Returns the position of the '(' that belongs to the ')' just before position `end`, or 0 if there
+// is none.
 std::size_t opening(std::string_view text, std::size_t end) {
   int depth = 0;
   for (std::size_t at = end; at-- > 0;) {
@@ -93,8 +96,8 @@ std::size_t opening(std::string_view text, std::size_t end) {
   return 0;
 }
 
-// Returns the position at which the function's name begins: behind the last space that is outside
-// of brackets.
+// Returns the position at which the function's name begins in a demangled declaration: behind the
+// last space that is outside of brackets.
 std::size_t beginning_of(std::string_view text) {
   int depth = 0;
   for (std::size_t at = text.size(); at-- > 0;) {
@@ -119,7 +122,8 @@ std::string without_template_arguments(std::string_view text) {
   return rest;
 }
 
-// Returns the name without the two underscores that gfortran puts before the name of a module.
+// Returns the symbol without the two underscores that gfortran puts before the names of procedures
+// of modules.
 std::string plain_name(const std::string& symbol) {
   const bool of_module = symbol.starts_with("__") && symbol.find("_MOD_") != std::string::npos;
   return of_module ? symbol.substr(2) : symbol;
@@ -134,7 +138,8 @@ void set_function(RegionName& name, std::string_view symbol) {
   name.function = full.empty() ? plain_name(linked) : short_name(full);
 }
 
-// Parses ";file;function;line;column;;".
+// Adds to `name` the function, file and line from the source location
+// ";file;function;line;column;;" that LLVM's compilers leave.
 void set_source(RegionName& name, std::string_view source) {
   std::array<std::string_view, 4> fields;
   for (std::string_view& field : fields) {
@@ -154,7 +159,8 @@ bool is_loaded(const void* address) { return mh_object_at(address).dynamic != nu
 }  // namespace
 
 std::string_view function_of(std::string_view outlined) {
-  // The marks of GCC, Clang, flang, and Intel's compilers, in this order.
+  // The marks by which GCC, Clang, flang, and Intel's compilers, in this order, name the function
+  // of a region.
   for (const std::string_view mark : {"._omp_fn.", ".omp_outlined", "..omp_par", ".DIR.OMP."}) {
     const std::size_t at = outlined.find(mark);
     if (at != std::string_view::npos) return outlined.substr(0, at);
@@ -183,7 +189,8 @@ RegionName name_of(const void* code, const char* source) {
       fmt::format("{}+{:#x}", name.object, reinterpret_cast<std::uintptr_t>(code) - object.base);
   const std::string outlined = symbol_at(object, code);
   std::string function(function_of(outlined));
-  // The search reads all code of the object. A stripped object is skipped: it names no referrer.
+  // The symbol does not name the containing function, so the function that starts the region is
+  // searched in all code of the object. A stripped object is skipped: its functions have no names.
   if (function.empty() && !outlined.empty()) {
     if (const void* from = referrer_of(object, code))
       function = function_of(symbol_at(object, from));

@@ -28,10 +28,10 @@ struct RegionName {
 // that LLVM's run time gets, ";file;function;line;column;;", or null.
 RegionName name_of(const void* code, const char* source);
 
-// "void solver::S::step<double>(double*, int)" -> "solver::S::step".
+// Shortens a demangled name: "void solver::S::step<double>(double*, int)" -> "solver::S::step".
 std::string short_name(std::string_view demangled);
-// The function from which a compiler has outlined the function `outlined`; empty if the name
-// `outlined` does not say.
+// Returns the name of the function that contains the region which a compiler has compiled to the
+// function `outlined`; empty if the name `outlined` does not say.
 std::string_view function_of(std::string_view outlined);
 
 }  // namespace mh::openmp

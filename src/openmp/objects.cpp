@@ -42,7 +42,8 @@ void note_call(const char* name, void** /*slot*/, void* data) {
                               .is_numbered = is_numbered(name)};
 }
 
-// True for libraries on whose thread-local data no loop body depends.
+// True for libraries of the system, on whose thread-local data no loop body depends: virtual
+// threads do no harm to them.
 bool is_of_system(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "libc.so*",        "libm.so*",        "libmvec.so*",  "libstdc++.so*",  "libgcc_s.so*",
@@ -62,20 +63,20 @@ int note_object(dl_phdr_info* info, std::size_t /*bytes*/, void* all) {
   return 0;
 }
 
-// The objects that were loaded at the last look. Never destroyed: exit handlers of the program may
-// have regions.
+// The programs and libraries that were loaded when look_again() last listed them. Never destroyed:
+// exit handlers of the program may have parallel regions.
 struct Looked {
   std::mutex looking;
   std::vector<LoadedObject> objects;
 };
 Looked& g_looked = *new Looked;
-// The number of loaded objects so far (rebind::loads_so_far()) at the last look. release: publishes
-// g_all, pairs with the acquire in calls_of_all().
+// The number of objects that had been loaded (rebind::loads_so_far()) when look_again() last listed
+// them. release: publishes g_all, pairs with the acquire in calls_of_all().
 std::atomic<std::uint64_t> g_loads{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
-// Lists the loaded objects anew if an object was loaded since the last look. The caller holds the
-// lock.
+// Lists the loaded objects anew if an object was loaded since the last call. The caller holds
+// g_looked.looking.
 void look_again() {
   const std::uint64_t loads = rebind::loads_so_far();
   if (g_loads.load(std::memory_order_relaxed) == loads) return;
@@ -87,7 +88,8 @@ void look_again() {
   g_loads.store(loads, std::memory_order_release);
 }
 
-// True for functions whose results differ from thread to thread.
+// True for functions whose results differ from thread to thread, so that a virtual thread, which
+// may run on any thread, must not call them.
 bool tells_threads_apart(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "__tls_get_addr",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state by which all threads of the process share loops (switched on and off by sharing.cpp),
-// and the calling thread's role in regions. The entry points of the run times (gomp.cpp, kmpc.cpp,
-// stubs.cpp) read and set that role.
+// The state by which all threads of the process share loops with helpers (switched on and off by
+// sharing.cpp), and the calling thread's role in parallel regions. The entry points of the OpenMP
+// run times (gomp.cpp, kmpc.cpp, stubs.cpp) read and set that role.
 #pragma once
 
 #include <atomic>
@@ -16,31 +16,35 @@ namespace mh::openmp {
 extern Sites sites;
 extern Lists& lists;  // set by the user
 
-// marked: loops that the user has marked. all: loops of every region that allows sharing.
+// Tells which loops helpers may join. `marked`: those that the user has marked. `all`: loops of
+// every region that allows sharing.
 enum class SharedLoops : std::uint8_t { marked, all };
 extern SharedLoops shared_loops;
 
 namespace detail {
-// relaxed: written while no loop is shared; a thread that sees an old value shares no loop.
+// The process's one shared region; null while loops are not shared. relaxed: written while no loop
+// is shared; a thread that sees an old value shares no loop.
 extern std::atomic<SharedRegion*> region;
 }  // namespace detail
 
-// Null while loops are not shared.
+// Returns the object that runs the regions whose loops helpers may join; null while loops are not
+// shared.
 inline SharedRegion* shared_region() { return detail::region.load(std::memory_order_relaxed); }
 
 // ---- The calling thread -------------------------------------------------------------------------
 
-// True if the calling thread runs the body of a shared region, as owner or as helper.
+// True if the calling thread runs the body of the process's shared region (region.hpp), as owner or
+// as helper.
 inline bool in_region() {
   return current != nullptr && current->role != Participant::Role::watched;
 }
 inline bool is_helper() { return current != nullptr && current->role == Participant::Role::helper; }
-// True if the calling thread is in the shared loop. Further loops of the region belong to the
-// owner's team: a helper gets no iterations of them.
+// True if the calling thread is in the loop of its region that helpers may join. Further loops of
+// the region belong to the owner's team: a helper gets no iterations of them.
 inline bool in_shared_loop() { return in_region() && current->loops == 1; }
 
-// Reports that the region of this thread makes a call that prevents sharing. The current execution
-// goes on to its end, later executions are not shared. `none`: no effect.
+// Reports that the region of this thread makes a call that keeps helpers from joining. The current
+// execution goes on to its end, later executions are not shared. `none`: no effect.
 inline void report_obstacle(Obstacle what) {
   if (current == nullptr || what == Obstacle::none) return;
   current->meets_team_call(what);
@@ -52,16 +56,18 @@ inline void report_obstacle(Obstacle what) {
 }
 
 // Reports a call that needs a team of threads, such as the start of a static loop, but that a
-// virtual thread (virtual_threads.hpp) can make as well. Does the same as report_obstacle(), except
-// that `needs_team` stays as it was. Has no effect on a virtual thread.
+// virtual thread (virtual_threads.hpp) can make as well. The call keeps the region from being
+// shared, as in report_obstacle(), except by virtual threads: `needs_team` stays as it was. Has no
+// effect on a virtual thread.
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;
   report_obstacle(what);
   current->needs_team = before;
 }
-// Reports a call in which the threads of a team wait for each other, and which a virtual thread can
-// make as well. `needs_team` stays as it was.
+// Reports a call in which the threads of a team wait for each other, and which a virtual thread
+// (virtual_threads.hpp) can make as well. The call keeps the region from being shared, except by
+// virtual threads: `needs_team` stays as it was.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;
@@ -71,7 +77,8 @@ inline void report_meeting(Obstacle what) {
 }
 
 // Makes all threads of the caller's team wait for each other in `together`, the run time's barrier.
-// Helpers wait outside of that barrier, by the functions of the region.
+// Helpers, which the run time does not know, wait outside of that barrier, by the functions of the
+// shared region.
 template <class Together>
 void meet_team(Together&& together) {
   if (!in_region()) return together();
@@ -82,12 +89,14 @@ void meet_team(Together&& together) {
   region.after_barrier(*current);
 }
 
-// Number of the run time's regions that this thread has encountered and not left. The run time
-// knows the number, too, but LLVM's query takes a quarter of the time that a shared loop costs.
+// Number of parallel regions that this thread has encountered and not left, and that the run time
+// executes. The run time knows the number, too, but LLVM's query takes a quarter of the time that a
+// shared loop costs.
 extern constinit thread_local std::uint32_t depth;
 
-// Called at the begin and the end of code that the thread runs outside of its shared region, in a
-// region of the run time. The thread's Participant (`current`) is put aside meanwhile.
+// Called at the begin and the end of code that belongs to another region, of the run time, than the
+// shared region in which the thread may be. Meanwhile `current`, the thread's role in the shared
+// region, is put aside, so that calls of the code do not count as calls of the shared region.
 void begin_set_aside();
 void end_set_aside();
 

@@ -29,8 +29,8 @@ using instructions::load_value;
 using instructions::ReferenceKind;
 using instructions::ReferenceVisitor;
 
-// Calls visit() for each function that the code names, and each slot of the global offset table.
-// False if the code cannot be decoded.
+// Calls visit() for each function that the code names, and for each slot of the global offset table
+// that it uses. Returns false if the code cannot be decoded.
 bool visit_references(std::span<const std::uint8_t> code, const ReferenceVisitor& visit) {
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 }
@@ -50,8 +50,8 @@ class FunctionTable {
   }
   [[nodiscard]] bool empty() const { return count_ == 0; }
 
-  // Returns the code of the function that contains the address, or the bytes between two functions.
-  // `code`: the code of the object around the address.
+  // Returns the code of the function that contains the address or, if none does, the bytes between
+  // two functions. `code`: the code of the object around the address.
   [[nodiscard]] std::span<const std::uint8_t> around(std::uintptr_t address,
                                                      std::span<const std::uint8_t> code) const {
     std::size_t low = 0;
@@ -75,7 +75,7 @@ class FunctionTable {
   static constexpr std::size_t kTable = 12;
   static constexpr std::size_t kRow = 8;
 
-  // Words of the table are relative to the header.
+  // Reads a word of the table. The words are addresses relative to the header.
   [[nodiscard]] std::uintptr_t at(std::size_t offset) const {
     return reinterpret_cast<std::uintptr_t>(header_) +
            static_cast<std::uintptr_t>(load_value<std::int32_t>(header_ + offset));
@@ -83,9 +83,10 @@ class FunctionTable {
   [[nodiscard]] std::uintptr_t begin(std::size_t index) const { return at(kTable + index * kRow); }
 
   // Returns the end of the function in row `index`, or 0 if the end is not known. The row names an
-  // entry of .eh_frame, which has, behind two words, the beginning and the length of the function.
-  // Both are read as 32-bit words, the beginning relative to its own place. The end is known if
-  // this gives the beginning that the table has.
+  // entry of .eh_frame. Behind two words, the entry has the beginning and the length of the
+  // function, but in an encoding that this class does not look up. It reads both as 32-bit words,
+  // the beginning relative to its own place. If that gives the beginning in the table, the length
+  // is right, too.
   [[nodiscard]] std::uintptr_t end_of(std::size_t index) const {
     const std::uintptr_t entry = at(kTable + index * kRow + kRow / 2);
     const auto* const where = reinterpret_cast<const std::uint8_t*>(entry) + 8;
@@ -98,7 +99,7 @@ class FunctionTable {
   std::size_t count_ = 0;
 };
 
-// The function behind a slot of the global offset table.
+// The function whose address the loader puts into a slot of an object's global offset table.
 struct Import {
   Obstacle obstacle;
   std::uintptr_t own = 0;  // address of a function that the object itself defines, 0: none
@@ -107,7 +108,7 @@ struct Import {
   bool numbered = false;  // is_numbered()
 };
 
-// A loaded object whose code is searched.
+// A loaded program or library whose code is searched for calls of the OpenMP run time.
 struct SearchedObject {
   mh_object known{};
   std::vector<std::span<const std::uint8_t>> code{};
@@ -126,8 +127,9 @@ void add_import(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// Adds every import. If another object defines the function, its obstacle is found when the code
-// calls it.
+// Adds an import of the object, for a search whose region is to run by virtual threads. Every
+// import counts there. If another object defines the function, its obstacle is found only when the
+// code calls it.
 void add_import_of_virtual(const char* name, void** slot, void* data) {
   auto& object = *static_cast<SearchedObject*>(data);
   Import import{.obstacle = Obstacle::none, .name = name};
@@ -140,7 +142,8 @@ void add_import_of_virtual(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// Returns the object that contains `code`, or an object without code if no object does.
+// Returns the loaded program or library that contains `code`, or an object without code if none
+// does.
 SearchedObject object_with(const std::uint8_t* code) {
   constexpr unsigned kCode = PF_R | PF_X;
   SearchedObject object{.known = mh_object_at(code)};
@@ -158,22 +161,24 @@ SearchedObject object_with(const std::uint8_t* code) {
 
 constexpr std::size_t kMost = 4U << 20U;  // bytes of code that a search decodes
 
-// A search of the code of one object, which begins at a region's code.
+// A search for obstacles to sharing in the code of one object (program or library). It begins at a
+// region's code, and follows its calls.
 class CodeWalk {
  public:
-  // `behind`: returns the obstacle in a function of another object; null: such functions are
-  // ignored.
+  // Returns the obstacle in a function of another object, by the name of the function. If the
+  // constructor gets none (null), such functions are ignored.
   using ForeignCode = std::function<Obstacle(std::string_view name)>;
   explicit CodeWalk(const SearchedObject& object, ForeignCode behind = nullptr)
       : object_(object), behind_(std::move(behind)) {}
 
   [[nodiscard]] bool meets() const { return meets_; }
   [[nodiscard]] bool is_numbered() const { return numbered_; }
-  // True if the code calls through a pointer.
+  // True if the code found so far calls through a pointer.
   [[nodiscard]] bool has_pointers() const { return pointers_; }
 
-  // Returns the first obstacle that is found from `code` on. Code that cannot be decoded counts as
-  // the object's worst import.
+  // Returns the first obstacle that is found in the code at `code` and in all code that it calls.
+  // If some code cannot be decoded, or there is too much of it, the object's `worst` obstacle is
+  // returned instead.
   Obstacle from(std::uintptr_t code) {
     follow_code(code);
     while (!open_.empty() && found_ == Obstacle::none) {
@@ -219,8 +224,8 @@ class CodeWalk {
     }
   }
 
-  // Follows one of the linker's stubs, a few instructions that jump through a slot, to the slot.
-  // False: `to` is no stub.
+  // Follows one of the linker's stubs, a few instructions that jump through a slot of the global
+  // offset table, to the function in the slot. Returns false if there is no stub at `to`.
   bool follows_stub(std::uintptr_t to, std::span<const std::uint8_t> code) {
     const std::size_t first = to - reinterpret_cast<std::uintptr_t>(code.data());
     const auto here = code.subspan(first, std::min(kEntry, code.size() - first));

@@ -16,13 +16,14 @@
 
 namespace mh::openmp {
 
-// Returns the obstacle in the region that was compiled to `code`; `none` if all reachable calls are
-// permitted.
+// Returns the obstacle to sharing in the region that was compiled to `code`; `none` if all calls of
+// the run time that its code can reach are permitted.
 Obstacle obstacle_within_reach(const void* code);
 
-// Tells whether a region may run by virtual threads (virtual_threads.hpp). Further obstacles are
-// code of another object that has calls of the run time, calls of MPI, and data that each thread
-// has for itself (unless `thread_data_permitted`).
+// The answer whether the region that was compiled to `code` may run by virtual threads
+// (virtual_threads.hpp). Beside calls of the run time, obstacles are code of another object that
+// has such calls, calls of MPI, and data that each thread has for itself (unless
+// `thread_data_permitted`).
 struct VirtualReach {
   Obstacle obstacle = Obstacle::none;
   VirtualUse use{};  // valid if there is no obstacle

@@ -21,7 +21,7 @@ struct Real {
   void (*loop_end)();
   void (*loop_end_nowait)();
 
-  // Calls in a region that keep the region from being shared.
+  // Functions that keep a region from being shared with helpers if the region calls them.
   void (*parallel_loop_static)(Body, void*, unsigned, long, long, long, long, unsigned);
   void (*parallel_sections)(Body, void*, unsigned, unsigned, unsigned);
   unsigned (*parallel_reductions)(Body, void*, unsigned, unsigned);
@@ -29,7 +29,8 @@ struct Real {
   void (*sections_end)();
   void* (*single_copy_start)();
   void (*single_copy_end)(void*);
-  // Functions of every OpenMP run time.
+  // Functions with omp_ names, which every OpenMP run time has. Manyhands answers some of their
+  // callers itself.
   int (*thread_num)();
   int (*num_threads)();
   int (*in_parallel)();
@@ -40,14 +41,14 @@ struct Real {
   void (*set_num_threads_8)(const std::int64_t*);
   int (*max_threads)();
 
-  // Called by Manyhands, not replaced.
+  // Called by Manyhands itself; calls of the program are not replaced.
   void (*get_schedule)(int*, int*);
 };
 
 extern Real real;
 
-// A function of the run time by name, Manyhands' replacement, and the pointer that gets the run
-// time's own function.
+// A function of the OpenMP run time by name, Manyhands' replacement, and the pointer in which
+// rebind_all() stores the run time's own function.
 struct Binding {
   std::string name;
   void* ours;  // null: not replaced

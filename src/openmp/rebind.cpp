@@ -21,7 +21,8 @@ namespace {
 
 constexpr const char* kMark = "GOMP_parallel";  // every run time for GCC's code has this function
 
-// The rebound calls of this process. Changed under the loader's lock (dl_iterate_phdr()).
+// The calls of this process that are redirected to Manyhands' functions. Changed under the loader's
+// lock (dl_iterate_phdr()).
 struct Rebinding {
   std::vector<Binding> bindings;
   std::unordered_map<std::string_view, void*> ours;  // replacements by name
@@ -30,7 +31,8 @@ struct Rebinding {
 };
 Rebinding g_rebinding;
 
-// A part of an object that the loader made read-only after it had filled the slots.
+// The part of a loaded object (PT_GNU_RELRO) that the loader made read-only after it had filled the
+// slots of imported functions. It is made writable while slots are changed.
 struct ReadOnlyPart {
   std::uintptr_t low = 0;
   std::uintptr_t high = 0;
@@ -59,7 +61,8 @@ void* function_of_run_time(const char* name) {
   return reinterpret_cast<void*>(g_rebinding.run_time.base + symbol->st_value);
 }
 
-// Returns the function that calls of this name are to reach; null for no change.
+// Returns the function that calls of the function `name` are to reach from now on: Manyhands'
+// replacement or a stub; null: the call stays as it is.
 void* instead_of(const char* name) {
   const auto found = g_rebinding.ours.find(name);
   if (found != g_rebinding.ours.end()) return found->second;

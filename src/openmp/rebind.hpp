@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Redirects calls of the OpenMP run time to Manyhands' functions, in every loaded object that
-// imports them.
+// Redirects calls of the OpenMP run time to Manyhands' functions, in every loaded object (program
+// or library) that imports functions of the run time.
 //
 // Only the slots that the loader fills (global offset tables) are changed, and only in a process
 // that shares its loops. Nothing is exported, so no other program ever sees these functions. Calls
@@ -19,7 +19,7 @@ extern "C" {
 
 namespace mh::openmp::rebind {
 
-// True if a loaded object imports this function.
+// True if a loaded program or library imports the function `name`.
 bool is_imported(const char* name);
 
 // Returns a function of the process's OpenMP run time, or of the first run time if several are
@@ -31,14 +31,16 @@ bool is_of_run_time(const char* name);
 
 // True if the object is the process's run time.
 bool is_run_time(const mh_object& object);
-// A number that changes whenever an object is loaded.
+// Returns the number of objects that the loader has loaded so far, which changes with every load.
 unsigned long long loads_so_far();
 
-// Sets each binding's `real`, then rebinds all loaded objects. Returns `unsupported` if no loaded
-// object, or more than one, is an OpenMP run time. Called by one thread. Never undone: Manyhands'
-// functions forward the calls that they do not handle.
+// Looks up the run time's own function of each binding (Binding::real), then redirects the calls of
+// all loaded objects. Returns `unsupported` if no loaded object, or more than one, is an OpenMP run
+// time. Called by one thread. Never undone: Manyhands' functions forward the calls that they do not
+// handle.
 Status rebind_all(std::vector<Binding> bindings);
-// Rebinds objects that were loaded since the last call of this function or of rebind_all().
+// Redirects the calls of programs and libraries that were loaded since the last call of this
+// function or of rebind_all().
 void rebind_new_objects();
 
 }  // namespace mh::openmp::rebind

@@ -15,7 +15,8 @@ namespace {
 constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // a shorter loop is never worth sharing
 constexpr std::uint64_t kShareOfRest = 8;  // a chunk is 1 / kShareOfRest of the iterations left
 constexpr float kMostReviews = 16;         // of a loop in one execution
-// A shorter loop that is open to helpers ends before its second review.
+// Length of a loop, in ns, below which it needs no reviews while helpers may join it: it would end
+// before the second.
 constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
 // Converts by way of a signed number: signed 64-bit numbers take one instruction, unsigned ones
@@ -41,7 +42,8 @@ constinit thread_local Participant* current_or_outer = nullptr;
 SharedRegion::SharedRegion(lend::Pool& pool, lend::Workers* spare)
     : pool_(pool), spare_(spare), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
 
-// Returns the ticks that the owner's team needs for the iterations without helpers.
+// Returns the ticks that the owner's team needs for this many iterations without helpers. `rate`:
+// ticks per iteration on one thread.
 float SharedRegion::alone(float rate, std::uint64_t iterations) const {
   const float together = rate * as_float(iterations);
   return own_threads_ == 1 ? together : together / static_cast<float>(own_threads_);
@@ -52,7 +54,8 @@ void SharedRegion::before_barrier(const Participant& me) {
   if (offered_) end_offer();
   if (iterations_.is_settled()) return;
   iterations_.refuse();
-  // acquire: pairs with the release in await_team().
+  // acquire: pairs with the release in await_team(). Helpers in the region then wait at the
+  // barrier, and their work is visible.
   pool_.await_helpers(
       [this] { return at_barrier_.load(std::memory_order_acquire) == iterations_.helpers(); });
 }
@@ -62,7 +65,8 @@ void SharedRegion::after_barrier(const Participant& me) {
 }
 
 void SharedRegion::let_go_on() {
-  // relaxed, both: helpers arrive again only after they have seen passed_.
+  // relaxed, this and the next access: a helper arrives at a barrier again only after it has seen
+  // the new passed_.
   if (at_barrier_.exchange(0, std::memory_order_relaxed) == 0) return;
   copy_.store(nullptr, std::memory_order_relaxed);
   passed_.fetch_add(1, std::memory_order_release);
@@ -78,14 +82,16 @@ void SharedRegion::await_team() {
 void* SharedRegion::await_copy() {
   lend::give_core_back();
   void* copy = nullptr;
-  // acquire: pairs with the release in give_copy(). An owner that leaves the region gives no copy.
+  // acquire: pairs with the release in give_copy(). The helper stops waiting if the owner leaves
+  // the region (leaving_), because then no copy comes.
   while ((copy = copy_.load(std::memory_order_acquire)) == nullptr &&
          !leaving_.load(std::memory_order_relaxed))
     ::sched_yield();
   return copy;
 }
 
-// True for the one thread of the team that opens the loop; the others wait until it is open.
+// True for the one thread of the owner's team that opens the loop; in the other threads the
+// function returns once the loop is open.
 bool SharedRegion::is_to_open() {
   if (own_threads_ == 1) return true;
   Stage closed = Stage::closed;
@@ -115,7 +121,8 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
 }
 
 // Called by the thread that opens the loop: sets known_, whole_ and brief_. A loop that was brief
-// at its last estimate, with the same team and count, stays brief until its turn for a review.
+// (without reviews) at its last estimate, with the same team and count, stays brief. Once in
+// kReviewEvery executions it is estimated anew.
 void SharedRegion::estimate_loop() {
   LoopEstimate& seen = site_->estimate;
   ++seen.executions;
@@ -139,10 +146,11 @@ bool SharedRegion::may_be_joined() const {
          (current == nullptr || current->obstacle == Obstacle::none);
 }
 
-// Called by thread 0 of the owner's team, at its first chunk and at reviews. Decides whether
-// helpers may come, and estimates how long the loop would take without them. On a known site the
-// function decides at the first chunk, otherwise at the second. The first chunk has then shown the
-// time of an iteration, and whether the loop makes calls that a helper cannot make.
+// Reviews the loop: decides whether helpers may join it, and estimates when it would end without
+// them. Called by thread 0 of the owner's team, at its first chunk and at intervals. If the time of
+// an iteration is known from earlier executions, the function decides at the first chunk, otherwise
+// at the second. The first chunk has then shown that time, and whether the loop makes calls that a
+// helper cannot make.
 void SharedRegion::review_loop(Participant& me) {
   const std::uint64_t before = me.done - me.size;
   if (brief_) {  // the team is larger than one, else open() had offered the loop
@@ -168,8 +176,9 @@ void SharedRegion::review_loop(Participant& me) {
   if (offered_) call_spare(rest);
 }
 
-// Lets a team that leaves cores of the rank idle share a long loop with these cores. A core on
-// which another thread of the program works is left alone (workers.hpp).
+// Lets cores of the rank that its own team leaves idle take part in a long loop, by the rank's
+// workers. `rest`: ticks that the loop still takes. A core on which another thread of the program
+// works is left alone (workers.hpp).
 void SharedRegion::call_spare(float rest) {
   if (spare_ == nullptr || own_threads_ > spare_->count()) return;
   if (rest < in_ticks(tuning::kWorthCallingNs)) return;
@@ -182,7 +191,8 @@ void SharedRegion::dismiss_spare() {
   spare_->stop();
 }
 
-// Admits helpers to the loop, and offers the loop to lenders until `ends` (ticks).
+// Admits helpers to the loop, and tells lenders that the owner would finish the loop alone at
+// `ends` (ticks).
 void SharedRegion::offer(std::uint64_t ends) {
   if (!iterations_.is_admitting()) owner_state_ = ThreadState::now();
   iterations_.admit();
@@ -190,7 +200,8 @@ void SharedRegion::offer(std::uint64_t ends) {
   offered_at_ = observe::trace() != nullptr ? ticks() : 0;
 }
 
-// True if the loop needs no review in this execution. Even a brief loop is timed now and then.
+// True if the owner need not review the loop in this execution, because the loop is short and its
+// time is known. Even such a loop is timed once in kReviewEvery executions.
 bool SharedRegion::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
@@ -209,8 +220,8 @@ void SharedRegion::trace_offer() const {
       {.begin = offered_at_, .extent = ticks() - offered_at_, .kind = observe::EventKind::loop});
 }
 
-// Waits until all helpers have left. Releases a helper that waits at a barrier which this execution
-// does not reach.
+// Called by the owner at the end of the region: waits until all helpers have left. Releases a
+// helper that waits at a barrier which this execution does not reach.
 void SharedRegion::await_helpers() {
   iterations_.refuse();
   leaving_.store(true, std::memory_order_relaxed);
@@ -228,17 +239,18 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
   const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
-  // The first helpers of a new loop cut their chunks by this rate.
+  // The site had no time of an iteration yet. The first helpers of the loop cut their chunks by
+  // this one.
   if (known == 0) site_->ticks_per_iteration.store(seen, std::memory_order_relaxed);
   reviewed_at_ = now;
   reviewed_done_ = done;
   return std::max(seen, known);
 }
 
-// Returns the value of Participant::done at which the owner reviews the loop next; kNever: not in
-// this execution. A loop that is open to helpers is reviewed often, so that lenders know how much
-// is left. A short loop is reviewed seldom, and a loop of a few microseconds in few of its
-// executions.
+// Returns the value of Participant::done at which the owner reviews the loop next (review_loop());
+// kNever: not in this execution. A loop that is open to helpers is reviewed often, so that lenders
+// know how much is left. A short loop is reviewed seldom, and a loop of a few microseconds in few
+// of its executions.
 std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;
@@ -249,7 +261,7 @@ std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float wh
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
-// Records the time of an iteration, measured until the owner's last review.
+// Records at the region's site how long an iteration takes, measured until the owner's last review.
 void SharedRegion::learn(const Participant& owner) {
   const bool reviewed = reviewed_done_ != 0;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
@@ -268,8 +280,9 @@ std::uint64_t SharedRegion::chunk_of(const LoopChunkRule& cut, float most_ns) co
   return std::clamp(left / kShareOfRest, least, most);
 }
 
-// The chunk of a guided schedule: a share of the iterations left, by the number of threads inside
-// the loop, and short enough for a unit on a lent core. At least `least`, the user's size.
+// Returns the size of the next chunk under a guided schedule: a share of the `left` iterations, by
+// the number of threads inside the loop, and short enough for a unit on a lent core. At least
+// `least`, the user's size.
 std::uint64_t SharedRegion::guided_chunk(std::uint64_t left, std::uint64_t least) const {
   const float now = rate();
   if (now == 0) return least;
@@ -303,7 +316,7 @@ IterationRange SharedRegion::next_of_helper(Participant& me) {
   me.since = now;
   me.size = range.size();
   // Compilers copy a lastprivate variable out if the thread's last iteration is the last of the
-  // loop. After the last iteration this thread may therefore run no other.
+  // loop. After the last iteration of the loop this thread may therefore claim no other.
   me.took_last_iteration = range.end == iterations_.count();
   return range;
 }
@@ -316,8 +329,9 @@ bool SharedRegion::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
   return true;
 }
 
-// Runs the region's body as a late member of the team. Returns true if the helper had to leave
-// after the last iteration and may join again at once.
+// Runs the region's body on a helper's thread, as a late member of the owner's team. Returns true
+// if the helper had to leave the body after the last iteration of the loop, but iterations are
+// left: it may join again at once.
 bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,
@@ -330,7 +344,7 @@ bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
     const ParticipantScope scope(me);
     run_body();
     const std::uint32_t raised = FloatingPoint::raised();
-    // relaxed: leave() publishes the flags.
+    // relaxed: leave() publishes the exception flags together with the helper's work.
     if (raised != 0) raised_.fetch_or(raised, std::memory_order_relaxed);
   }
   return me.took_last_iteration && iterations_.left() != 0;

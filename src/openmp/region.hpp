@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An execution of a parallel region whose loop is shared, and the threads that run it.
+// An execution of a parallel region whose loop is shared with helpers, and the threads that run it.
 //
 // The owner runs the region's body as without Manyhands, alone or with its team, and claims chunks
 // from the front of the loop. While the loop is open, helpers may join. A helper runs the same
@@ -42,8 +42,8 @@ static_assert(Iterations::kMostHelpers >= lend::kHelpers);
 
 enum class Schedule : std::uint8_t { unspecified, dynamic, guided };
 
-// The rule by which the owner's threads, or the helpers, cut their chunks; unspecified: by the time
-// that iterations take.
+// The rule by which the owner's threads, or the helpers, cut their chunks of a loop; unspecified:
+// as many iterations as fit into a certain time.
 struct LoopChunkRule {
   Schedule schedule = Schedule::unspecified;
   std::uint64_t chunk = 1;
@@ -59,7 +59,7 @@ inline LoopChunkRule load_apart(const LoopChunkRule& cut) {
   return {.schedule = cut.schedule, .chunk = load_word(cut.chunk)};
 }
 
-// The loop as the compiler's code describes it; index arithmetic is modulo 2^64.
+// The loop as the compiler's code describes it to the run time; index arithmetic is modulo 2^64.
 struct Loop {
   std::uint64_t start = 0;
   std::uint64_t step = 0;
@@ -73,7 +73,8 @@ inline std::uint64_t indices_over(std::uint64_t distance, std::uint64_t step) {
   return (step == 1 ? distance : distance / step) + 1;
 }
 
-// The state of a thread in one execution of a region.
+// The state of a thread in one execution of a region, as a thread of the owner's team, as a helper,
+// or in the region's first, watched execution.
 struct Participant {
   enum class Role : std::uint8_t { watched, owner, helper };
 
@@ -85,7 +86,8 @@ struct Participant {
   std::uint32_t number = 0;  // the thread's number in the team
   std::uint32_t loops = 0;   // begun by this thread; kStrayed: not in the shared loop any more
   Obstacle obstacle = Obstacle::none;  // the first obstacle met
-  // watched: the first call that only a team of the run time can answer, and the team's threads
+  // only in the watched execution: the first call that only a team of the run time can answer, and
+  // the number of the team's threads
   Obstacle needs_team = Obstacle::none;
   std::uint32_t threads = 0;
   bool meets_barrier = false;        // the threads meet at barriers
@@ -100,35 +102,36 @@ struct Participant {
   VirtualTeam* team = nullptr;
   std::uint32_t virtual_number = 0;
 
-  // True if the thread is of the owner's team, is in the shared loop, and has only to claim its
-  // next chunk.
+  // True if the thread is of the owner's team, is in the loop that helpers may join, and has only
+  // to claim its next chunk: no review is due.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
-  // Records that the thread has begun another loop than the shared loop.
+  // Records that the thread has begun another loop than the one that helpers may join.
   void begins_other_loop() {
     loops = kStrayed;
     review_at = 0;
   }
 
-  // Records why the region cannot be shared; the first reason counts.
+  // Records why helpers cannot join the region; the first reason counts.
   void meets(Obstacle what) {
     if (obstacle == Obstacle::none) obstacle = what;
   }
-  // Records why the region needs a team of the run time; the first reason counts.
+  // Records why virtual threads cannot take the place of a team of the run time in the region; the
+  // first reason counts.
   void meets_team_call(Obstacle what) {
     if (needs_team == Obstacle::none) needs_team = what;
   }
 };
 
-// The calling thread's state; null outside of watched and shared regions, and inside of regions
-// that are nested in them.
+// The calling thread's state in the region that it executes. Null outside of watched and shared
+// regions, and inside of regions that are nested in them.
 extern constinit thread_local Participant* current;
 
-// The calling thread's state; not null inside of regions that are nested in a watched or shared
-// region.
+// The calling thread's state in the watched or shared region around it. Like `current`, but not
+// null inside of regions that are nested in such a region.
 extern constinit thread_local Participant* current_or_outer;
 
-// Sets `current` and `current_or_outer` for its lifetime.
+// Makes `me` the calling thread's state (`current` and `current_or_outer`) while this object lives.
 class ParticipantScope {
  public:
   explicit ParticipantScope(Participant& me)
@@ -146,8 +149,8 @@ class ParticipantScope {
   Participant* saved_current_or_outer_;
 };
 
-// Ends the sharing of the region of `me`, from the next execution on; the current execution is
-// completed.
+// Lets no helper join the region of `me`, because of `what`, from the next execution on; the
+// current execution is completed.
 inline void exclude_region(Participant& me, Obstacle what) {
   me.meets(what);
   if (me.role != Participant::Role::watched) decide_site(*me.site, what);
@@ -155,14 +158,15 @@ inline void exclude_region(Participant& me, Obstacle what) {
 
 class SharedRegion final : public lend::LendableWork {
  public:
-  // `pool` and `spare`, the workers on the rank's spare cores (null: there are none), outlive the
-  // region.
+  // `pool` has the process's helpers. `spare`: the workers on the rank's spare cores; null: there
+  // are none. Both outlive the region.
   explicit SharedRegion(lend::Pool& pool, lend::Workers* spare = nullptr);
-  // Withdraws the region from the pool. Precondition: no thread is in the region.
+  // Withdraws the region from the pool, so no helper joins it any more. Precondition: no thread is
+  // in the region.
   void close() { pool_.withdraw(lend::WorkKind::loops); }
 
-  // Enters the region for this thread until leave(). Returns false if another thread is in the
-  // shared region.
+  // Called by the thread that encounters the region, which is in it until leave(). Returns false if
+  // another thread is in the process's shared region, so that this one cannot be shared.
   bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
     if (!entered_.raise()) return false;
     site_ = &site;
@@ -181,7 +185,8 @@ class SharedRegion final : public lend::LendableWork {
     stage_.store(Stage::closed, std::memory_order_relaxed);
     return true;
   }
-  // Called when the owner has finished the body; returns when all helpers have finished theirs.
+  // Called when the owner has finished the region's body; returns when all helpers have finished
+  // theirs.
   void leave() {
     part_from_helpers();
     if (spare_called_) [[unlikely]]
@@ -189,8 +194,8 @@ class SharedRegion final : public lend::LendableWork {
     entered_.lower();
   }
 
-  // The state with which a thread of the owner's team begins. Number 0 is the thread that called
-  // enter().
+  // Returns the state with which the thread `number` of the owner's team begins the region. Number
+  // 0 is the thread that called enter().
   [[nodiscard]] Participant member(std::uint32_t number) {
     return {.role = Participant::Role::owner,
             .site = site_,
@@ -200,8 +205,8 @@ class SharedRegion final : public lend::LendableWork {
             .review_at = must_review_first(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
-  // Records the times of this execution at the site. Called before leave(), with the state of
-  // thread 0.
+  // Records the times of this execution at the region's site, for later executions. Called before
+  // leave(), with the state of thread 0.
   void account(const Participant& owner) {
     if (teaches(owner)) [[unlikely]]
       learn(owner);
@@ -210,58 +215,69 @@ class SharedRegion final : public lend::LendableWork {
     }
   }
 
-  // Sets chunk rules of the user, which are used instead of the rule in open().
+  // Sets the chunk rules with which the user has marked the loop. They are used instead of the rule
+  // in open().
   void set_chunk_rules(const LoopChunkRule& own, const LoopChunkRule& helpers) {
     own_ = load_apart(own);
     helpers_ = load_apart(helpers);
     marked_ = true;
   }
-  // Called by every thread of the owner's team when it comes to the loop; the first to come
-  // describes the loop. `own`: the rule for the owner's threads. `in_order`: each thread must get
-  // its iterations in ascending order.
+  // Opens the loop. Called by every thread of the owner's team when it comes to the loop; the first
+  // to come describes the loop. `own`: the rule by which the owner's threads cut chunks.
+  // `in_order`: each thread must get its iterations in ascending order.
   void open(const Loop& loop, const LoopChunkRule& own, bool in_order);
-  // Call before open(): helpers may join from the beginning, whatever the loop is expected to take.
+  // Call before open(): helpers may join from the beginning, however short the loop is expected to
+  // be.
   void admits_at_once() { admits_ = true; }
-  // Call before open(): the body starts inside the loop.
+  // Call before open(): the region is one loop and nothing else, so its body starts inside the
+  // loop.
   void begins_in_loop() { loops_before_ = 1; }
-  // Claims the next chunk of the thread; empty: the loop is over for this thread.
+  // Claims the next chunk of the loop for the calling thread, whose state is `me`. Empty: the loop
+  // is over for this thread.
   IterationRange next(Participant& me) {
     return me.role == Participant::Role::owner ? next_of_owner(me) : next_of_helper(me);
   }
-  // Does the same as next(), but faster, for a thread that goes_on().
+  // Claims the next chunk as next() does, but faster, for a thread of the owner's team that
+  // goes_on().
   IterationRange next_at_once(Participant& me);
   [[nodiscard]] const Loop& loop() const { return loop_; }
   [[nodiscard]] std::uint32_t own_threads() const { return own_threads_; }
-  // Begins the next phase of a region whose threads met at a barrier: hands out all iterations once
-  // more. Precondition: no iteration is left.
+  // Makes all iterations claimable once more, after the virtual threads of the region have met at a
+  // barrier (virtual_threads.hpp). Precondition: no iteration is left.
   void reopen() { iterations_.reopen(); }
-  // Called after a claim: makes visible the work that other threads did before reopen().
+  // Called after a claim: makes visible to the caller the work that other threads did before
+  // reopen().
   void see_all() const { iterations_.see_all(); }
-  // Called by thread 0 of the team when a phase has begun. Thread 0 then offers the phase to
-  // helpers at its next chunk.
+  // Called by thread 0 of the owner's team after reopen(). At its next chunk, thread 0 offers the
+  // iterations to helpers again.
   void offer_again(Participant& me) {
     offered_ = false;
     me.review_at = 0;
   }
-  // Waits until over() is true, which helpers bring about. Called by thread 0 of the team.
+  // Waits until over() is true, which helpers bring about. Called by thread 0 of the owner's team.
   void await(const std::function<bool()>& over) { pool_.await_helpers(over); }
-  // A number that changes with each claim; 0 if no iteration is left. Any thread, at any time.
+  // A number that changes with each claim of iterations; 0 if no iteration is left. Any thread may
+  // call, at any time.
   [[nodiscard]] std::uint64_t progress() const { return iterations_.progress(); }
-  // The number of threads of a team that includes all possible helpers.
+  // The number of threads in the owner's team if all helpers that the process can have were
+  // members.
   [[nodiscard]] std::uint32_t team() const { return own_threads_ + pool_.most_helpers(); }
   // ---- Barriers of the team ---------------------------------------------------------------------
   //
   // A helper that has finished the loop waits at barriers with the team. Limit: helpers do not join
   // a region with a barrier before its loop.
 
-  // The first thread of the team waits for helpers before it enters the barrier.
+  // Called by each thread of the owner's team before a barrier of the run time: thread 0 waits
+  // until all helpers in the region wait in await_team().
   void before_barrier(const Participant& me);
-  // The first thread of the team releases the helpers after the barrier.
+  // Called by each thread of the owner's team after a barrier of the run time: thread 0 lets the
+  // helpers go on from await_team().
   void after_barrier(const Participant& me);
-  // A helper waits until the team has passed the barrier.
+  // Called by a helper at a barrier: gives the lent core back, and waits until the owner's team has
+  // passed the barrier.
   void await_team();
-  // Called by the thread that executed a `single` construct: gives its data to the helpers.
-  // await_copy() returns the data, or null if the team gives none.
+  // Called by the thread that executed a `single` construct with copyprivate: gives its data to the
+  // helpers. await_copy() returns the data, or null if the team gives none.
   void give_copy(void* data) {
     // release: pairs with the acquire in await_copy().
     copy_.store(data, std::memory_order_release);
@@ -270,7 +286,7 @@ class SharedRegion final : public lend::LendableWork {
 
   bool unit(std::uint32_t helper, std::uint64_t deadline) noexcept override;
 
-  // The number of executions that helpers could join.
+  // The number of executions of regions that helpers could join.
   [[nodiscard]] std::uint64_t exposures() const { return pool_.exposures(lend::WorkKind::loops); }
 
  private:
@@ -278,9 +294,10 @@ class SharedRegion final : public lend::LendableWork {
   enum class Stage : std::uint32_t { closed, opening, open };
   static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
-  // True if this member of the team must review the loop at its first chunk: only thread 0 does.
-  // Thread 0 of a team of one need not if the loop is brief, because open() has already offered it.
-  // In a larger team, another thread may still be opening the loop.
+  // True if the thread `number` of the owner's team must review the loop (review_loop()) at its
+  // first chunk: only thread 0 does. Thread 0 of a team of one need not if the loop is brief,
+  // because open() has already offered it. In a larger team, another thread may still be opening
+  // the loop.
   [[nodiscard]] bool must_review_first(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }
@@ -294,7 +311,8 @@ class SharedRegion final : public lend::LendableWork {
   bool takes_part(std::uint32_t helper, std::uint64_t deadline);
   void estimate_loop();
   [[nodiscard]] bool may_be_joined() const;
-  // Times are ticks, as floats, so that nothing is converted on the way to an open loop.
+  // Converts ns to ticks. Times are floats, so that nothing is converted on the way to an open
+  // loop.
   [[nodiscard]] float in_ticks(float ns) const { return ns * ticks_per_ns_; }
   [[nodiscard]] float rate() const {
     return site_->ticks_per_iteration.load(std::memory_order_relaxed);
@@ -308,8 +326,8 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  // True if this execution is reviewed although the loop's time is known, which happens at
-  // intervals.
+  // True if the loop is timed in this execution although its time is known. It is the case in one
+  // of kReviewEvery executions.
   [[nodiscard]] bool has_its_turn() const { return site_->estimate.executions % kReviewEvery == 0; }
   [[nodiscard]] bool teaches(const Participant& owner) const {
     if (!known_) return owner.done != 0;
@@ -321,7 +339,7 @@ class SharedRegion final : public lend::LendableWork {
     if (offered_) end_offer();
     if (!iterations_.is_settled()) [[unlikely]]
       await_helpers();
-    // relaxed: is_settled() has acquired the helpers' writes.
+    // relaxed: is_settled() has acquired the helpers' writes, raised_ included.
     if (raised_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       FloatingPoint::raise(raised_.exchange(0, std::memory_order_relaxed));
   }
@@ -336,7 +354,8 @@ class SharedRegion final : public lend::LendableWork {
   void let_go_on();
   [[nodiscard]] std::uint64_t chunk_of(const LoopChunkRule& cut, float most_ns) const;
   [[nodiscard]] std::uint64_t guided_chunk(std::uint64_t left, std::uint64_t least) const;
-  // The number of iterations that take `ns`, at least 1; `rate`: ticks per iteration, not 0.
+  // The number of iterations that take `ns` nanoseconds, at least 1. `rate`: ticks per iteration,
+  // not 0.
   [[nodiscard]] std::uint64_t iterations_in(float ns, float rate) const;
 
   lend::Pool& pool_;
@@ -357,8 +376,8 @@ class SharedRegion final : public lend::LendableWork {
   bool known_ = false;   // the time of an iteration is known, and helpers may join
   bool brief_ = false;   // known_, and the loop needs no review
   bool admits_ = false;  // admits_at_once() was called
-  // Used only by the thread that entered: whether the loop was offered, whether spare cores were
-  // called, and the times that this execution measures.
+  // Used only by the thread that entered the region: whether the loop was offered to lenders,
+  // whether the rank's workers were called, and the times that this execution measures.
   bool offered_ = false;
   bool spare_called_ = false;
   std::uint64_t offered_at_ = 0;   // ticks, for the trace; 0: no trace
@@ -366,29 +385,30 @@ class SharedRegion final : public lend::LendableWork {
   std::uint64_t reviewed_at_ = 0;  // ticks and iterations at the last review
   std::uint64_t reviewed_done_ = 0;
 
-  // The state that helpers adopt. Written by the thread that admits helpers; published by the word
-  // of iterations_.
+  // The floating-point state, locale and errno that helpers adopt while they run the body. Written
+  // by the thread that admits helpers; published by the word of iterations_.
   ThreadState owner_state_{};
   std::atomic<std::uint32_t> raised_{0};  // floating-point exceptions raised by helpers
 
-  // release by the thread that describes the loop, acquire by the other threads of its team.
-  // Helpers see the description by joining (iterations.hpp).
+  // Tells whether the loop's description (loop_ and the rules) is complete. release by the thread
+  // that writes the description, acquire by the other threads of the owner's team. Helpers see the
+  // description by joining (iterations.hpp).
   std::atomic<Stage> stage_{Stage::closed};
-  // The number of helpers at a barrier. release: publishes their work, pairs with the acquire in
-  // before_barrier().
+  // The number of helpers that wait at a barrier. release: publishes their work, pairs with the
+  // acquire in before_barrier().
   std::atomic<std::uint32_t> at_barrier_{0};
-  // The number of times that helpers were let go on from a barrier. release: pairs with the acquire
-  // in await_team().
+  // The number of times that the owner let helpers go on from a barrier. release: pairs with the
+  // acquire in await_team().
   std::atomic<std::uint32_t> passed_{0};
   std::atomic<void*> copy_{nullptr};  // data that the team gives to the helpers at a barrier
   std::atomic<bool> leaving_{false};  // relaxed: ends a wait for a copy that will not come
-  // Raised while a thread is in the shared region. Biased to one thread, because in most programs
-  // only one thread ever enters a region.
+  // Raised while a thread is in the shared region. Biased to one thread, for which raising it is
+  // cheap, because in most programs only one thread ever enters a region.
   BiasedFlag<> entered_;
   Iterations iterations_;
 };
 
-// In the header, because every chunk of a loop calls this function.
+// Defined in the header, so that it is inlined: every chunk of a loop needs this function.
 inline IterationRange SharedRegion::next_at_once(Participant& me) {
   IterationRange range{.end = first_};
   if (range.end != 0) {

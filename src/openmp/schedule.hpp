@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chunk rules from the number of a schedule in omp_sched_t. Thread-safe.
+// Converts a schedule, by its number in OpenMP's omp_sched_t, to the rule by which threads cut
+// their chunks. Thread-safe.
 #pragma once
 
 #include "openmp/real.hpp"
@@ -11,8 +12,8 @@ inline constexpr int kDynamic = 2;
 inline constexpr int kGuided = 3;
 inline constexpr int kRunTime = 4;  // the schedule that omp_set_schedule() or OMP_SCHEDULE has set
 
-// Returns an unspecified rule for every schedule that is neither dynamic nor guided: its chunks are
-// static.
+// Returns the rule for chunks of a loop with this schedule. The rule is unspecified for every
+// schedule that is neither dynamic nor guided: such a loop is divided before it begins.
 inline LoopChunkRule chunk_rule_of(int schedule, std::int64_t chunk) {
   if (schedule == kRunTime) [[unlikely]] {
     constexpr int kModifiers = static_cast<int>(0x80000000U);  // omp_sched_monotonic

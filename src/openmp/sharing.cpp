@@ -17,11 +17,13 @@ namespace mh::openmp {
 
 namespace {
 
-// Never destroyed: without MPI_Finalize helpers may come while the process ends.
+// The process's shared region. Never destroyed: without MPI_Finalize helpers may still come while
+// the process ends.
 std::optional<SharedRegion>& g_region = *new std::optional<SharedRegion>;
 lend::Pool* g_pool = nullptr;
 
-// Stops sharing in a forked child, which has no helpers and no record in the node segment.
+// Called in a forked child, which has no helpers and no record in the node segment: its loops are
+// not shared.
 void forget_in_child() {
   detail::region.store(nullptr, std::memory_order_relaxed);
   forget_number();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Switches the sharing of this process's loops on and off. One thread at a time.
+// Switches on and off that helpers may join the OpenMP loops of this process. One thread at a time.
 #pragma once
 
 #include <cstdint>
@@ -14,20 +14,22 @@
 
 namespace mh::openmp {
 
-// Exposes the process's loops to the helpers of the pool from now on. `spare`: the workers on the
+// Lets the helpers of the pool join the process's loops from now on. `spare`: the workers on the
 // rank's spare cores, or null. Returns `unsupported` if the process has no OpenMP run time, or
 // several; nothing is changed then.
 Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops);
 // Lets regions with static loops run by virtual threads (virtual_threads.hpp). `cores`: the number
 // of this rank's cores. Call before start_sharing().
 void share_static_loops(std::uint32_t cores);
-// True if the program or one of its libraries has marked loops.
+// True if the program or one of its libraries has loops that the user has marked (marker.hpp).
 bool has_marked_loops();
-// True if loops are shared and the calling thread is in no region, so that its team is idle.
+// True if loops are shared and the calling thread is in no parallel region, so that its OpenMP team
+// is idle.
 bool team_is_idle();
-// Looks for objects loaded since the last call (extension modules). Cheap if no object was loaded.
+// Redirects the OpenMP calls of objects that were loaded since the last call, such as extension
+// modules. Cheap if no object was loaded.
 void look_for_new_objects();
-// Precondition: no loop is in progress.
+// From now on no helper joins a loop of the process. Precondition: no loop is in progress.
 void stop_sharing();
 
 struct SharingReport {
@@ -41,13 +43,14 @@ struct SharingReport {
 };
 SharingReport sharing_report();
 
-// A region that is not shared.
+// A region whose loops helpers cannot join, for the summary.
 struct ExcludedRegion {
   RegionName name;
   Obstacle obstacle;
   double seconds;  // approximate time that this process has spent in the region
 };
-// The `most` regions with the longest times, in descending order. Reads files: call once.
+// Returns the `most` regions, among those that are not shared, in which this process has spent most
+// time, in descending order. Reads files, so it is called once, at the end.
 std::vector<ExcludedRegion> hottest(std::size_t most);
 
 }  // namespace mh::openmp

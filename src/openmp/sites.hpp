@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state of each parallel region of the program, by the function that its body was compiled to.
 //
-// A *site* is the entry of one region. It starts unseen, and the region's first execution is
-// watched. A region with one shared loop that helpers may join late is shared from then on. Any
-// other region is never shared; the summary shows the reason, and the time that the process spends
-// in the region. Thread-safe; entries are never removed. Limit: kMost sites; further regions are
-// not shared.
+// A *site* is the entry of one region in the table. It starts unseen, and the region's first
+// execution is watched. A region with one loop that helpers may join late is shared with them from
+// then on. Any other region is never shared; the summary shows the reason, and the time that the
+// process spends in the region. Thread-safe; entries are never removed. Limit: kMost sites; further
+// regions are not shared.
 #pragma once
 
 #include <atomic>
@@ -18,7 +18,7 @@
 
 namespace mh::openmp {
 
-// Why the loops of a region are not shared.
+// The reasons why helpers cannot join the loops of a region.
 enum class Obstacle : std::uint8_t {
   none,
   no_loop,        // no loop, or a static schedule, which hands out no chunks
@@ -31,7 +31,7 @@ enum class Obstacle : std::uint8_t {
   mpi,          // calls MPI, which admits one thread at a time
   collectives,  // MPI calls that depend on the order of iterations: collective and one-sided
   other_calls,  // calls of the run time that are not known to be harmless (calls.hpp)
-  // The next three only where static loops are shared (virtual_threads.hpp):
+  // The next three reasons occur only where static loops are shared (virtual_threads.hpp):
   unknown_code,  // calls through pointers, or code that cannot be read
   thread_data,   // data that each thread has for itself
   waiting,       // threads that wait for one another
@@ -39,9 +39,9 @@ enum class Obstacle : std::uint8_t {
 };
 inline constexpr std::size_t kObstacles = 15;
 
-// The estimate made when the shared loop was last opened. It holds for later executions with the
-// same number of iterations and threads. Used by the thread that opens the loop (region.hpp), one
-// at a time.
+// The estimate of a loop's time, made when the loop that helpers may join was last opened. It holds
+// for later executions with the same number of iterations and threads. Used by the thread that
+// opens the loop (region.hpp), one at a time.
 struct LoopEstimate {
   std::uint64_t count = 0;
   std::uint32_t threads = 0;     // of the team; 0: the estimate does not hold later
@@ -51,9 +51,9 @@ struct LoopEstimate {
 
 enum class SiteState : std::uint8_t { unseen, shared, excluded };
 
-// Tells whether a region runs by virtual threads, and whether these may meet at barriers. A region
-// that calls through pointers runs by virtual threads only while no loaded object makes calls that
-// virtual threads cannot make.
+// Tells whether a region runs by virtual threads (virtual_threads.hpp), and whether these may meet
+// at barriers. A region that calls through pointers runs by virtual threads only while no loaded
+// object makes calls that virtual threads cannot make.
 struct alignas(4) VirtualUse {
   bool on = false;
   bool meets = false;
@@ -61,33 +61,37 @@ struct alignas(4) VirtualUse {
 };
 
 struct alignas(kCacheLine) Site {
-  // The function that the region's body was compiled to; null: the entry is free. acquire in
-  // find(), pairs with the release in claim_entry().
+  // The function that the region's body was compiled to; null: the entry of the table is free.
+  // acquire in find(), pairs with the release in claim_entry().
   std::atomic<const void*> body{nullptr};
-  // release in decide_site(): publishes virtual_use, pairs with the acquire loads.
+  // Tells whether helpers may join the region. The release in decide_site() publishes virtual_use,
+  // and pairs with the acquire loads.
   std::atomic<SiteState> state{SiteState::unseen};
-  // The reason why the region is excluded. relaxed: the fields are independent, and an old value
-  // costs only time.
+  // The reason why the region is excluded from sharing. relaxed: the fields are independent, and an
+  // old value costs only time.
   std::atomic<Obstacle> obstacle{Obstacle::none};
-  // True once the user's lists were applied. release: publishes the result, pairs with an acquire
-  // load.
+  // True once the user's lists were applied to the region. release: publishes the result in
+  // `state`, pairs with the acquire in apply_user_lists().
   std::atomic<bool> looked_up{false};
-  // Ticks that an iteration takes; 0: not known. relaxed: an old value costs only time.
+  // Ticks that an iteration of the region's loop takes on one thread; 0: not known. relaxed: an old
+  // value costs only time.
   std::atomic<float> ticks_per_iteration{0};
-  // Written before `state`, for a region that may run by virtual threads (virtual_threads.hpp).
+  // Tells whether the region runs by virtual threads (virtual_threads.hpp). Written before `state`,
+  // which publishes it.
   std::atomic<VirtualUse> virtual_use{VirtualUse{}};
-  // For a region that is not shared: the number of executions until the next timing, and the ticks
-  // spent in the region.
+  // For a region that is not shared: the number of executions until a Stopwatch times one, and the
+  // ticks spent in the region so far.
   std::atomic<std::uint32_t> untimed{0};
   std::atomic<std::uint64_t> spent{0};
-  // The region's place in the source, a string of the program; null if the compiler has left none.
+  // The region's place in the source, as a string in the program; null if the compiler has left
+  // none.
   std::atomic<const char*> source{nullptr};
   LoopEstimate estimate;
 };
 static_assert(sizeof(Site) == kCacheLine);
 
-// Records whether the region is shared from now on (`met` is none), or the obstacle that excludes
-// it.
+// Records the decision on a region. `met`: the obstacle that excludes the region from sharing;
+// none: helpers may join it from now on.
 inline void decide_site(Site& site, Obstacle met) {
   site.obstacle.store(met, std::memory_order_relaxed);
   site.state.store(met == Obstacle::none ? SiteState::shared : SiteState::excluded,
@@ -100,12 +104,13 @@ inline bool is_excluded(const Site& site) {
 
 // Times one execution of a region that is not shared, while the object lives: every execution of a
 // long region, one in kEvery of a short region, which then stands for all. Two threads in the same
-// region may lose counts.
+// region at a time may lose counts.
 class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
 
-  // If `site` is null, nothing is timed.
+  // Begins to time an execution of the region of `site`, if its turn has come. Nothing is timed if
+  // `site` is null.
   explicit Stopwatch(Site* site)
       : site_(is_due(site) ? site : nullptr), begin_(site_ != nullptr ? ticks() : 0) {}
   ~Stopwatch() {
@@ -135,7 +140,8 @@ class Stopwatch {
   std::uint64_t begin_;
 };
 
-// Returns `none` if the region's loops are shared, or if nothing is known.
+// Returns the reason why helpers cannot join the region; `none` if they can, or if nothing is
+// known.
 inline Obstacle obstacle_of(const Site& site) {
   const SiteState state = site.state.load(std::memory_order_relaxed);
   if (state == SiteState::excluded) return site.obstacle.load(std::memory_order_relaxed);
@@ -148,7 +154,8 @@ class Sites {
  public:
   static constexpr std::size_t kMost = 1024;
 
-  // Returns the site of a body, a new site at the first call; null if the table is full.
+  // Returns the site of the region with this body, a new site at the first call; null if the table
+  // is full.
   Site* find(const void* body) {
     std::size_t at = hash(body);
     for (std::size_t looked = 0; looked < kMost; ++looked, at = (at + 1) % kMost) {
@@ -173,7 +180,8 @@ class Sites {
     return (reinterpret_cast<std::uintptr_t>(body) * 0x9e3779b97f4a7c15ULL >> 48U) % kMost;
   }
 
-  // Returns true if the entry belongs to this body after the call, whichever thread has claimed it.
+  // Claims the free entry `site` for the region with this body. Returns true if the entry is the
+  // region's afterwards, even if another thread has claimed it for the same body.
   static bool claim_entry(Site& site, const void* body) {
     const void* empty = nullptr;
     return site.body.compare_exchange_strong(empty, body, std::memory_order_release,

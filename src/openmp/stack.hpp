@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The size of the stacks of threads that run iterations of the program's loops. Thread-safe.
+// The size of the stacks of threads that run iterations of the program's loops, such as helpers.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +9,13 @@
 
 namespace mh::openmp {
 
-// The size in bytes that is used if the main thread's stack has no limit. It costs only address
-// space: a loop commits the memory that it touches.
+// The size of a stack for loops, in bytes, if the main thread's stack has no limit. It costs only
+// address space: a loop commits the memory that it touches.
 inline constexpr std::size_t kStackWithoutLimit = 256U << 20U;
 
-// Returns the largest of the main thread's limit (`ulimit -s`) and the user's settings for OpenMP
-// threads (OMP_STACKSIZE and the run times' own names), in bytes.
+// Returns the size in bytes of the stack of a thread that runs iterations of loops. It is the
+// largest of the main thread's limit (`ulimit -s`) and the user's settings for OpenMP threads
+// (OMP_STACKSIZE and the run times' own names).
 std::size_t stack_for_loops();
 
 // Parses a size as OMP_STACKSIZE has it: "512M", or "20000", which counts in `unit` bytes. Returns

@@ -21,8 +21,8 @@ struct StaticLoop {
   std::make_signed_t<Index> chunk;
 };
 
-// A thread's share: the interval from `low` to `high`, and the same interval again at every further
-// multiple of `stride`.
+// A thread's share of a static loop: the interval from `low` to `high`, and the same interval again
+// at every further multiple of `stride`.
 template <class Index>
 struct StaticShare {
   Index low;
@@ -31,14 +31,15 @@ struct StaticShare {
   bool last;  // the share has the last iteration
 };
 
-// The numbers of schedules in LLVM's run time, without the modifiers in the high bits.
+// The numbers of static schedules in LLVM's run time (kmp.h), without the modifiers in the high
+// bits.
 inline constexpr std::int32_t kStaticChunked = 33;
 inline constexpr std::int32_t kStaticEven = 34;
 inline constexpr std::int32_t kStaticSimd = 45;  // chunks are powers of two
 
 constexpr std::int32_t without_modifiers(std::int32_t schedule) { return schedule & ~(3 << 29); }
 
-// True if static_share() divides as the run time does.
+// True if static_share() divides loops with this schedule as LLVM's run time does.
 inline bool is_static_schedule(std::int32_t schedule) {
   static const bool usual = std::getenv("KMP_SCHEDULE") == nullptr;
   const std::int32_t kind = without_modifiers(schedule);
@@ -47,7 +48,8 @@ inline bool is_static_schedule(std::int32_t schedule) {
 
 namespace detail {
 
-// A loop in the unsigned type of its index: its ends, the number of iterations, and the step.
+// A loop to be divided, in the unsigned type of its index: its ends, the number of iterations, and
+// the step.
 template <class Wide>
 struct DividedLoop {
   Wide low;
@@ -64,7 +66,8 @@ struct StaticPart {
   bool last;
 };
 
-// An empty share.
+// Returns an empty share, in the form in which LLVM's run time returns it: `low` lies one past the
+// loop's end. `up`: the step is positive.
 template <class Wide>
 StaticPart<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride) {
   return {.low = static_cast<Wide>(loop.high + (up ? Wide{1} : static_cast<Wide>(-1))),
@@ -73,7 +76,8 @@ StaticPart<Wide> nothing_of(const DividedLoop<Wide>& loop, bool up, Wide stride)
           .last = false};
 }
 
-// Gives each thread one interval; the intervals of the first threads are longer by one iteration.
+// Returns the share of the thread `number` under schedule(static): each of the `size` threads gets
+// one interval; the intervals of the first threads are longer by one iteration.
 template <class Wide>
 StaticPart<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, Wide size) {
   if (loop.count < size) {
@@ -88,7 +92,8 @@ StaticPart<Wide> even_part(const DividedLoop<Wide>& loop, bool up, Wide number, 
   return {.low = low, .high = high, .stride = loop.count, .last = number == size - 1};
 }
 
-// Gives the threads chunks in turn.
+// Returns the share of the thread `number` under schedule(static, chunk): the `size` threads get
+// chunks in turn.
 template <class Wide>
 StaticPart<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk, Wide number,
                               Wide size) {
@@ -102,7 +107,8 @@ StaticPart<Wide> chunked_part(const DividedLoop<Wide>& loop, bool up, Wide chunk
   return {.low = low, .high = low + span - loop.step, .stride = stride, .last = last};
 }
 
-// Gives each thread one interval, whose length is a multiple of the chunk.
+// Returns the share of the thread `number` under schedule(simd: static, chunk): each of the `size`
+// threads gets one interval, whose length is a multiple of the chunk.
 template <class Wide>
 StaticPart<Wide> simd_part(const DividedLoop<Wide>& loop, Wide chunk, Wide number, Wide size) {
   const Wide share = (loop.count + size - 1) / size;
@@ -117,8 +123,8 @@ StaticPart<Wide> simd_part(const DividedLoop<Wide>& loop, Wide chunk, Wide numbe
 
 }  // namespace detail
 
-// Returns the share of the thread `number` in a team of `size` (at least 2). A schedule that is
-// none of the three above is divided evenly.
+// Returns the share of the thread `number` in a team of `size` (at least 2). A schedule other than
+// kStaticChunked and kStaticSimd is divided evenly.
 template <class Index>
 StaticShare<Index> static_share(std::int32_t schedule, const StaticLoop<Index>& loop,
                                 std::uint32_t number, std::uint32_t size) {

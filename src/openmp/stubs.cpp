@@ -25,14 +25,16 @@ struct Stub {
   void* real;
   CallRule rule;
 };
-// Each entry is written before its address is given away.
+// The stubs by number. An entry is written before stub_for_call() returns the address of its entry
+// point, so no call finds it empty.
 std::array<Stub, MH_STUBS> g_stubs;
 std::unordered_map<std::string, std::uint32_t>& g_numbers =
     // never destroyed: exit handlers may call stubs
     *new std::unordered_map<std::string, std::uint32_t>;
 std::atomic<bool> g_past_the_end{false};  // relaxed: independent of other data
 
-// The result of a call that a helper skips: no chunk, no section, not chosen for a `single`.
+// Takes the place of a call of the run time that a helper skips. 0 means no chunk, no section, not
+// chosen for a `single`.
 std::uintptr_t return_zero() { return 0; }
 
 bool is_skipped(const CallRule& rule) { return rule.effect != Effect::none && is_helper(); }
@@ -56,7 +58,8 @@ void* stub_for_call(std::string_view name, void* real) {
 
 bool is_exhausted() { return g_past_the_end.load(std::memory_order_relaxed); }
 
-// Notes the call of the stub, and returns the function to which the call goes on.
+// Notes for the calling thread's region that it makes the call of the stub. Returns the function to
+// which the call goes on.
 static void* target_of(const Stub& stub) {
   const CallRule& rule = stub.rule;
   if (rule.effect == Effect::begins_region) {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of a thread that a loop body can see: rounding, flushing and traps of floating-point
-// numbers, the locale, errno. A helper adopts the owner's state; afterwards the owner raises the
-// floating-point exceptions of the helper's iterations. Each object belongs to one thread.
+// The state of a thread that the body of a loop can see: rounding, flushing and traps of
+// floating-point numbers, the locale, errno. A helper adopts the owner's state; afterwards the
+// owner raises the floating-point exceptions of the helper's iterations. Each object belongs to one
+// thread.
 //
 // Limit: all other state of a thread stays the helper's own (docs/openmp.md).
 #pragma once
@@ -13,8 +14,8 @@
 
 namespace mh::openmp {
 
-// Floating-point state of the calling thread. <cfenv> reads and writes all of it, which takes ten
-// times as long.
+// Floating-point state of the calling thread, read from its control registers. The functions of
+// <cfenv> read and write the whole environment, which takes ten times as long.
 class FloatingPoint {
  public:
   static FloatingPoint now() {
@@ -56,14 +57,15 @@ struct ThreadState {
   locale_t locale;
   int error;
 
-  // The state of the calling thread.
+  // Returns the state of the calling thread.
   static ThreadState now() {
     return {
         .floating_point = FloatingPoint::now(), .locale = ::uselocale(locale_t{}), .error = errno};
   }
 };
 
-// Gives the calling thread the state of another thread while this object lives.
+// Gives the calling thread, a helper, the state of another thread (`others`) while this object
+// lives.
 class AdoptedThreadState {
  public:
   explicit AdoptedThreadState(const ThreadState& others)

@@ -67,8 +67,9 @@ void VirtualTeam::meet_and_combine(std::uint32_t number, void* data, Combine com
   meet(number);
 }
 
-// Records that a virtual thread has paused or ended. The last one to do so begins the next phase.
-// OpenMP's barriers are for all threads of a team, so either all have ended or none.
+// Records that a virtual thread of this phase has paused at a barrier or ended. The last one to do
+// so begins the next phase, in which all go on. OpenMP's barriers are for all threads of a team, so
+// either all have ended or none.
 void VirtualTeam::stopped(bool ended) {
   if (stopped_.fetch_add(1, std::memory_order_acq_rel) + 1 != size_) return;
   if (ended) return phase_.store(kOver, std::memory_order_release);
@@ -89,11 +90,12 @@ void VirtualTeam::combine_all() {
   }
 }
 
-// Waits until virtual threads of the next phase can be claimed. Returns false if the region is
-// over.
+// Called by a thread of the owner that has found no virtual thread left in phase `phase`. Waits
+// until virtual threads can be claimed again, after a barrier. Returns false if the region is over.
 bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
   if (phase == kOver) return false;  // the region ended before this thread came
-  // The phase gets its new number before its virtual threads can be claimed.
+  // True once the phase has ended. Both conditions are needed: the phase gets its new number before
+  // its virtual threads can be claimed.
   const auto is_past = [&] {
     return phase_.load(std::memory_order_acquire) != phase || shared_region()->progress() != 0;
   };
@@ -107,9 +109,9 @@ bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
 
 // ---- Numbers ------------------------------------------------------------------------------------
 
-// Chooses a free thread number for a claim. There are as many claims as numbers, so a number is
-// left for each. A thread of the owner takes the first free number of its own part of the team, a
-// helper the last free number.
+// Chooses a free thread number for a claim of a virtual thread. There are as many claims as
+// numbers, so a number is left for each. A thread of the owner takes the first free number of its
+// own part of the team, a helper the last free number.
 std::uint32_t VirtualTeam::number_for(const Participant& me, std::uint64_t claim) {
   if (own_threads_ == 1) return static_cast<std::uint32_t>(claim);
   const bool is_owner = me.role == Participant::Role::owner;
@@ -134,8 +136,9 @@ namespace {
 
 constexpr unsigned kLookEveryS = 1;
 
-// relaxed, all: the watching thread acts only if two looks, a second apart, find the same state. It
-// joins the region as any helper does, which is safe at any time.
+// The region that the watching thread (StuckWatch) looks at, and its other variables. relaxed, all:
+// the watching thread acts only if two looks, a second apart, find the same state. It joins the
+// region as any helper does, which is safe at any time.
 std::atomic<SharedRegion*> g_watched{nullptr};
 std::atomic<bool> g_watching{false};
 std::atomic<std::uint64_t> g_executions{0};
@@ -167,8 +170,8 @@ void* watch(void* /*nothing*/) {
   }
 }
 
-// Starts a watching thread, with all signals blocked and a stack at least as large as the stacks of
-// the program's threads.
+// Starts a thread that watches for virtual threads which wait for others (StuckWatch). It has all
+// signals blocked, and a stack at least as large as the stacks of the program's threads.
 void start_watching() {
   sigset_t all;
   sigset_t saved;

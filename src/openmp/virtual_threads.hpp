@@ -31,17 +31,18 @@
 
 namespace mh::openmp {
 
-// The number of the rank's own cores; 0: static loops are not shared. Written before loops are
-// shared.
+// The number of the rank's own cores; 0: loops with a static schedule are not shared with helpers.
+// Written before loops are shared.
 extern std::uint32_t own_cores;
 
 class VirtualTeam {
  public:
   static constexpr std::uint32_t kMost = 1024;
 
-  // `size`: the number of virtual threads. `most`: the answer of omp_get_max_threads().
-  // `own_threads`: the number of the rank's own threads that run the region. `fibres`: one for each
-  // virtual thread if these may meet at barriers, else null.
+  // `size`: the number of virtual threads, which is the size of the team that the program sees.
+  // `most`: the answer of omp_get_max_threads(). `own_threads`: the number of the rank's own
+  // threads that run the region. `fibres`: one for each virtual thread if these may meet at
+  // barriers, else null.
   VirtualTeam(Body body, void* data, std::uint32_t size, std::uint32_t own_threads, int most,
               TeamFibre* fibres)
       : body_(body),
@@ -55,18 +56,20 @@ class VirtualTeam {
   [[nodiscard]] int most_threads() const { return most_; }
   [[nodiscard]] Loop loop() const { return {.step = 1, .bound = size_, .count = size_}; }
 
-  // The body that the rank's own threads and helpers run: each runs virtual threads until all are
-  // claimed.
+  // The body that the rank's own threads and helpers run in place of the region's: each claims
+  // virtual threads of the VirtualTeam `team` and runs them, until all are claimed.
   static void run_claimed(void* team);
 
   // ---- Barriers; called by virtual threads ------------------------------------------------------
 
   [[nodiscard]] bool has_barriers() const { return fibres_ != nullptr; }
-  // Returns when all virtual threads of the team have called meet(). `number`: the caller's.
+  // A barrier: returns when all virtual threads of the team have called meet(). `number`: the
+  // caller's number in the team.
   void meet(std::uint32_t number);
-  // Does the same as meet(), and combines the data of all threads into the data of thread 0, in the
-  // order of LLVM's run time. The order is a tree: the data of a thread take in those of the
-  // threads whose numbers differ in one bit.
+  // A barrier with a reduction: returns as meet() does, after the data of all virtual threads have
+  // been combined into the data of thread 0. `combine` adds the data of its second argument to
+  // those of its first. The order of the sums is that of LLVM's run time, a tree: the data of a
+  // thread take in those of the threads whose numbers differ in one bit.
   using Combine = void (*)(void*, void*);
   void meet_and_combine(std::uint32_t number, void* data, Combine combine);
 
@@ -89,29 +92,32 @@ class VirtualTeam {
   int most_;
   TeamFibre* fibres_;
   bool begun_ = false;  // the first phase is over, so the fibres have begun
-  // The function of a reduction at the next barrier; null: none. Any virtual thread of the team
-  // writes it before it stops; all write the same. relaxed: stopped_ publishes it.
+  // The function of the reduction at the barrier to come; null: there is no reduction. Any virtual
+  // thread of the team writes it before it stops; all write the same. relaxed: stopped_ publishes
+  // it.
   std::atomic<Combine> combine_{nullptr};
-  // The number of virtual threads that have paused or ended in this phase. acq_rel: the last one
-  // sees the work of all.
+  // The number of virtual threads that have paused at a barrier or ended in this phase, the time
+  // from one barrier to the next. acq_rel: the last one sees the work of all.
   std::atomic<std::uint32_t> stopped_{0};
-  // The number of the phase, or kOver. release by the last thread to stop, acquire in await_phase()
-  // and run_claimed().
+  // phase_ is the number of barriers that the team has passed, or kOver once all virtual threads
+  // have ended. release by the last thread to stop, acquire in await_phase() and run_claimed().
   static constexpr std::uint32_t kOver = ~0U;
   std::atomic<std::uint32_t> phase_{0};
-  // A bit for each thread number that is taken in this phase; used if there are several own
-  // threads. relaxed: a number publishes nothing.
+  // A bit for each thread number that a virtual thread has taken since the last barrier; used if
+  // the rank has several own threads. relaxed: a number publishes nothing.
   std::atomic<std::uint64_t> taken_[kMost / kBits]{};
 };
 
-// The number of the thread `me` in OpenMP's sense.
+// Returns the number that the program is to see for the thread `me`: that of the virtual thread
+// that it runs, if any.
 inline std::uint32_t thread_number(const Participant& me) {
   return me.team != nullptr ? me.virtual_number : me.number;
 }
-// The team of the virtual thread that the calling thread runs; null: none.
+// Returns the team of the virtual thread that the calling thread runs; null: it runs none.
 inline VirtualTeam* virtual_team() { return current != nullptr ? current->team : nullptr; }
 
-// The calling thread's virtual team if its threads may meet at barriers, else null.
+// Returns the team of the virtual thread that the calling thread runs, if the threads of that team
+// may meet at barriers; else null.
 inline VirtualTeam* team_that_meets() {
   VirtualTeam* const team = virtual_team();
   return team != nullptr && team->has_barriers() ? team : nullptr;
@@ -126,7 +132,8 @@ class StuckWatch {
   ~StuckWatch();
   StuckWatch(const StuckWatch&) = delete;
   StuckWatch& operator=(const StuckWatch&) = delete;
-  // True if further threads were needed since the last call, in any region.
+  // True if the watching thread had to run virtual threads since the last call, in any region: some
+  // wait for others.
   [[nodiscard]] bool found() const;
 };
 
