@@ -6,9 +6,9 @@
 // owner keeps a few parked threads, its *helpers*. A lender moves a helper of the owner to the
 // lender's core, wakes the helper on that core and sleeps. The helper works in the owner's process
 // for one *unit* (0.1 to 0.8 ms, unit_length.hpp), wakes the lender on the same core and sleeps
-// again. A loan takes two hand-overs of about a microsecond each.
+// again. In a loan the core is handed over twice, in about a microsecond each time.
 //
-// A helper and its current lender agree through the word of a *channel*:
+// A helper and its current lender agree through an atomic word in the helper's *channel*:
 //
 //   free ─lender─▶ held ─lender─▶ lent ─helper─▶ done ─lender─▶ free
 //                    └─lender─▶ free └─lender or helper─▶ evicted ─helper─▶ free
@@ -20,8 +20,8 @@
 // longer the one that the lender wrote as lent, the lender has no loan: the helper alone frees an
 // evicted channel, and another lender may soon hold the channel.
 //
-// An owner begins with a few helpers. A lender that finds all helpers at work sets all_at_work,
-// and the owner's process makes further helpers, up to one for each core that others can lend.
+// An owner begins with a few helpers. A lender that finds all helpers at work sets all_at_work, and
+// the owner's process makes further helpers, up to one for each core that others can lend.
 //
 // The state lies in the node segment, in the area of each rank. Thread-safe. Limit: kHelpers
 // lenders at a time for an owner.

@@ -104,8 +104,8 @@ std::uint32_t Lender::choose() {
 // free to held. Returns null if all helpers are in use.
 Channel* Lender::hold(std::uint32_t owner) const {
   for (Channel& channel : lendings(owner).channels) {
-    // acquire: pairs with the helper's release in Pool::live(), after which the helper answers
-    // wake-ups.
+    // acquire: pairs with the helper's release in Pool::live(). A helper whose thread id is seen
+    // answers wake-ups.
     if (channel.helper_tid.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
     // The load comes first, because an exchange would take the cache line from a busy helper.
@@ -209,7 +209,8 @@ LendResult Lender::hand_over(std::uint32_t owner, Channel& channel, std::uint64_
   return wait_for_helper();
 }
 
-// Sleeps until the helper has ended its unit or given the core back, or for kLenderSleepNs.
+// Sleeps until the helper to which this core is lent has ended its unit or given the core back, or
+// for kLenderSleepNs.
 LendResult Lender::wait_for_helper() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
   const std::uint32_t owner = (out - 1) / kHelpers;

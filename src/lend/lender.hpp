@@ -54,8 +54,8 @@ class Lender {
   // Called by the lender's thread when its wait is over: takes the core back. A helper that still
   // has the core moves to its owner's core.
   void take_back();
-  // Called by any thread: takes the core back, so that a lend() under way returns in the lender's
-  // thread.
+  // Called by any thread of this rank, for example because the rank's wait is over: takes the core
+  // back. A lend() under way in the lender's thread then returns.
   void recall();
 
  private:

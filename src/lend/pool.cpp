@@ -187,11 +187,12 @@ void Pool::live(Channel& channel) {
   // Until hired_ is true, hire() may still change the affinity of this thread (may_roam()), so no
   // lender may know the thread.
   hired_.wait(false, std::memory_order_acquire);
-  // release: pairs with the acquire in Lender::hold(). From this store on, the helper answers a
-  // wake-up.
+  // release: pairs with the acquire in Lender::hold(). From this store on, lenders know this
+  // helper, and it answers a wake-up.
   channel.helper_tid.store(::gettid(), std::memory_order_release);
   while (!ending_.load(std::memory_order_relaxed)) {
-    // acquire: pairs with the release of lent in Lender::hand_over().
+    // acquire: pairs with the release of lent in Lender::hand_over(), which publishes the length of
+    // the unit.
     std::uint32_t word = channel.word.load(std::memory_order_acquire);
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
@@ -243,7 +244,8 @@ bool Pool::work_at(WorkSlot& slot, std::uint32_t helper, std::uint64_t deadline)
   slot.inside.fetch_add(1, std::memory_order_seq_cst);
   LendableWork* work = slot.work.load(std::memory_order_seq_cst);
   const bool done = work != nullptr && work->unit(helper, deadline);
-  // release: pairs with the load in withdraw(), after which the work may be destroyed.
+  // release: pairs with the load of `inside` in withdraw(), after which the caller of withdraw()
+  // may destroy the work.
   slot.inside.fetch_sub(1, std::memory_order_release);
   return done;
 }
@@ -308,7 +310,8 @@ void Pool::await_helpers(const std::function<bool()>& over) {
   }
 }
 
-// Lets all helpers that are in a unit run on the owner's CPUs, and no longer on lent cores.
+// Moves all helpers that are in a unit to the owner's CPUs, because their lenders may need the lent
+// cores.
 void Pool::reclaim() {
   for (std::uint32_t i = 0; i < most_helpers(); ++i) {
     Channel& channel = mine_.channels[i];

@@ -69,8 +69,8 @@ class Pool {
     if (open) offer(kind).store(ends, std::memory_order_relaxed);
     return open;
   }
-  // Does the same as expose() for work of some microseconds, `ticks` long, without reading the
-  // clock (BriefOffer).
+  // Exposes and offers `work` as expose() does, but without reading the clock: for work of some
+  // microseconds, `ticks` long (BriefOffer in channel.hpp).
   Status expose_briefly(WorkKind kind, LendableWork& work, std::uint64_t ticks) {
     const Status open = open_to_helpers(kind, work);
     if (open) {
@@ -110,12 +110,14 @@ class Pool {
   [[nodiscard]] bool has_waiting_helpers() const {
     return waiting_helpers_.load(std::memory_order_relaxed) != 0;
   }
-  // Number of cores that helpers have given back in the middle of a unit.
+  // Number of lent cores that helpers of this process have given back in the middle of a unit,
+  // because they had to wait.
   [[nodiscard]] std::uint64_t given_back() const {
     return given_back_.load(std::memory_order_relaxed);
   }
-  // True if the address space allows stacks of the constructor's `stack` bytes for the first
-  // helpers. Otherwise, or if such stacks cannot be made, loops are not exposed.
+  // True if the address space allows stacks of the constructor's `stack` bytes for the helpers that
+  // are made first. Otherwise, or if such stacks cannot be made, the helpers do not run the
+  // program's loops.
   [[nodiscard]] bool has_stack_space() const { return affordable_stack(first_helpers()) == stack_; }
   // The most helpers that this process can have.
   [[nodiscard]] std::uint32_t most_helpers() const { return std::min(kHelpers, lenders_); }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Selects the rank that a lender helps (MPI Workshare, victim selection).
 //
-// A lender reads all offers and takes the offer with the highest value. The value depends on the
-// policy (MH_VICTIM), on the offer, and under the policy `random` on a random number. Not
-// thread-safe.
+// A lender reads the offers of work of all ranks of the node and takes the offer with the highest
+// value. The value depends on the policy (MH_VICTIM), on the offer, and under the policy `random`
+// on a random number. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Lends the spare cores of a rank whose team of threads is idle. A rank that waits lends its spare
+// Lends the spare cores of a rank whose OpenMP team is idle. A rank that waits lends its spare
 // cores to late ranks. A rank with a long loop lends them to its own loop as well.
 //
 // A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
