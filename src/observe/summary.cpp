@@ -15,8 +15,8 @@ namespace {
 constexpr std::size_t kTopPairs = 5;
 constexpr std::size_t kMostLines = 20;
 
-// The reason why an OpenMP region is not shared, and the change that its author can make. Words and
-// advice suit a terminal of 80 columns.
+// The reason why other ranks cannot help with the loops of an OpenMP region, and the change that
+// the author of the program can make. Words and advice suit a terminal of 80 columns.
 struct ObstacleText {
   std::string_view key;
   std::string_view words;

@@ -21,7 +21,7 @@ struct HelpedBytes {
   std::uint64_t bytes;
 };
 
-// An OpenMP region of one rank whose loops are not shared. Plain data.
+// An OpenMP region of one rank with whose loops other ranks cannot help. Plain data.
 struct UnsharedRegion {
   std::uint32_t world_rank;
   std::uint32_t obstacle;  // index into Loops::regions_excluded

@@ -141,7 +141,7 @@ namespace detail {
 [[gnu::visibility("hidden")]] extern constinit std::atomic<TraceWriter*> published_trace;
 }  // namespace detail
 
-// The trace of this process; null while there is none.
+// The writer of this process's trace; null while there is none.
 inline TraceWriter* trace() { return detail::published_trace.load(std::memory_order_acquire); }
 inline void publish_trace(TraceWriter* writer) {
   detail::published_trace.store(writer, std::memory_order_release);
