@@ -69,7 +69,8 @@ constexpr CallRow kRows[] = {
     {"__kmpc_reduce", Obstacle::barrier},
     {"__kmpc_end_reduce", Obstacle::barrier},
 
-    // Work that a team does once, or in order.
+    // Work that one thread of a team does, or that the team does in order, so a helper must not do
+    // it.
     {"GOMP_single_start", Obstacle::single, Effect::owners_only},
     {"GOMP_single_copy_*", Obstacle::single},
     {"GOMP_sections_end", Obstacle::single},

@@ -68,7 +68,8 @@ bool store_chunk(const Loop& loop, const IterationRange& range, Index* first, In
   const std::uint64_t start = loop.start + range.first * loop.step;
   const std::uint64_t bound = loop.start + range.end * loop.step;
   *first = static_cast<Index>(start);
-  // The last chunk ends at the bound itself, by which the program recognises the last iteration.
+  // The last chunk ends at the loop's bound itself, because the program recognises the last
+  // iteration by the bound.
   *end = static_cast<Index>(range.end == loop.count ? loop.bound : bound);
   return true;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// References of machine code: the functions that the code calls or jumps to, and the slots of the
-// global offset table that the code reads.
+// Decodes machine code and finds its references: the functions that the code calls or jumps to, and
+// the slots of the global offset table that it reads.
 //
 // The decoder finds x86-64 instructions by their lengths alone. The code must have them one after
 // another without data in between, as compilers write them. Thread-safe. Limit: instructions of

@@ -58,14 +58,16 @@ class Iterations {
     return range_of({0, mine});
   }
 
-  // Claims up to `most` (> 0) iterations from the front; empty if none is left.
+  // Claims up to `most` (> 0) iterations from the front of the loop, for a thread of the owner;
+  // empty if none is left.
   IterationRange from_front(std::uint64_t most) {
     return claim(most, [](std::uint64_t word, const UnpackedWord& now, std::uint64_t units) {
       return UnitClaim{.units = {now.front, now.front + units}, .after = word + units};
     });
   }
 
-  // Claims up to `most` (> 0) iterations from the end; empty if none is left.
+  // Claims up to `most` (> 0) iterations from the end of the loop, for a helper; empty if none is
+  // left.
   IterationRange from_end(std::uint64_t most) {
     return claim(most, [](std::uint64_t word, const UnpackedWord& now, std::uint64_t units) {
       return UnitClaim{.units = {now.end - units, now.end}, .after = word - (units << kBits)};
@@ -130,7 +132,8 @@ class Iterations {
   }
 
   [[nodiscard]] std::uint64_t count() const { return count_; }
-  // Number of iterations that are not claimed yet, rounded to grains.
+  // Number of iterations that no thread has claimed yet. Rounded to multiples of grain_, the number
+  // of iterations of the smallest claim.
   [[nodiscard]] std::uint64_t left() const {
     const UnpackedWord now = unpack(word_.load(std::memory_order_relaxed));
     const std::uint64_t units = now.end - now.front;

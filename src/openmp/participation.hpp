@@ -94,9 +94,9 @@ void meet_team(Together&& together) {
 // shared loop costs.
 extern constinit thread_local std::uint32_t depth;
 
-// Called at the begin and the end of code that belongs to another region, of the run time, than the
-// shared region in which the thread may be. Meanwhile `current`, the thread's role in the shared
-// region, is put aside, so that calls of the code do not count as calls of the shared region.
+// Called at the begin and the end of a region that the run time executes, and that may lie inside a
+// shared region of this thread. Meanwhile `current`, the thread's role in the shared region, is put
+// aside, so that calls of the inner region do not count as calls of the shared one.
 void begin_set_aside();
 void end_set_aside();
 

@@ -35,8 +35,8 @@ bool visit_references(std::span<const std::uint8_t> code, const ReferenceVisitor
   return instructions::x86_64(code, reinterpret_cast<std::uintptr_t>(code.data()), visit);
 }
 
-// The beginnings of the functions of an object, from DWARF's .eh_frame_hdr (Linux Standard Base,
-// 10.6).
+// Finds the functions of an object by where they begin, from the table .eh_frame_hdr for exception
+// handling (Linux Standard Base, 10.6).
 class FunctionTable {
  public:
   FunctionTable() = default;
@@ -200,7 +200,8 @@ class CodeWalk {
     const auto import = object_.imports.find(to);
     if (import == object_.imports.end()) {
       pointers_ = pointers_ || what != ReferenceKind::slot;
-      // The code may pass the address of a function to other code, which calls the function.
+      // The code may use the address of a function only to pass it to other code, which calls the
+      // function.
       if (what == ReferenceKind::slot && behind_) follow_code(to);
       return;
     }
@@ -239,7 +240,8 @@ class CodeWalk {
 
   static constexpr std::size_t kEntry = 24;  // bytes in which a stub's jump lies
 
-  // Returns the end of the jump in a linker's stub; 0 if the code is something else.
+  // Returns the position behind the jump of a linker's stub, which jumps through a slot; 0 if the
+  // code is something else.
   static std::size_t jump_in(std::span<const std::uint8_t> code) {
     constexpr std::size_t kJump = 6;
     static constexpr std::uint8_t kLandingPad[] = {0xf3, 0x0f, 0x1e, 0xfa};  // endbr64

@@ -29,7 +29,8 @@ std::uint64_t as_whole(float amount) {
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(std::min(amount, 1e18F)));
 }
 
-// Returns ticks per iteration; never 0, which means unknown.
+// Returns the ticks that an iteration takes, from the ticks spent on some iterations. Never 0,
+// which would mean that the time is not known.
 float rate_of(std::uint64_t spent, std::uint64_t iterations) {
   return std::max(as_float(spent) / as_float(iterations), 1e-3F);
 }

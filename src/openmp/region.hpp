@@ -279,7 +279,8 @@ class SharedRegion final : public lend::LendableWork {
   // Called by the thread that executed a `single` construct with copyprivate: gives its data to the
   // helpers. await_copy() returns the data, or null if the team gives none.
   void give_copy(void* data) {
-    // release: pairs with the acquire in await_copy().
+    // release: publishes the data of the `single` construct, pairs with the acquire in
+    // await_copy().
     copy_.store(data, std::memory_order_release);
   }
   void* await_copy();

@@ -29,7 +29,7 @@ struct Stub {
 // point, so no call finds it empty.
 std::array<Stub, MH_STUBS> g_stubs;
 std::unordered_map<std::string, std::uint32_t>& g_numbers =
-    // never destroyed: exit handlers may call stubs
+    // numbers of the stubs by function; never destroyed, because exit handlers may call stubs
     *new std::unordered_map<std::string, std::uint32_t>;
 std::atomic<bool> g_past_the_end{false};  // relaxed: independent of other data
 

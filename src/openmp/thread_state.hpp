@@ -38,7 +38,7 @@ class FloatingPoint {
     return (vector | x87) & kRaised;
   }
 
-  // Sets exception flags in the calling thread, without a trap.
+  // Sets the given floating-point exception flags in the calling thread, without a trap.
   static void raise(std::uint32_t exceptions) {
     std::uint32_t vector = 0;
     asm volatile("stmxcsr %0" : "=m"(vector));

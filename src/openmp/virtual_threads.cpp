@@ -136,9 +136,9 @@ namespace {
 
 constexpr unsigned kLookEveryS = 1;
 
-// The region that the watching thread (StuckWatch) looks at, and its other variables. relaxed, all:
-// the watching thread acts only if two looks, a second apart, find the same state. It joins the
-// region as any helper does, which is safe at any time.
+// The variables of the watching thread (StuckWatch); g_watched is the region that it looks at.
+// relaxed, all: the watching thread acts only if two looks, a second apart, find the same state. It
+// joins the region as any helper does, which is safe at any time.
 std::atomic<SharedRegion*> g_watched{nullptr};
 std::atomic<bool> g_watching{false};
 std::atomic<std::uint64_t> g_executions{0};
