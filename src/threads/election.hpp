@@ -53,8 +53,8 @@ class SeatRow {
   [[nodiscard]] Seat<A>* oldest() const { return oldest_; }
   [[nodiscard]] Seat<A>* newest() const { return newest_; }
 
-  // Inserts `seat` as the next newer seat after `before`, or as the oldest seat if `before` is
-  // null.
+  // Inserts `seat` behind `before`, so that it is the next newer seat; as the oldest seat if
+  // `before` is null.
   void insert_after(Seat<A>* before, Seat<A>& seat) {
     seat.older = before;
     seat.newer = before != nullptr ? before->newer : oldest_;
@@ -99,7 +99,8 @@ class alignas(kCacheLine) Election {
     }
   }
 
-  // Sleeps until the caller's wait is over (told), or the caller is the server (serves).
+  // Sleeps until the server says in the seat's word that the caller's wait is over (told), or that
+  // the caller is the next server (serves).
   static Seated await(Seat<A>& seat) {
     for (;;) {
       // acquire: pairs with the release in release_seat(). The waiter sees what the server has done
