@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The lines of JSON that mh-top prints. docs/top.md explains the fields.
+// The lines of JSON that the program mh-top prints for `mh top`. docs/top.md explains the fields.
 #pragma once
 
 #include <cstdint>
