@@ -37,10 +37,11 @@ class Pace {
     return true;
   }
 
-  // Called after tight() has been true. Returns how many further calls belong to the tight loop and
-  // need no check. The caller counts these calls itself.
+  // Called after tight() has been true. Returns the number of further MPI calls that belong to the
+  // tight loop by the last look at the clock. The caller counts these calls itself, and does not
+  // ask for them.
   std::uint32_t grant() { return std::exchange(tight_left_, 0); }
-  // Takes back the `calls` of a grant that the caller has not made.
+  // Takes back those `calls` of the last grant() that the program has not made.
   void give_back(std::uint32_t calls) { tight_left_ = calls; }
 
  private:

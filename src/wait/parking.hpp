@@ -37,7 +37,8 @@ inline bool is_in_task() {
 // another task on its thread. False on the looker, the worker that tests the conditions of all
 // parked tasks.
 bool may_park();
-// Parks the calling task until done() has been true once. Precondition: may_park().
+// Parks the calling task until done() has been true once: its worker runs other tasks meanwhile.
+// Precondition: may_park().
 void park(detail::Predicate done);
 
 // Makes the calling thread the looker, which tests the conditions of all parked tasks, until

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The condition of a wait, as a reference to a callable of any type. True once the wait is over.
-// Does not allocate. Valid as long as the callable.
+// The condition of a wait, as a reference to a callable of any type, which returns true once the
+// wait is over. Does not allocate. Valid as long as the callable.
 #pragma once
 
 #include <memory>

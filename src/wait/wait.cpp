@@ -52,7 +52,7 @@ constinit thread_local bool t_has_help_lock = false;
 
 constinit thread_local TaskOffer t_offer;
 
-// Tries to take help_lock. False: some thread, perhaps the calling thread itself, holds it.
+// Tries to take help_lock. False: some thread of this rank, perhaps the calling one, holds it.
 class HelpLock {
  public:
   HelpLock() : held_(!g_waits.help_lock.test_and_set(std::memory_order_acquire)) {

@@ -34,8 +34,8 @@
 
 namespace mh::wait {
 
-// The actions of a rank while it waits. The rooms above this room implement and install them; the
-// wait loop knows none of those rooms.
+// The actions of a rank while it waits, which the wait loop calls. The rooms of the source above
+// this room implement and install them; the wait loop knows none of those rooms.
 class WaitActions {
  public:
   virtual ~WaitActions() = default;
@@ -61,10 +61,11 @@ class WaitActions {
   // Sets whether the rank is idle: it waits, and holds no chunk. Thieves count the ranks that are
   // not idle.
   virtual void set_idle(bool now) = 0;
-  // Publishes that the wait which began at `since` (ticks) goes on after its spin. 0: the wait is
-  // over.
+  // Publishes, for `mh top`, that the wait which began at `since` (ticks) goes on after its spin.
+  // 0: the wait is over.
   virtual void set_waiting(std::uint64_t since) = 0;
-  // Counts a wait that has ended after `waited` ticks, copying included.
+  // Counts a wait of this rank that has ended after `waited` ticks, which include the copying of
+  // messages in the wait.
   virtual void count_wait(std::uint64_t waited) = 0;
   // Called after a step that found no work, before the wait's condition is tested again. In a
   // marked loop whose threads call MPI in turns, the thread passes its turn on.
@@ -83,8 +84,8 @@ struct WaitRules {
   // Bounds, in ticks, of the time for which a wait spins before the rank helps others.
   std::uint64_t least_spin = 0;
   std::uint64_t most_spin = 0;
-  // More ranks than cores, where MH_CORES may set the number of cores: a wait yields at once, and
-  // helps no rank.
+  // There are more ranks than cores, where MH_CORES may set the number of cores: a wait yields at
+  // once, and helps no rank.
   bool oversubscribed = false;
   // More ranks than CPUs that they may really use, whatever MH_CORES says: a wait yields once it
   // outlasts its spin.
