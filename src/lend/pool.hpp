@@ -198,8 +198,8 @@ class Pool {
   std::atomic<bool> small_stacks_{false};
   std::atomic<bool> roam_{false};
   std::atomic<bool> ending_{false};  // relaxed: helpers read it after the wake-up that follows
-  // given_back_: cores given back so far. waiting_helpers_: helpers that have given their core back
-  // and are still in their unit. relaxed: counts.
+  // given_back_: lent cores that helpers have given back so far. waiting_helpers_: helpers that
+  // have given their core back and are still in their unit. relaxed: counts.
   std::atomic<std::uint64_t> given_back_{0};
   std::atomic<std::uint32_t> waiting_helpers_{0};
   WorkSlot slots_[kKinds];
