@@ -192,7 +192,8 @@ void add_loops(Lines& lines, const Totals& sum) {
 
 // ---- Regions that are not shared ----------------------------------------------------------------
 
-// An OpenMP region whose loops are not shared, merged over all ranks that have executed it.
+// An OpenMP region with whose loops other ranks cannot help, merged over all ranks that have
+// executed it.
 struct MergedRegion {
   UnsharedRegion most;  // of the rank that spends the largest part of its run in the region
   double seconds;       // of all ranks
