@@ -31,19 +31,22 @@ struct CallRule {
 
 // True if the name begins as names of functions of OpenMP run times do, such as `omp_` or `GOMP_`.
 bool is_run_time_name(std::string_view name);
-// Returns the rule for a call of the run time's function `name` in a shared region. The rule for an
-// unknown name has an obstacle, which ends the sharing of the region.
+// Returns the rule for a call of the run time's function `name` in a shared region, whose loop
+// helpers may join. The rule for an unknown name has an obstacle, which ends the sharing of the
+// region.
 CallRule rule_of(std::string_view name);
 
-// True if a virtual thread (virtual_threads.hpp) can call the run time's function `name`. Either
-// the run time answers alike without a team, or Manyhands answers in its place.
+// True if a virtual thread, the call of a region's function for one thread number
+// (virtual_threads.hpp), can call the run time's function `name`. Either the run time answers alike
+// without a team, or Manyhands answers in its place.
 bool can_be_virtual(std::string_view name);
 // True if the threads of a team wait for each other in the run time's function `name`, as at a
-// barrier. Virtual threads that call it need stacks of their own.
+// barrier. Virtual threads (virtual_threads.hpp) that call it need stacks of their own, on which
+// they pause.
 bool is_meeting(std::string_view name);
 // True if an argument of the run time's function `name` is the number by which the run time knows
-// the calling thread. After a barrier, a virtual thread may go on on another thread, whose number
-// differs.
+// the calling thread. After a barrier, a virtual thread (virtual_threads.hpp) may go on on another
+// thread, whose number differs.
 bool is_numbered(std::string_view name);
 // Returns the reason why a region that calls the run time's function `name` cannot run by virtual
 // threads (virtual_threads.hpp); none: there is no reason.

@@ -63,8 +63,8 @@ void run_under_watch(void* encounter) {
 }
 
 // Decides, after the first execution of a region without a loop that hands out chunks, how the
-// region is run. If it qualifies, virtual threads (virtual_threads.hpp) run it from now on.
-// Otherwise the site, the region's entry in the table, records the reason.
+// region is run. If it qualifies, virtual threads run it from now on: its function is called once
+// for each thread number. Otherwise the site, the region's entry in the table, records the reason.
 void decide_virtual_threads(Site& site, const Encounter& met, const Participant& watched) {
   Obstacle why = watched.needs_team;
   if (why == Obstacle::none && watched.threads != team_of(met.threads)) why = Obstacle::other_calls;
@@ -165,8 +165,9 @@ bool is_unseen(const Site& site) {
   site.looked_up.store(true, std::memory_order_release);
 }
 
-// Searches the code of a region that is one loop and nothing else, and so is not watched, for calls
-// that keep the region from being shared.
+// Searches the code of a region that is one loop and nothing else for calls that keep the region
+// from being shared with helpers. The calls of such a region are not watched in its first
+// execution.
 [[gnu::cold, gnu::noinline]] void search_code(Site& site, const Encounter& met) {
   const Obstacle found = obstacle_within_reach(met.code);
   if (found != Obstacle::none) decide_site(site, found);
@@ -213,9 +214,9 @@ struct WholeLoop {
   return true;
 }
 
-// Executes the region by virtual threads (virtual_threads.hpp). The result is not `done` if the
-// team is small, or if the region calls through pointers, and code that virtual threads cannot run
-// may have been loaded since.
+// Executes the region by virtual threads: its function is called once for each thread number of the
+// team, by any thread. The result is not `done` if the team is small, or if the region calls
+// through pointers, and code that virtual threads cannot run may have been loaded since.
 [[gnu::noinline]] EncounterResult run_by_virtual_threads(Site& site, const Encounter& met,
                                                          VirtualUse use) {
   const std::uint32_t size = team_of(met.threads);
@@ -298,10 +299,10 @@ namespace {
 // the size. GCC's code is told that the helper is the last of kManyThreads threads, whose share is
 // empty. Limit: loops of less than a million iterations.
 //
-// Otherwise a thread of a shared region is told the following. In a marked region, helpers are
-// members of the team. Any other region has the owner's team, as without Manyhands. A helper in
-// such a region may still ask for its number, although no thread did in the watched first
-// execution: the helper gets a number of its own.
+// In all other cases, a thread of a shared region is told the following. In a marked region,
+// helpers are members of the team. Any other region has the owner's team, as without Manyhands. A
+// helper in such a region may ask for its number alone, although no thread did in the region's
+// first execution, whose calls were watched. The helper then gets a number of its own.
 constexpr int kManyThreads = 1 << 20;
 
 int thread_num() {
@@ -340,7 +341,7 @@ void set_num_threads(Number threads) {
 }
 
 // Replaces omp_get_max_threads(). The run time knows the calling thread, but not the virtual thread
-// that runs on it (virtual_threads.hpp).
+// that it runs: a call of the region's function for one thread number (virtual_threads.hpp).
 int max_threads() {
   if (virtual_team() != nullptr) return virtual_team()->most_threads();
   report_division(Obstacle::thread_number);

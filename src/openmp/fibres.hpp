@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks for virtual threads (virtual_threads.hpp) that stop at barriers and go on later, perhaps
-// on another thread.
+// Stacks for virtual threads, the calls of a region's function for each thread number
+// (virtual_threads.hpp). A virtual thread stops at a barrier and goes on later, perhaps on another
+// thread.
 //
 // A *fibre* is such a stack with what runs on it. A fibre belongs to one thread at a time. The
 // thread that hands a fibre to another thread orders the memory (virtual_threads.cpp). Stacks are
@@ -22,7 +23,7 @@ class TeamFibre {
   TeamFibre(const TeamFibre&) = delete;
   TeamFibre& operator=(const TeamFibre&) = delete;
 
-  // Prepares the fibre's stack for a new run: the next resume() calls entry(data) on it.
+  // Prepares the stack of the fibre for a new run: the next resume() calls entry(data) on it.
   void begin(Entry entry, void* data);
   // Runs the fibre on the calling thread until it pauses or ends. Returns true if it has ended.
   bool resume();

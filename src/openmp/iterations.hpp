@@ -74,15 +74,15 @@ class Iterations {
     });
   }
 
-  // Makes all iterations claimable once more, for the next phase of virtual threads
-  // (virtual_threads.hpp). Precondition: no iteration is left. Helpers may be inside the loop.
+  // Makes all iterations claimable once more, after a barrier of the loop's region. The iterations
+  // are then virtual threads (virtual_threads.hpp), which go on behind the barrier. Precondition:
+  // no iteration is left. Helpers may be inside the loop.
   void reopen() {
     std::uint64_t word = word_.load(std::memory_order_relaxed);
     std::uint64_t again = 0;
     do {
       again = (word & ~(kAdmitting - 1)) | units_ << kBits;
-      // release: publishes the work of the phase that has ended, pairs with the acquire in
-      // see_all().
+      // release: publishes the work done before the barrier, pairs with the acquire in see_all().
     } while (!word_.compare_exchange_weak(word, again, std::memory_order_release,
                                           std::memory_order_relaxed));
   }

@@ -187,8 +187,9 @@ constexpr int kPassed = 3;
   run_fork(location, task, count, arguments);
 }
 
-// Replaces __kmpc_fork_call(). The first three pointers come in registers, even if the region has
-// fewer, and are passed on unchanged. NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
+// Replaces __kmpc_fork_call(), by which compiled code starts a region. Pointers to the first three
+// shared variables come in registers, even if the region has fewer, and are passed on unchanged.
+// NOLINTNEXTLINE(cert-dcl50-cpp): the run time's own signature
 void fork_call(SourceLocation* location, std::int32_t count, Microtask task, void* first,
                void* second, void* third, ...) {
   if (count <= kPassed) [[likely]] {

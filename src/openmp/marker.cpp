@@ -40,8 +40,8 @@ void permit_teams() { g_teams_permitted.store(true, std::memory_order_relaxed); 
 int unshared_team() {
   if (!g_teams_permitted.load(std::memory_order_relaxed)) return 1;
   using Query = int (*)();
-  // The result stays valid: a program with marked loops has loaded its OpenMP run time before its
-  // first marked loop.
+  // The lookup is done once, at the first marked loop. By then a program with marked loops has
+  // loaded its OpenMP run time.
   static const auto usual = reinterpret_cast<Query>(rebind::in_run_time("omp_get_max_threads"));
   return usual != nullptr ? std::max(usual(), 1) : 1;
 }

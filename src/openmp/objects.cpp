@@ -42,8 +42,8 @@ void note_call(const char* name, void** /*slot*/, void* data) {
                               .is_numbered = is_numbered(name)};
 }
 
-// True for libraries of the system, on whose thread-local data no loop body depends: virtual
-// threads do no harm to them.
+// True for libraries of the system, on whose thread-local data no loop body depends. Virtual
+// threads, which may run on any thread, may therefore call them.
 bool is_of_system(std::string_view name) {
   constexpr std::string_view kNames[] = {
       "libc.so*",        "libm.so*",        "libmvec.so*",  "libstdc++.so*",  "libgcc_s.so*",

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The loaded objects (programs and libraries) of the process: their imports from the OpenMP run
-// time, and whether they have data that each thread has for itself (a thread-local segment).
-// Virtual threads depend on both (virtual_threads.hpp). Thread-safe. The first call after an object
-// was loaded is slow.
+// time, and whether they have data that each thread has for itself (a thread-local segment). Both
+// decide whether a region can run by virtual threads, which call its function for all thread
+// numbers in any order (virtual_threads.hpp). Thread-safe. The first call after an object was
+// loaded is slow.
 //
 // Limits: the system's own libraries are known by name; their thread-local data do no harm. An
 // object that is closed (dlclose) is noticed at the next load.

@@ -56,9 +56,9 @@ inline void report_obstacle(Obstacle what) {
 }
 
 // Reports a call that needs a team of threads, such as the start of a static loop, but that a
-// virtual thread (virtual_threads.hpp) can make as well. The call keeps the region from being
-// shared, as in report_obstacle(), except by virtual threads: `needs_team` stays as it was. Has no
-// effect on a virtual thread.
+// virtual thread (virtual_threads.hpp) can make as well. As report_obstacle() does, it keeps
+// helpers from joining the region. Virtual threads may still run the region: the obstacle to them,
+// `needs_team`, stays as it was. Has no effect on a virtual thread.
 inline void report_division(Obstacle what) {
   if (current == nullptr || current->team != nullptr) return;
   const Obstacle before = current->needs_team;
@@ -66,8 +66,9 @@ inline void report_division(Obstacle what) {
   current->needs_team = before;
 }
 // Reports a call in which the threads of a team wait for each other, and which a virtual thread
-// (virtual_threads.hpp) can make as well. The call keeps the region from being shared, except by
-// virtual threads: `needs_team` stays as it was.
+// (virtual_threads.hpp) can make as well. As report_obstacle() does, it keeps helpers from joining
+// the region. Virtual threads may still run the region: the obstacle to them, `needs_team`, stays
+// as it was.
 inline void report_meeting(Obstacle what) {
   if (current == nullptr) return;
   current->meets_barrier = true;

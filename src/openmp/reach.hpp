@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The calls of the OpenMP run time that the code of a region can reach, although the region did not
-// make them when it was watched.
+// make them in its first execution, whose calls were watched.
 //
 // Searches the machine code of the region, and of every function of the same object that this code
 // calls directly, on all branches. The table for exception handling, which stripped programs have

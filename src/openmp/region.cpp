@@ -15,8 +15,8 @@ namespace {
 constexpr float kTinyNs = tuning::kLeastLoopNs / 4;  // a shorter loop is never worth sharing
 constexpr std::uint64_t kShareOfRest = 8;  // a chunk is 1 / kShareOfRest of the iterations left
 constexpr float kMostReviews = 16;         // of a loop in one execution
-// Length of a loop, in ns, below which it needs no reviews while helpers may join it: it would end
-// before the second.
+// Length of a loop, in ns, from which on the owner estimates the loop's end anew while helpers may
+// join it (a review). A shorter loop would end before its second review.
 constexpr float kBriefNs = 2 * tuning::kReviewNs;
 
 // Converts by way of a signed number: signed 64-bit numbers take one instruction, unsigned ones
@@ -121,9 +121,9 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
   if (current != nullptr) current->review_at = kNever;
 }
 
-// Called by the thread that opens the loop: sets known_, whole_ and brief_. A loop that was brief
-// (without reviews) at its last estimate, with the same team and count, stays brief. Once in
-// kReviewEvery executions it is estimated anew.
+// Called by the thread that opens the loop: sets known_, whole_ and brief_ (the loop needs no
+// review while it runs). A loop that was brief at its last estimate, with the same team and count,
+// stays brief. Once in kReviewEvery executions it is estimated anew.
 void SharedRegion::estimate_loop() {
   LoopEstimate& seen = site_->estimate;
   ++seen.executions;
@@ -201,8 +201,9 @@ void SharedRegion::offer(std::uint64_t ends) {
   offered_at_ = observe::trace() != nullptr ? ticks() : 0;
 }
 
-// True if the owner need not review the loop in this execution, because the loop is short and its
-// time is known. Even such a loop is timed once in kReviewEvery executions.
+// True if the owner need not estimate the loop's end anew while it runs (review_loop()), because
+// the loop is short and its time is known. Even such a loop is timed once in kReviewEvery
+// executions.
 bool SharedRegion::is_brief() const {
   if (!known_ || has_its_turn()) return false;
   return whole_ < in_ticks(kTinyNs) ||
@@ -240,18 +241,18 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
   const float known = rate();
   if (done == reviewed_done_) return known;
   const float seen = rate_of(now - reviewed_at_, done - reviewed_done_);
-  // The site had no time of an iteration yet. The first helpers of the loop cut their chunks by
-  // this one.
+  // No earlier execution has told the time of an iteration. The first helpers of the loop cut their
+  // chunks by the time seen so far.
   if (known == 0) site_->ticks_per_iteration.store(seen, std::memory_order_relaxed);
   reviewed_at_ = now;
   reviewed_done_ = done;
   return std::max(seen, known);
 }
 
-// Returns the value of Participant::done at which the owner reviews the loop next (review_loop());
-// kNever: not in this execution. A loop that is open to helpers is reviewed often, so that lenders
-// know how much is left. A short loop is reviewed seldom, and a loop of a few microseconds in few
-// of its executions.
+// Returns the value of Participant::done, the iterations claimed, at which the owner estimates the
+// loop's end anew (review_loop()); kNever: not in this execution. A loop that is open to helpers is
+// reviewed often, so that lenders know how much is left. A short loop is reviewed seldom, and a
+// loop of a few microseconds in few of its executions.
 std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;
@@ -262,7 +263,8 @@ std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float wh
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
-// Records at the region's site how long an iteration takes, measured until the owner's last review.
+// Records, for later executions of the region, how long an iteration takes, measured from the first
+// chunk to the owner's last review_loop().
 void SharedRegion::learn(const Participant& owner) {
   const bool reviewed = reviewed_done_ != 0;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;

@@ -86,8 +86,8 @@ struct Participant {
   std::uint32_t number = 0;  // the thread's number in the team
   std::uint32_t loops = 0;   // begun by this thread; kStrayed: not in the shared loop any more
   Obstacle obstacle = Obstacle::none;  // the first obstacle met
-  // only in the watched execution: the first call that only a team of the run time can answer, and
-  // the number of the team's threads
+  // only in the region's first execution, whose calls are watched: the first call that only a team
+  // of the run time can answer, and the number of the team's threads
   Obstacle needs_team = Obstacle::none;
   std::uint32_t threads = 0;
   bool meets_barrier = false;        // the threads meet at barriers
@@ -98,12 +98,14 @@ struct Participant {
   std::uint64_t since = 0;  // helper: ticks at which the last chunk was claimed, and its size
   std::uint64_t size = 0;
   std::uint64_t done = 0;  // iterations claimed by this thread
-  // The virtual thread that this thread runs; null: none (virtual_threads.hpp).
+  // The virtual thread that this thread runs, a call of the region's function for one thread number
+  // (virtual_threads.hpp): its team and its number. Null: it runs none.
   VirtualTeam* team = nullptr;
   std::uint32_t virtual_number = 0;
 
   // True if the thread is of the owner's team, is in the loop that helpers may join, and has only
-  // to claim its next chunk: no review is due.
+  // to claim its next chunk. Otherwise the thread must first estimate the loop's end
+  // (review_loop()), or is elsewhere.
   [[nodiscard]] bool goes_on() const { return done < review_at; }
 
   // Records that the thread has begun another loop than the one that helpers may join.
@@ -116,19 +118,19 @@ struct Participant {
   void meets(Obstacle what) {
     if (obstacle == Obstacle::none) obstacle = what;
   }
-  // Records why virtual threads cannot take the place of a team of the run time in the region; the
-  // first reason counts.
+  // Records why the region needs a team of the run time, so that virtual threads
+  // (virtual_threads.hpp) cannot run it; the first reason counts.
   void meets_team_call(Obstacle what) {
     if (needs_team == Obstacle::none) needs_team = what;
   }
 };
 
-// The calling thread's state in the region that it executes. Null outside of watched and shared
-// regions, and inside of regions that are nested in them.
+// The calling thread's state in the region that it executes. Null outside of shared regions and of
+// regions in their first, watched execution, and inside of regions that are nested in them.
 extern constinit thread_local Participant* current;
 
-// The calling thread's state in the watched or shared region around it. Like `current`, but not
-// null inside of regions that are nested in such a region.
+// The calling thread's state in the shared region around it, or in the region whose first execution
+// is watched. Like `current`, but not null inside of regions that are nested in such a region.
 extern constinit thread_local Participant* current_or_outer;
 
 // Makes `me` the calling thread's state (`current` and `current_or_outer`) while this object lives.
@@ -205,8 +207,8 @@ class SharedRegion final : public lend::LendableWork {
             .review_at = must_review_first(number) ? 0 : kNever};
   }
   void run_body() const { body_(data_); }
-  // Records the times of this execution at the region's site, for later executions. Called before
-  // leave(), with the state of thread 0.
+  // Records the times of this execution in the region's entry (Site), for later executions. Called
+  // before leave(), with the state of thread 0.
   void account(const Participant& owner) {
     if (teaches(owner)) [[unlikely]]
       learn(owner);
@@ -295,10 +297,10 @@ class SharedRegion final : public lend::LendableWork {
   enum class Stage : std::uint32_t { closed, opening, open };
   static constexpr std::uint32_t kReviewEvery = 32;  // executions of a brief or short loop
 
-  // True if the thread `number` of the owner's team must review the loop (review_loop()) at its
-  // first chunk: only thread 0 does. Thread 0 of a team of one need not if the loop is brief,
-  // because open() has already offered it. In a larger team, another thread may still be opening
-  // the loop.
+  // True if the thread `number` of the owner's team must estimate the loop's end (review_loop()) at
+  // its first chunk: only thread 0 does. Thread 0 of a team of one need not if the loop is brief,
+  // because open() has already offered it to lenders. In a larger team, another thread may still be
+  // opening the loop.
   [[nodiscard]] bool must_review_first(std::uint32_t number) const {
     return number == 0 && (own_threads_ > 1 || !brief_);
   }

@@ -18,8 +18,9 @@ namespace mh::openmp {
 // rank's spare cores, or null. Returns `unsupported` if the process has no OpenMP run time, or
 // several; nothing is changed then.
 Status start_sharing(lend::Pool& pool, lend::Workers* spare, SharedLoops loops);
-// Lets regions with static loops run by virtual threads (virtual_threads.hpp). `cores`: the number
-// of this rank's cores. Call before start_sharing().
+// Lets regions with static loops run by virtual threads: the function of the region is called for
+// each thread number, also by helpers (virtual_threads.hpp). `cores`: the number of this rank's
+// cores. Call before start_sharing().
 void share_static_loops(std::uint32_t cores);
 // True if the program or one of its libraries has loops that the user has marked (marker.hpp).
 bool has_marked_loops();

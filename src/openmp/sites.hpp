@@ -51,9 +51,9 @@ struct LoopEstimate {
 
 enum class SiteState : std::uint8_t { unseen, shared, excluded };
 
-// Tells whether a region runs by virtual threads (virtual_threads.hpp), and whether these may meet
-// at barriers. A region that calls through pointers runs by virtual threads only while no loaded
-// object makes calls that virtual threads cannot make.
+// Tells whether a region runs by virtual threads, calls of its function for each thread number
+// (virtual_threads.hpp), and whether these may meet at barriers. A region that calls through
+// pointers runs so only while no loaded object makes calls that virtual threads cannot make.
 struct alignas(4) VirtualUse {
   bool on = false;
   bool meets = false;

@@ -67,9 +67,9 @@ void VirtualTeam::meet_and_combine(std::uint32_t number, void* data, Combine com
   meet(number);
 }
 
-// Records that a virtual thread of this phase has paused at a barrier or ended. The last one to do
-// so begins the next phase, in which all go on. OpenMP's barriers are for all threads of a team, so
-// either all have ended or none.
+// Records that a virtual thread, a call of the region's function, has paused at a barrier or ended.
+// The last one to do so begins the next phase, in which all go on. OpenMP's barriers are for all
+// threads of a team, so either all have ended or none.
 void VirtualTeam::stopped(bool ended) {
   if (stopped_.fetch_add(1, std::memory_order_acq_rel) + 1 != size_) return;
   if (ended) return phase_.store(kOver, std::memory_order_release);
@@ -90,12 +90,13 @@ void VirtualTeam::combine_all() {
   }
 }
 
-// Called by a thread of the owner that has found no virtual thread left in phase `phase`. Waits
-// until virtual threads can be claimed again, after a barrier. Returns false if the region is over.
+// Called by a thread of the owner that has found no virtual thread left to run in phase `phase`,
+// which ends at a barrier. Waits until virtual threads can be claimed again. Returns false if the
+// region is over.
 bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
   if (phase == kOver) return false;  // the region ended before this thread came
-  // True once the phase has ended. Both conditions are needed: the phase gets its new number before
-  // its virtual threads can be claimed.
+  // True once the phase has ended at the barrier. Both conditions are needed: the phase gets its
+  // new number before its virtual threads can be claimed.
   const auto is_past = [&] {
     return phase_.load(std::memory_order_acquire) != phase || shared_region()->progress() != 0;
   };

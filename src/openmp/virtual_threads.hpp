@@ -108,8 +108,8 @@ class VirtualTeam {
   std::atomic<std::uint64_t> taken_[kMost / kBits]{};
 };
 
-// Returns the number that the program is to see for the thread `me`: that of the virtual thread
-// that it runs, if any.
+// Returns the thread number that the program is to see on the thread `me`: that of the virtual
+// thread that it runs, if any, else its own.
 inline std::uint32_t thread_number(const Participant& me) {
   return me.team != nullptr ? me.virtual_number : me.number;
 }
@@ -123,9 +123,10 @@ inline VirtualTeam* team_that_meets() {
   return team != nullptr && team->has_barriers() ? team : nullptr;
 }
 
-// Lives while this process executes a region by virtual threads. If no virtual thread is claimed
-// for a second although some are left, a thread may wait for a virtual thread that has not begun.
-// Further threads then run the virtual threads that are left, one more thread each second.
+// Lives while this process executes a region by virtual threads (calls of the region's function).
+// If no virtual thread is claimed for a second although some are left, a thread may wait for a
+// virtual thread that has not begun. Further threads then run the virtual threads that are left,
+// one more thread each second.
 class StuckWatch {
  public:
   explicit StuckWatch(SharedRegion& region);
