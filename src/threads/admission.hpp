@@ -61,9 +61,9 @@ class WaitAdmission {
     return now - counted_to_ >= limits_.patience ? NextWait::oldest : NextWait::none;
   }
 
-  // Records that a wait has ended at `now` (ticks), so one more thread is out. Each period of
-  // `patience` that has passed allows another wait to end, so a server that seldom runs does not
-  // delay other threads.
+  // Records that a wait has ended at `now` (ticks), so one more thread is out, that is, back in the
+  // program. Each period of `patience` that has passed allows another wait to end, so a server that
+  // seldom runs does not delay other threads.
   void ended(std::uint64_t now) {
     changed_ = now;
     if (is_alone(now)) out_ = 0;
@@ -77,7 +77,8 @@ class WaitAdmission {
     alone_since_ = now;
   }
 
-  // Records that `threads` threads, which were out since their last wait, sit or serve again.
+  // Records that `threads` threads, which were back in the program (out) since their last wait, sit
+  // or serve again.
   void came(std::uint32_t threads, std::uint64_t now) {
     out_ -= std::min(out_, threads);
     changed_ = now;

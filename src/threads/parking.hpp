@@ -45,8 +45,8 @@ class ParkedSeat {
   void set(Parked now) { word_.store(static_cast<std::uint32_t>(now), std::memory_order_release); }
 
   typename A::template Atomic<std::uint32_t> word_{static_cast<std::uint32_t>(Parked::sits)};
-  // The seat that arrived just before this one, until the looker has taken this seat. From then on
-  // the next seat in the looker's row.
+  // The seat that arrived just before this one, until the looker, which tests the conditions of all
+  // tasks, has taken this seat. From then on the next seat in the looker's list.
   ParkedSeat* next_ = nullptr;
 };
 
@@ -59,7 +59,8 @@ class alignas(kCacheLine) Parking {
     std::uintptr_t seen = arrivals_.load(std::memory_order_relaxed);
     do {
       seat.next_ = reinterpret_cast<Seat*>(seen);
-      // release: pairs with the acquire in take_arrivals(), by which the looker reads the seat.
+      // release: pairs with the acquire in take_arrivals(), by which the looker reads the seat and
+      // tests its condition.
     } while (!arrivals_.compare_exchange_strong(seen, reinterpret_cast<std::uintptr_t>(&seat),
                                                 std::memory_order_release,
                                                 std::memory_order_relaxed));
@@ -68,7 +69,8 @@ class alignas(kCacheLine) Parking {
   // Makes the caller the looker, which tests the conditions of all tasks, unless another thread is.
   // Returns true if the caller is now the looker; it is until it calls leave().
   bool enter() {
-    // acquire: pairs with the release in leave(); the new looker sees the row of seats.
+    // acquire: pairs with the release in leave(); the new looker sees the list of waiting seats
+    // (row_) as the last looker left it.
     return has_looker_.load(std::memory_order_relaxed) == 0 &&
            has_looker_.exchange(1, std::memory_order_acquire) == 0;
   }
@@ -106,7 +108,8 @@ class alignas(kCacheLine) Parking {
   // begins with the oldest.
   Seat* take_arrivals() {
     if (arrivals_.load(std::memory_order_relaxed) == 0) return nullptr;
-    // acquire: pairs with the release in sit(), so the looker sees the contents of the seats.
+    // acquire: pairs with the release in sit(), so the calling looker sees what the tasks have
+    // written in their seats.
     auto* newest = reinterpret_cast<Seat*>(arrivals_.exchange(0, std::memory_order_acquire));
     Seat* first = nullptr;
     while (newest != nullptr) {
@@ -118,8 +121,8 @@ class alignas(kCacheLine) Parking {
     return first;
   }
 
-  // The seat of the task that has sat down last; 0: none since the looker took all. Written by
-  // every waiting task.
+  // The seat of the task that has sat down last; 0: none since the looker, which tests all
+  // conditions, took the seats. Written by every waiting task.
   typename A::template Atomic<std::uintptr_t> arrivals_{0};
   // 1 while a thread is the looker, which tests the conditions of all tasks. Written by the
   // lookers.
