@@ -12,8 +12,8 @@ namespace {
 
 using Parking = threads::Parking<RealAtomics>;
 
-// The seat of a parked task, with the condition that the looker tests for it (wait/parking.hpp).
-// Lies on the task's stack.
+// The seat of a parked task, with the condition that the looker, one of the workers, tests for it
+// (wait/parking.hpp). Lies on the task's stack.
 struct Waiter : Parking::Seat {
   Waiter(void* waiting, detail::Predicate predicate) : task(waiting), done(predicate) {}
   void* task;

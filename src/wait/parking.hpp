@@ -46,7 +46,8 @@ void park(detail::Predicate done);
 // already.
 bool begin_look();
 void end_look();
-// True if the calling thread is the looker (begin_look()), whose own waits do not park.
+// True if the calling thread is the looker (begin_look()), which tests the conditions of parked
+// tasks. Its own waits do not park.
 bool is_looking();
 // Called by the looker (begin_look()). Tests the conditions of all parked tasks, and wakes the
 // tasks whose waits are over. Returns the number of woken tasks.

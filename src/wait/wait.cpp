@@ -23,7 +23,7 @@ using ThreadElection = threads::Election<RealAtomics>;
 
 // The state of the wait loop that all threads of this process share.
 struct RankWaits {
-  // Set by install_actions() while no thread waits.
+  // The actions of the wait loop. Set by install_actions() while no thread waits.
   WaitActions* actions = nullptr;
   WaitRules rules;
   // Number of calls of install_actions(). The spin that a thread has learned (Idleness) holds for
@@ -252,7 +252,7 @@ void count_those_back() {
   g_waits.admission.came(g_waits.back.exchange(0, std::memory_order_relaxed), ticks());
 }
 
-// True if other threads of this rank sit, or have ended a wait and may want the server's core.
+// True if other threads of this rank sit (sleep), or have ended a wait and may want this core.
 bool is_crowded() {
   count_those_back();
   return g_waits.election.has_waiters() || g_waits.admission.has_threads_out(ticks());
