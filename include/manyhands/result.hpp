@@ -36,13 +36,15 @@ struct [[nodiscard]] Status {
 
 // Returns the status of a system call that failed with `sys_errno`.
 Status from_errno(int sys_errno);
-// Returns a short phrase for messages, such as "operation not permitted", never a sentence.
+// Returns a short phrase for a text to the user, such as "operation not permitted", never a
+// sentence.
 [[gnu::visibility("default")]] const char* describe(Code code);
 
 template <class T>
 class [[nodiscard]] Result {
  public:
-  // These constructors are not explicit, so a function can return a value or a Status directly.
+  // These constructors are not explicit, so a function that returns a Result can return a value or
+  // a Status directly.
   Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor)
   Result(Status failure) : failure_(failure) {}  // NOLINT(google-explicit-constructor)
 

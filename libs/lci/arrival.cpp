@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The steps of an arrived packet: its endpoint, its receive, its memory, its completion. A step
-// that lacks memory or room in a queue returns false, and progress() runs it again later.
-// Packet::receive and Packet::place keep the results of finished steps.
+// The steps that a device takes with an arrived packet: it finds the endpoint, the matching receive
+// and the memory for the message, and delivers the completion. A step that lacks memory or room in
+// a queue returns false, and progress() runs that step again later. Packet::receive and
+// Packet::place keep the results of finished steps.
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -131,7 +132,8 @@ bool DeviceState::dispatch(Packet& packet) {
     recycle(packet, packet.header.rank);
     return true;
   }
-  // acquire: partner is open_endpoint().
+  // acquire: partner is the release in open_endpoint(), which stores the pointer after it has made
+  // the endpoint.
   packet.endpoint = endpoints[packet.header.endpoint].load(std::memory_order_acquire);
   if (packet.endpoint == nullptr) return false;
   if (packet.header.kind == Wire::grant) {
@@ -177,7 +179,8 @@ bool DeviceState::settle(Packet& packet) {
   UserReceive* receive = packet.receive;
   Synchronizer* done = receive == nullptr ? nullptr : receive->done;
   if (!endpoint.deliver(endpoint, event, done)) return false;
-  // After delivery a receive in a synchronizer may be destroyed, and a delivered packet released.
+  // deliver() may have woken the receiver, who may already have destroyed a receive that lies in a
+  // synchronizer, or released the packet. Below, such a receive or packet is not touched.
   if (endpoint.config.completion != Completion::synchronizer) give_receive(receive);
   if (!stays) consume(packet);
   count().eager_received.fetch_add(1, std::memory_order_relaxed);

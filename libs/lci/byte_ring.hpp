@@ -26,10 +26,11 @@
 
 namespace mh::lci::detail {
 
-// The head of the shared memory, before the bytes of the ring. All bytes are zero at the start.
+// The head of the shared memory, before the bytes of the ring. All bytes of head and ring are zero
+// when the ring is made.
 struct alignas(kCacheLine) RingHead {
-  // Bytes that the receiver has consumed, over all rounds. release: the receiver; acquire: the
-  // sender, which overwrites consumed bytes.
+  // Bytes that the receiver has consumed, over all rounds of the ring. release: the receiver;
+  // acquire: the sender, which overwrites consumed bytes.
   std::atomic<std::uint64_t> used;
 };
 static_assert(sizeof(RingHead) == kCacheLine);
@@ -63,7 +64,8 @@ class RingEnd {
   [[nodiscard]] std::byte* place(std::uint64_t position) const {
     return bytes_ + (position & mask_);
   }
-  // relaxed, except the store that publishes (release) and the receiver's load (acquire).
+  // The word of the record at `position`. All accesses are relaxed, except the sender's store that
+  // publishes a record (release) and the receiver's load (acquire).
   [[nodiscard]] std::atomic_ref<std::uint64_t> word(std::uint64_t position) const {
     return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(place(position)));
   }
@@ -80,13 +82,15 @@ class RingSender : public RingEnd {
  public:
   using RingEnd::RingEnd;
 
-  // The payload is `first` followed by `second`. False: the ring has no room.
+  // Appends one record, whose payload is `first` followed by `second`. False: the ring has no room,
+  // and nothing was written.
   bool send(std::uint64_t word_of_caller, std::span<const std::byte> first,
             std::span<const std::byte> second = {}) {
     const std::size_t size = first.size() + second.size();
     const std::uint64_t length = length_of(size);
     const std::uint64_t left = left_in_round(position_);
-    // The word after a record has to be in the same round as the record.
+    // The word after a record is set to 0 before the record is published, and has to lie in the
+    // same round. A record that would end too late begins the next round, behind a skip.
     const bool skips = length + sizeof(std::uint64_t) > left;
     const std::uint64_t at = skips ? position_ + left : position_;
     if (!has_room(at + length + sizeof(std::uint64_t))) return false;
@@ -94,7 +98,8 @@ class RingSender : public RingEnd {
     if (!first.empty()) std::memcpy(payload, first.data(), first.size());
     if (!second.empty()) std::memcpy(payload + first.size(), second.data(), second.size());
     word(at + length).store(0, std::memory_order_relaxed);
-    // release: partner is next(), which then sees the payload and the 0 after it.
+    // release: partner is the acquire in the receiver's next(), which then sees the payload and the
+    // 0 after it.
     if (skips) {
       word(at).store(with_size(word_of_caller, size), std::memory_order_relaxed);
       word(position_).store(kSkip, std::memory_order_release);
@@ -125,7 +130,7 @@ class RingReceiver : public RingEnd {
     std::span<const std::byte> payload;
   };
 
-  // Returns the next record, valid until done().
+  // Returns the next record of the sender, valid until done(); its word is 0 if there is none.
   [[nodiscard]] RingRecord next() {
     std::uint64_t found = word(position_).load(std::memory_order_acquire);
     if (found == kSkip) {
@@ -136,7 +141,7 @@ class RingReceiver : public RingEnd {
     return {found, {place(position_) + sizeof(std::uint64_t), size_of(found)}};
   }
 
-  // Consumes the record that next() has returned.
+  // Consumes the record that next() has returned, so the sender may overwrite its bytes.
   void done(const RingRecord& record) {
     position_ += length_of(record.payload.size());
     if (position_ - told_ < (mask_ + 1) / 4) return;

@@ -41,7 +41,8 @@ int code_of(const lci::Answer& answer) {
   return answer.is_done() ? MH_LCI_DONE : MH_LCI_POSTED;
 }
 
-// Wraps the result of `make` into the opaque type.
+// Calls `make`, moves its result into an object of the C interface's opaque type, and stores the
+// object in `out`. Returns a code of lci.h.
 template <class Opaque, class Make>
 int wrap(Opaque** out, Make make) {
   try {
@@ -70,7 +71,8 @@ struct mh_lci_job {
 };
 struct mh_lci_device {
   lci::Device device;
-  // Set once by mh_lci_stop_serving(). relaxed: the flag publishes no other data.
+  // Set once, by mh_lci_stop_serving(), and read by serve(). relaxed: the flag publishes no other
+  // data.
   std::atomic<bool> stops_serving{false};
 };
 struct mh_lci_server {
@@ -115,7 +117,8 @@ int create(Opaque** out, Arguments&&... arguments) {
   }
 }
 
-// A handler of the program; owned by its endpoint.
+// The handler of a C program, with its argument. The endpoint that calls the handler owns this
+// object.
 struct UsersHandler {
   mh_lci_handler* handler;
   void* argument;
@@ -342,7 +345,8 @@ int mh_lci_send_enqueue(mh_lci_queue* queue, int rank, uint32_t tag, const void*
   return code_of(answer);
 }
 uint32_t mh_lci_queue_sending(const mh_lci_queue* queue) {
-  // acquire: pairs with the release of a completed send (EndpointConfig::counts_sends).
+  // acquire: pairs with the release in which a device counts a completed send
+  // (EndpointConfig::counts_sends), so the caller may change that send's data.
   return queue->posted.load(std::memory_order_relaxed) -
          queue->sent.load(std::memory_order_acquire);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The MPI-like layer: one endpoint for messages, and one for collectives, whose tags count the
-// collectives. Both have explicit buffers and synchronizers.
+// The MPI-like layer of LCI. A Communicator has one endpoint for messages and one for collectives;
+// the tag of a collective is its number. Receives on both endpoints have explicit buffers and
+// synchronizers.
 #include "manyhands/lci/communicator.hpp"
 
 #include <sched.h>
@@ -28,7 +29,8 @@ void serve(Device& device, const std::atomic<bool>& stop) noexcept {
   for (unsigned fruitless = 0; !stop.load(std::memory_order_relaxed);) {
     fruitless = device.progress() == 0 ? fruitless + 1 : 0;
     if (is_task) ult::yield();  // to the tasks that progress() has woken
-    // The process that sends the next message may need this core.
+    // After many steps without an event this thread yields its core: the process that sends the
+    // next message may need the core.
     if (fruitless > kFruitlessPolls) ::sched_yield();
   }
   servers.fetch_sub(1, std::memory_order_relaxed);
@@ -42,10 +44,11 @@ Result<Communicator> Communicator::open(Device& device) {
   return Communicator(device, *messages, *collectives);
 }
 
-// --- messages -------------------------------------------------------------------------------
+// --- messages between two ranks -------------------------------------------------------------
 
-// A task parks while another thread or task is in serve(). Otherwise the task makes progress
-// itself, as a thread does, and yields after a step without events.
+// Waits for the operation of `done`. A light task parks while another thread or task is in serve().
+// Otherwise the task makes progress itself, as a thread does, and yields after a step without
+// events.
 Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
   detail::DeviceState& device = device_->state();
   const bool is_task = static_cast<bool>(ult::self());
@@ -61,8 +64,9 @@ Result<std::size_t> Communicator::wait(Synchronizer& done) noexcept {
   return message.size();
 }
 
-// A task without a credit parks, because thousands of retries would take the time of the tasks that
-// can continue.
+// Sends, and tries again until the answer is not *retry*. A task without a credit (the right to
+// send one message to that peer) parks until the peer returns credits: retries by thousands of
+// tasks would take the time of the tasks that can continue.
 Answer Communicator::send_patiently(Endpoint endpoint, int rank, std::uint32_t tag,
                                     std::span<const std::byte> data, Synchronizer& done) noexcept {
   const bool is_task = static_cast<bool>(ult::self());
@@ -114,7 +118,7 @@ Status Communicator::start_receive(int rank, std::uint32_t tag, std::span<std::b
 
 // --- collectives ----------------------------------------------------------------------------
 
-// Dissemination: after round i each rank knows that 2^(i+1) ranks have arrived.
+// A dissemination barrier: after round i each rank knows that 2^(i+1) ranks have arrived.
 Status Communicator::barrier() noexcept {
   const std::uint32_t tag = turn_++;
   for (int distance = 1; distance < size(); distance *= 2) {
@@ -126,7 +130,8 @@ Status Communicator::barrier() noexcept {
   return {};
 }
 
-// A binomial tree; the numbers of its ranks are relative to the root.
+// Broadcasts on a binomial tree, in which a rank's number is its distance from the root, modulo the
+// size.
 Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
   if (root < 0 || root >= size()) return {Code::misuse};
   const std::uint32_t tag = turn_++;
@@ -145,8 +150,8 @@ Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
   return {};
 }
 
-// Reduces on a binomial tree to rank 0, then broadcasts the result. Neighbours combine first, which
-// keeps the order of ranks.
+// Reduces on a binomial tree to rank 0, then broadcasts the result. Ranks with neighbouring numbers
+// combine first, so `combine` gets the data in the order of ranks.
 Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine,
                                       void* argument) noexcept {
   const std::uint32_t tag = turn_++;
@@ -165,7 +170,8 @@ Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine
   return broadcast(0, data);
 }
 
-// All receives are posted before the first send, so no message has to wait for a packet.
+// All receives are posted before the first send, so no arrived message has to keep its packet until
+// its receive is posted.
 Status Communicator::all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                 std::size_t block) noexcept {
   const auto ranks = static_cast<std::size_t>(size());

@@ -31,15 +31,17 @@ void Synchronizer::wait() noexcept {
   if (test()) return;
   ult::detail::Waiting me{.task = ult::detail::self()};
   std::uintptr_t pending = kPending;
-  // acq_rel: the release publishes `me` to complete(). Acquire, on failure: as in test().
+  // acq_rel: the release publishes `me`, the waiting task or thread, to complete(), which wakes it.
+  // Acquire, also on failure: as in test(), the caller then sees the result.
   if (state_.compare_exchange_strong(pending, reinterpret_cast<std::uintptr_t>(&me),
                                      std::memory_order_acq_rel, std::memory_order_acquire)) {
     ult::detail::sleep(me);
   }
 }
 
-// If no thread waits, the owner may destroy the synchronizer once the exchange below has run:
-// nothing may touch the object after the exchange. A waiting thread keeps the object until wake().
+// Stores the result and wakes the waiter. If no task or thread waits yet, the owner may destroy the
+// synchronizer once the exchange below has run: nothing may touch the object after the exchange. A
+// waiter does not return, and so keeps the object, until wake().
 void Synchronizer::complete(const detail::Event& event) noexcept {
   event_ = event;
   const std::uintptr_t was = state_.exchange(kDone, std::memory_order_acq_rel);
@@ -54,7 +56,8 @@ void release(const Event& event) noexcept {
   if (event.packet != nullptr) event.endpoint->device.consume(*event.packet);
 }
 
-// Called before the device is destroyed, because messages in the queue hold packets of the device.
+// Removes this endpoint's completions from its queue. Called before the device is destroyed,
+// because messages in the queue hold packets of the device.
 void EndpointState::drain() const {
   if (config.completion != Completion::queue) return;
   CompletionQueue::Places& places = *config.queue->places_;
@@ -72,7 +75,8 @@ void EndpointState::drain() const {
 bool EndpointState::push(EndpointState& endpoint, const Event& event, Synchronizer* /*done*/) {
   if (endpoint.config.counts_sends && event.kind == Kind::sent && event.code == Code::ok) {
     auto* sent = static_cast<std::atomic<std::uint32_t>*>(event.context);
-    // release: a thread that reads the count (acquire) may write to the buffer.
+    // release: a thread that reads the count (acquire) may write to the buffer of the completed
+    // send.
     if (sent != nullptr) sent->fetch_add(1, std::memory_order_release);
     return true;
   }

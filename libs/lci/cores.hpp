@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's part of the cores of its host. Processes do not see each other's threads. If threads of
-// two processes spin on one core, each takes the core from the other for whole time slices.
+// Divides the cores of a host among the ranks on it. The threads of a process do not know of the
+// threads of other processes. If threads of two processes spin on one core, each takes the core
+// from the other for whole time slices.
 //
 // Each rank names the cores that it may use. A core that several ranks of the host may use is
 // divided among them.

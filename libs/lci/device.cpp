@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A device: its memory, its progress, credits, and the list of deferred steps.
+// A device: its memory, its progress, the credits of its peers, and the list of deferred steps
+// (steps that lacked memory or room, and that progress() repeats).
 #include <algorithm>
 #include <mutex>
 #include <new>
@@ -12,15 +13,16 @@ namespace mh::lci::detail {
 namespace {
 
 constexpr std::size_t kFewestCredits = 8;  // for one peer, however many peers there are
-// The most credits for one peer: twice the tasks of a rank that send to one peer at a time. Half of
-// the credits may be on their way back, and a task without a credit is parked and woken.
+// The most credits for one peer: twice as many as a rank has tasks that send to one peer at a time
+// (about 1000). Half of the credits may be on their way back, and a task without a credit has to be
+// parked and woken.
 constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
-// The keys of the matching table before it grows. The table then has 128 KB, which stay in the
-// second-level cache.
+// The number of keys for which the matching table is made; the table grows when there are more. At
+// this size the table has 128 KB, which stay in the second-level cache.
 constexpr std::size_t kFirstKeys = 2048;
-// The events take 5 KB of stack. With 32 events a step, the server of a thousand tasks handles 8 %
-// fewer messages a second.
+// The most network events that one call of progress() handles. They take 5 KB of stack. With 32
+// events a call, the server of a thousand tasks handles 8 % fewer messages a second.
 constexpr std::size_t kEventsPerStep = 128;
 constexpr unsigned kMostLanes = 64;  // of a packet pool
 
@@ -42,8 +44,9 @@ bool usable(const DeviceConfig& config) {
 
 }  // namespace
 
-// All ranks compute the same shares. A packet that cannot be posted would hold up all credits, so
-// there are at most as many packets as the transport posts. At most a quarter is for rendezvous.
+// Divides the packets among the peers; all ranks compute the same shares. A packet that the
+// transport cannot post would hold up the credits behind it, so there are at most as many packets
+// as the transport posts. At most a quarter is for rendezvous.
 Shares shares_of(const DeviceConfig& config, const Transport& transport) {
   const auto peers = static_cast<std::size_t>(transport.size());
   const std::size_t most = transport.post_limit() / peers;
@@ -128,7 +131,8 @@ DeviceState::~DeviceState() {
 
 namespace {
 
-// The immediate of a put limits the size of grants: granted_place().
+// True: the endpoint's grants (buffers for one message of each peer) are allowed. A put carries the
+// size of its message in the immediate data (granted_place()), which limits the size of a grant.
 bool may_grant(const EndpointConfig& chosen, int ranks) {
   if (chosen.grant_bytes == 0) return true;
   return chosen.buffers == Buffers::dynamic && chosen.completion != Completion::synchronizer &&
@@ -167,7 +171,8 @@ std::size_t DeviceState::progress() {
     return 0;
   }
   // Deferred steps run first, because the memory that they lacked may have been released since. A
-  // peer that waits for an RTR then gets it before the puts that the events below start.
+  // peer that waits for an RTR (the answer to its rendezvous request) then gets the RTR before the
+  // puts that the events below start.
   retry_deferred();
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);
@@ -175,8 +180,8 @@ std::size_t DeviceState::progress() {
   for (const bool near : {false, true}) {
     if (unposted[near].load(std::memory_order_relaxed) != 0) post_receives(near);
   }
-  // The steps that this call has deferred run last: credits are returned after their packets have
-  // been posted.
+  // The steps that this call has deferred run last: a credit goes back to its peer only after a
+  // packet has been posted for it, and post_receives() has now posted the packets.
   retry_deferred();
   progressing.store(false, std::memory_order_release);
   return count;
@@ -213,7 +218,8 @@ void DeviceState::handle(const NetEvent& event) {
   }
 }
 
-// A send or put has failed: the device treats the peer as dead.
+// Handles a send or put that the transport reports as failed: the device treats the peer as dead
+// from then on.
 void DeviceState::handle_failure(const NetEvent& event) {
   if (event.context->use == NetContext::Use::send) {
     auto* packet = static_cast<Packet*>(event.context);
@@ -225,8 +231,9 @@ void DeviceState::handle_failure(const NetEvent& event) {
   put_done(*static_cast<LargeMessage*>(event.context), event.code);
 }
 
-// Posts free packets for near or far ranks, on the thread in progress(). acquire: partner is
-// recycle(), which has returned the packets to the pool.
+// Posts free packets as receives, for messages of near ranks (of this node) or far ranks. Called by
+// the thread in progress(). acquire: partner is the release in recycle(), which has returned the
+// packets to the pool.
 void DeviceState::post_receives(bool near) {
   std::size_t count = unposted[near].exchange(0, std::memory_order_acquire);
   while (count != 0) {
@@ -247,12 +254,14 @@ void DeviceState::post_receives(bool near) {
 
 namespace {
 
-// Returns credits to a peer, after their packets have been posted.
+// Returns to a peer the credits of the messages that this rank has consumed, after packets for the
+// peer's next messages have been posted. False: try again in the next progress().
 bool tell_credits(DeviceState& device, Deferred& step) {
   auto& peer = static_cast<Peer&>(step);
   if (device.unposted[peer.is_near].load(std::memory_order_relaxed) != 0) return false;
-  // seq_cst, as in consume(). If a concurrent consume() still sees `telling` set and so queues
-  // nothing, the exchange below picks up the credit which that call has added to `owed`.
+  // seq_cst, as in consume(). A concurrent consume() adds to `owed`, and queues this step unless it
+  // sees `telling` set. If it still sees `telling` set, the exchange below picks up the credit that
+  // it has added.
   peer.telling.store(false, std::memory_order_seq_cst);
   const std::uint32_t owed = peer.owed.exchange(0, std::memory_order_seq_cst);
   const auto rank = static_cast<int>(&peer - device.peers.data());
@@ -328,7 +337,8 @@ void DeviceState::defer(Deferred& step, bool (*again)(DeviceState&, Deferred&)) 
   any_deferred.store(true, std::memory_order_relaxed);
 }
 
-// Runs each step once; steps that fail again go to the end of the list.
+// Runs each deferred step once, on the thread in progress(). Steps that fail again go to the end of
+// the list.
 void DeviceState::retry_deferred() {
   if (!any_deferred.load(std::memory_order_relaxed)) return;
   Deferred* step = nullptr;

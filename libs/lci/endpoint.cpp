@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The calls of an endpoint: send, receive.
+// The calls of an endpoint: send, by one packet or by rendezvous, and the posting of receives.
 #include <cstring>
 
 #include "lci/state.hpp"
@@ -51,8 +51,8 @@ Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const st
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
-// Takes a record for a large message to `rank`, and sends nothing. nullptr: no record is free, or
-// too many large messages to `rank` are under way.
+// Takes a record, which describes a large message to `rank` until its completion, and sends nothing
+// yet. nullptr: no record is free, or too many large messages to `rank` are under way.
 LargeMessage* EndpointState::begin_send(int rank, std::uint32_t tag,
                                         std::span<const std::byte> data, void* context) {
   Peer& peer = device.peer(rank);
@@ -95,8 +95,8 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
                         ? Code::gone
                         : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));
   if (code == Code::ok) return Answer::posted();
-  // If the exchange fails, the peer's death has ended the record, and gone.cpp delivers the
-  // completion.
+  // The RTS was not sent, and the record has to be taken back. If the exchange fails, the thread
+  // that handles the peer's death has ended the record, and gone.cpp delivers the completion.
   std::uint64_t waiting = waiting_for(rank, true);
   if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
     return Answer::posted();
@@ -108,7 +108,8 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
 
 // --- receives -------------------------------------------------------------------------------
 
-// Answer posted: `posted` is in the table. Answer done: `posted` has matched a message.
+// Answer posted: the receive `posted` is in the matching table. Answer done: `posted` has matched a
+// message that had arrived before.
 Answer EndpointState::receive(int rank, std::uint32_t tag, UserReceive& posted) {
   const std::uint64_t key = match_key(id, rank, tag);
   const MatchingTable::Match match = device.table.access(key, &posted, Side::receive);
@@ -119,8 +120,8 @@ Answer EndpointState::receive(int rank, std::uint32_t tag, UserReceive& posted) 
     device.settle_or_defer(*packet);
     return Answer::done();
   }
-  // If the peer died before the receive was in the table, this call removes the receive
-  // (Peer::gone).
+  // The peer may have died before the receive was in the table. The thread that handles the death
+  // has then missed the receive, so this call removes it (Peer::gone).
   if (device.is_gone(rank) && device.table.remove(key, &posted)) return Answer::error(Code::gone);
   return Answer::posted();
 }
@@ -146,7 +147,8 @@ Answer EndpointState::receive_at(int rank, std::uint32_t tag, std::span<std::byt
   auto* posted = ::new (static_cast<void*>(done.receive_))
       UserReceive{{}, buffer.data(), buffer.size(), nullptr, &done};
   const Answer answer = receive(rank, tag, *posted);
-  // The matched message may be large and under way, or deferred.
+  // A receive that has matched a message need not be complete: the message may be large and still
+  // under way, or its delivery deferred.
   return answer.is_done() && !done.test() ? Answer::posted() : answer;
 }
 

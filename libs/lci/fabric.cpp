@@ -61,7 +61,7 @@ Code code_of(std::int64_t status) {
   }
 }
 
-// Returns the object that `make` opens; nullptr: `make` has failed.
+// Returns the libfabric object that `make` opens; nullptr: `make` has failed.
 template <class T, class Make>
 Owned<T> opened(Make make) {
   T* object = nullptr;
@@ -76,7 +76,8 @@ Owned<fi_info> find_provider(const std::string& name) {
   hints->ep_attr->type = FI_EP_RDM;
   hints->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
   hints->domain_attr->threading = FI_THREAD_SAFE;
-  // The thread in poll() makes progress, so the provider needs no thread.
+  // The thread in poll() advances the provider's transfers, so the provider needs no thread of its
+  // own.
   hints->domain_attr->control_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->data_progress = FI_PROGRESS_MANUAL;
   hints->domain_attr->resource_mgmt = FI_RM_ENABLED;
@@ -87,8 +88,9 @@ Owned<fi_info> find_provider(const std::string& name) {
   return Owned<fi_info>(found);
 }
 
-// The names of TCP without a layer above it: `net` in libfabric 1.16 and 1.17, `tcp` in later
-// versions. In earlier versions `tcp` works below rxm only.
+// The names of libfabric's TCP provider for reliable datagrams without the layer rxm above it:
+// `net` in libfabric 1.16 and 1.17, `tcp` in later versions. In earlier versions `tcp` works below
+// rxm only.
 constexpr std::array<const char*, 2> kDirectTcp = {"net", "tcp"};
 
 bool is_direct_tcp(const fi_info& info) {
@@ -96,7 +98,8 @@ bool is_direct_tcp(const fi_info& info) {
   return std::find(kDirectTcp.begin(), kDirectTcp.end(), name) != kDirectTcp.end();
 }
 
-// Returns the name of TCP without a layer above it; empty: this libfabric has none.
+// Returns the name of the TCP provider that needs no rxm above it (kDirectTcp); empty: this
+// libfabric has none.
 std::string direct_tcp() {
   for (const char* name : kDirectTcp) {
     const Owned<fi_info> info = find_provider(name);
@@ -111,7 +114,8 @@ class Fabric final : public Transport {
  public:
   Fabric(JobState& job, Owned<fi_info> info) : job_(job), info_(std::move(info)) {}
 
-  // Opens the endpoint and returns its address; empty: the opening has failed.
+  // Opens the libfabric endpoint and returns its address for the peers; empty: the opening has
+  // failed.
   std::string start() {
     fabric_ =
         opened<fid_fabric>([&](auto** x) { return ::fi_fabric(info_->fabric_attr, x, nullptr); });
@@ -158,7 +162,8 @@ class Fabric final : public Transport {
     return info_->tx_attr->inject_size;
   }
 
-  // TCP without a layer above it keeps receives in a list without the limit of rx_attr->size.
+  // The most receives posted at a time. The TCP provider without rxm keeps receives in a list,
+  // without the limit of rx_attr->size.
   [[nodiscard]] std::size_t post_limit() const override {
     return is_direct_tcp(*info_) ? SIZE_MAX : info_->rx_attr->size;
   }
@@ -229,7 +234,8 @@ class Fabric final : public Transport {
   }
 
   Owned<fid_mr> register_memory(std::span<std::byte> memory, std::uint64_t access) {
-    // For providers that do not choose keys: each key is used once. relaxed: a mere number.
+    // For providers that do not choose the key of a registered region themselves: each key is used
+    // once. relaxed: the number publishes no other data.
     const std::uint64_t key = next_key_.fetch_add(1, std::memory_order_relaxed);
     return opened<fid_mr>([&](auto** x) {
       return ::fi_mr_reg(domain_.get(), memory.data(), memory.size(), access, 0, key, 0, x,
@@ -265,7 +271,8 @@ class Fabric final : public Transport {
     return true;
   }
 
-  // Reports one rank that the job knows to be dead, after a poll without events.
+  // Called after a poll without events. Writes the event `gone` for one rank that the job knows to
+  // be dead and that has not been reported yet. False: there is no such rank.
   bool report_deaths(NetEvent& event) {
     if (job_.deaths() == deaths_) return false;
     for (std::size_t i = 0; i < reported_.size(); ++i) {
@@ -280,8 +287,9 @@ class Fabric final : public Transport {
     return false;
   }
 
-  // The shm provider names the segment of a rank after the rank's address, and only the rank itself
-  // removes the segment. shm_unlink() fails if another rank was first.
+  // Removes the shared memory that a dead rank has left behind. The shm provider names the segment
+  // of a rank after the rank's address, and only the rank itself removes the segment. shm_unlink()
+  // fails harmlessly if another rank was first.
   static void remove_segment(const std::string& address) {
     const std::string prefix = "fi_shm://";
     if (address.starts_with(prefix)) ::shm_unlink(('/' + address.substr(prefix.size())).c_str());
@@ -299,27 +307,28 @@ class Fabric final : public Transport {
   std::vector<fi_addr_t> peers_;
   std::vector<std::string> addresses_;
   std::atomic<std::uint64_t> next_key_{1};
-  // For the thread in poll() only.
+  // The deaths that have been reported as events. Only the thread in poll() uses these fields.
   std::vector<bool> reported_;
   unsigned deaths_ = 0;
 };
 
 namespace {
 
-// libfabric's name of the provider `name`. `direct`: the name under which libfabric has
-// TCP without a layer above it on all ranks; empty: the names differ, or a rank has none.
+// Returns libfabric's name of the provider that a user calls `name`. `direct`: the name under which
+// libfabric has TCP without rxm on all ranks; empty: the names differ, or a rank has none.
 std::string provider_name(const std::string& name, const std::string& direct) {
   if (name == "tcp") return direct.empty() ? "tcp;ofi_rxm" : direct;
   return name == "verbs" ? "verbs;ofi_rxm" : name;
 }
 
-// The provider that the user has chosen; empty: none.
+// The provider that the user has chosen, in the configuration or by MH_LCI_PROVIDER; empty: none.
 std::string wanted_provider(const DeviceConfig& config) {
   const char* environment = std::getenv("MH_LCI_PROVIDER");
   return !config.provider.empty() || environment == nullptr ? config.provider : environment;
 }
 
-// Collective. The provider of all ranks: the user's, or else shm on one machine and tcp on several.
+// Collective. Returns the provider that all ranks use: the user's, or else shm on one machine and
+// tcp on several.
 Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
   const std::string wanted = wanted_provider(config);
   const std::string direct = direct_tcp();
@@ -335,7 +344,8 @@ Result<std::string> choose_provider(Job& job, const DeviceConfig& config) {
   return provider_name(agree(*machines) ? "shm" : "tcp", common);
 }
 
-// The text that must be equal at all ranks.
+// Returns the provider and the configured sizes as a text. The ranks compare their texts, which
+// must be equal.
 std::string contract(const std::string& provider, const DeviceConfig& c) {
   return provider + ' ' + std::to_string(c.packet_bytes) + ' ' + std::to_string(c.receive_packets) +
          ' ' + std::to_string(c.large_messages);

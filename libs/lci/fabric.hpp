@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport over libfabric: reliable datagram endpoints with FI_MSG and FI_RMA. Tested with
-// `shm` and with TCP, alone (`net` of libfabric 1.17, `tcp` of 2.5) and below `ofi_rxm`; RDMA
-// providers take the same path.
+// The transport over libfabric: reliable datagram endpoints with FI_MSG and FI_RMA. Tested with the
+// providers `shm` and TCP, TCP alone (`net` of libfabric 1.17, `tcp` of 2.5) and below `ofi_rxm`;
+// RDMA providers take the same path.
 //
 // Limits: immediate data of 8 bytes (a provider with fewer is not used), no FI_MR_ENDPOINT, no
 // FI_RX_CQ_DATA. Thread-safety: the provider's locks (FI_THREAD_SAFE).
@@ -17,8 +17,9 @@ namespace mh::lci::detail {
 // Collective over the job, which must outlive the transport. Errors: as Device::open().
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config);
 
-// Collective, for jobs without far ranks: the user's provider must exist at all ranks.
-// `unsupported`: a rank lacks the provider; `mismatch`: the ranks name different providers.
+// Collective, for jobs whose ranks are all on one node and need no network: checks that the
+// provider the user has named exists at all ranks all the same. `unsupported`: a rank lacks the
+// provider; `mismatch`: the ranks name different providers.
 Status check_fabric(Job& job, const DeviceConfig& config);
 
 }  // namespace mh::lci::detail

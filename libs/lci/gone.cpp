@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The death of a peer: everything that waits for the peer ends with Code::gone.
+// The death of a peer: each operation of this rank that waits for the peer ends with Code::gone.
 //
 // Messages that arrived before the death can still be received. The transport reports puts to the
 // dead peer as failed; this file ends all other operations.
@@ -10,7 +10,8 @@
 namespace mh::lci::detail {
 namespace {
 
-// Delivers a death to an endpoint. False: its queue is full; progress() tries again.
+// Delivers the notice of a peer's death to the queue or handler of an endpoint. False: the queue is
+// full; progress() tries again.
 bool deliver_notice(DeviceState& /*device*/, Deferred& step) {
   const auto& notice = static_cast<Notice&>(step);
   const Event event{
@@ -18,7 +19,8 @@ bool deliver_notice(DeviceState& /*device*/, Deferred& step) {
   return notice.endpoint->deliver(*notice.endpoint, event, nullptr);
 }
 
-// Ends a posted receive of an endpoint with a queue or a handler. False: as for deliver_notice().
+// Ends a posted receive from the dead peer, of an endpoint with a queue or a handler: delivers its
+// failure. False: the queue is full; progress() tries again.
 bool fail_pooled(DeviceState& device, Deferred& step) {
   auto& receive = static_cast<PooledReceive&>(step);
   const Event event{.endpoint = receive.endpoint,

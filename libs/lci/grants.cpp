@@ -27,8 +27,8 @@ std::size_t whole_lines(std::size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// Sends the grant of this rank's buffer to its peer. False: no credit, or the network is full;
-// progress() tries again.
+// Offers this rank's buffer to its peer in a Wire::grant packet. False: no credit, or the network
+// is full; progress() tries again.
 bool send_grant(DeviceState& device, Deferred& step) {
   const auto& grant = static_cast<Grant&>(step);
   const int rank = grant.event.rank;
@@ -43,7 +43,8 @@ bool send_grant(DeviceState& device, Deferred& step) {
   return false;
 }
 
-// Delivers the message in a granted buffer. False: the queue is full; progress() tries again.
+// Delivers the message that the peer has put into its granted buffer. False: the endpoint's queue
+// is full; progress() tries again.
 bool deliver(DeviceState& /*device*/, Deferred& step) {
   const Event event = static_cast<Grant&>(step).event;  // a copy: delivery may renew the grant
   return event.endpoint->deliver(*event.endpoint, event, nullptr);
@@ -98,7 +99,8 @@ Answer EndpointState::send_granted(int rank, std::uint32_t tag, std::span<const 
   if (!grant.usable.load(std::memory_order_relaxed)) return device.retry(Retry::credit);
   LargeMessage* record = begin_send(rank, tag, data, context);
   if (record == nullptr) return device.retry(Retry::record);
-  // acquire: partner is handle_grant().
+  // acquire: partner is the release in handle_grant(), so this thread sees the address and the key
+  // of the peer's buffer.
   if (!grant.usable.exchange(false, std::memory_order_acquire)) {
     abandon(*record);
     return device.retry(Retry::credit);
@@ -128,7 +130,8 @@ void DeviceState::handle_grant(Packet& packet) {
 }
 
 void DeviceState::handle_granted(const Header& header) {
-  // acquire: partner is open_endpoint(), which made the grant before it told the peer.
+  // acquire: partner is the release in open_endpoint(), which made the grant's buffer before it
+  // told the peer of the buffer.
   EndpointState* endpoint = endpoints[header.endpoint].load(std::memory_order_acquire);
   if (endpoint == nullptr || endpoint->grants == nullptr) return;
   const auto place = static_cast<std::size_t>(header.rank);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Anonymous shared memory, opened through /proc.
+// Inboxes (inbox.hpp) in anonymous shared memory, which other processes open through /proc/PID/fd.
 #include "lci/inbox.hpp"
 
 #include <fcntl.h>
@@ -21,7 +21,8 @@ std::string this_kernel() {
 
 std::string this_node() {
   std::string name = this_kernel();
-  // The network namespace counts, too: processes with separate addresses are separate hosts.
+  // The network namespace is a part of the text, too: processes with separate network addresses
+  // count as separate hosts.
   for (const char* space : {"pid", "net"}) {
     std::array<char, 64> target{};
     const std::string link = std::string("/proc/self/ns/") + space;

@@ -48,7 +48,8 @@ struct Hello {
 constexpr int kNone = -1;
 constexpr int kNoNumber = -2;
 
-// The value of the first variable that is set; kNone: none is set; kNoNumber: an invalid value.
+// Returns the value of the first of these variables that is set; kNone: none is set; kNoNumber: its
+// value is invalid, and a message has said so.
 int first_number(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     const char* text = std::getenv(name);
@@ -64,14 +65,16 @@ int first_number(std::initializer_list<const char*> names) {
 }
 
 bool is_path(const std::string& root) { return !root.empty() && root[0] == '/'; }
-// A name in the kernel (an abstract socket), which ends with the process that listens.
+// True: the root is a name in the kernel (an abstract socket), which ends with the process that
+// listens at it.
 bool is_name(const std::string& root) { return !root.empty() && root[0] == '@'; }
 
 bool is_launcher(const std::string& root) {
   return detail::launcher_named(root) != detail::Launcher::none;
 }
 
-// Reads rank and size from the environment. False: one of the two is invalid.
+// Reads the rank and the size of the job from the variables of Manyhands or of the launcher. False:
+// one of the two is invalid.
 bool complete_rank(JobConfig& config) {
   config.rank = first_number(
       {"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_RANK"});
@@ -85,9 +88,9 @@ bool complete_rank(JobConfig& config) {
   return config.rank != kNoNumber && config.size != kNoNumber;
 }
 
-// Returns the root for a job in which neither the program nor MH_LCI_ROOT names one. Ranks of one
-// host are children of one process, whose id names the root. Empty: the ranks cannot meet; a
-// message has said why.
+// Returns the root (the place where the ranks meet) for a job in which neither the program nor
+// MH_LCI_ROOT names one. Ranks of one host are children of one process, whose id names the root.
+// Empty: the ranks cannot meet; a message has said why.
 std::string default_root(const JobConfig& config, bool is_by_launcher) {
   const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
   std::string offered =
@@ -113,7 +116,8 @@ bool is_root(const std::string& root) {
   return false;
 }
 
-// Completes the configuration from the environment. False: rank, size or root is invalid.
+// Fills in the members of the configuration that the program has not set, from the environment.
+// False: rank, size or root is invalid.
 bool complete_config(JobConfig& config) {
   const bool is_given = config.rank >= 0;
   if (!is_given && !complete_rank(config)) return false;
@@ -170,7 +174,8 @@ HostAndPort place_of(const std::string& text) {
 
 // --- sockets ---------------------------------------------------------------------------------
 
-// TCP keep-alive notices a vanished host after 2 + 2 * 1 s.
+// Turns on TCP keep-alive, which notices a vanished host after 2 s of silence and two probes 1 s
+// apart: 4 s in all.
 void watch_peer(int socket) {
   const auto set = [socket](int level, int option, int value) {
     ::setsockopt(socket, level, option, &value, sizeof value);
@@ -196,7 +201,8 @@ Fd listen_at(const std::string& port) {
   return socket;
 }
 
-// Opens a socket and calls `begin`, bind or connect, with the abstract address `name`.
+// Opens a socket and calls `begin`, which is ::bind or ::connect, with the abstract socket address
+// `name`.
 template <class Begin>
 Fd open_name(const std::string& name, Begin begin) {
   sockaddr_un address{};
@@ -214,8 +220,8 @@ Fd listen_at_name(const std::string& name) {
   return socket;
 }
 
-// True: the peer is a process of this user, or connects by TCP. Any user may bind or connect to an
-// abstract socket.
+// True: the peer is a process of this user, or connects by TCP. Sockets with abstract names need
+// this check, because any user may bind or connect to such a name.
 bool is_by_this_user(int socket) {
   ucred peer{};
   socklen_t size = sizeof peer;
@@ -223,7 +229,7 @@ bool is_by_this_user(int socket) {
   return !known || peer.pid == 0 || peer.uid == ::getuid();
 }
 
-// Returns "HOST:PORT" of a listening socket.
+// Returns the address of a listening socket as "HOST:PORT"; empty: the address is unknown.
 std::string address_of(int socket) {
   sockaddr_in here{};
   socklen_t size = sizeof here;
@@ -231,7 +237,9 @@ std::string address_of(int socket) {
   return own_address() + ':' + std::to_string(ntohs(here.sin_port));
 }
 
-// Writes a draft and links the draft to `path`, so no process reads a partial address.
+// Writes the address of rank 0 into the file `path`. The text goes to a draft first, which is then
+// linked to `path`, so no process reads a partial address. False: `path` exists already or cannot
+// be written.
 bool write_place(const std::string& path, const std::string& address) {
   const std::string draft = path + ".new";
   {
@@ -256,10 +264,10 @@ Fd connect_to(const HostAndPort& place) {
   return socket;
 }
 
-// --- both sides of joining -------------------------------------------------------------------
+// --- how rank 0 and the other ranks join -----------------------------------------------------
 
-// Rank 0. Accepts a connection of each other rank. Returns the sockets by rank; `gone`: a rank is
-// missing at the deadline.
+// Called by rank 0. Accepts a connection of each other rank. Returns the sockets by rank; `gone`: a
+// rank is missing at the deadline.
 Result<std::vector<Fd>> accept_all(const JobConfig& config, int listener,
                                    Clock::time_point deadline) {
   std::vector<Fd> sockets(static_cast<std::size_t>(config.size));
@@ -293,7 +301,8 @@ Fd listen_for(const std::string& root) {
   return listen_at(is_path(root) || is_launcher(root) ? "0" : place_of(root).port);
 }
 
-// Tells the other ranks where rank 0 listens, unless the root itself is that address.
+// Called by rank 0. Tells the other ranks where rank 0 listens, by a file or by the launcher,
+// unless the root itself is that address.
 bool announce(const JobConfig& config, int listener, Clock::time_point deadline) {
   if (is_path(config.root)) return write_place(config.root, address_of(listener));
   const auto launcher = detail::launcher_named(config.root);
@@ -301,7 +310,7 @@ bool announce(const JobConfig& config, int listener, Clock::time_point deadline)
   return !detail::share_text(launcher, 0, address_of(listener), deadline).empty();
 }
 
-// Rank 0. Listens at the root, and returns a socket to each other rank.
+// Called by rank 0. Listens at the root, and returns a socket to each other rank, by rank.
 Result<std::vector<Fd>> accept_ranks(const JobConfig& config, Clock::time_point deadline) {
   if (config.size == 1) return std::vector<Fd>(1);
   const Fd listener = listen_for(config.root);
@@ -312,7 +321,7 @@ Result<std::vector<Fd>> accept_ranks(const JobConfig& config, Clock::time_point 
   return sockets;
 }
 
-// Connects to rank 0. The result is invalid if rank 0 does not listen yet.
+// Connects a rank to rank 0. The returned socket is invalid if rank 0 does not listen yet.
 Fd connect_to_root(const std::string& root) {
   if (is_name(root)) {
     Fd socket = open_name(root, ::connect);
@@ -325,7 +334,7 @@ Fd connect_to_root(const std::string& root) {
   return address.empty() ? Fd() : connect_to(place_of(address));
 }
 
-// All ranks but rank 0. Connects to rank 0, and returns that one socket.
+// Called by all ranks but rank 0. Connects to rank 0, and returns that one socket.
 Result<std::vector<Fd>> connect_to_rank_zero(const JobConfig& config, Clock::time_point deadline) {
   std::string root = config.root;
   if (is_launcher(root)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The allgather and the deaths of a job, over its sockets.
+// The allgather of a job's ranks and the notices of their deaths, over the job's sockets.
 #include "lci/job_state.hpp"
 
 #include <poll.h>
@@ -32,7 +32,8 @@ bool read_all(int socket, void* data, std::size_t size) {
   return true;
 }
 
-// A failed write means that the peer is dead; the watcher notices the closed socket.
+// Writes all of `data`. A failed write needs no report: it means that the peer is dead, and the
+// watcher thread notices the closed socket.
 void write_all(int socket, const std::string& data) {
   std::size_t done = 0;
   while (done < data.size()) {
@@ -100,7 +101,8 @@ JobState::JobState(int rank, int size, std::vector<Fd> sockets)
 }
 
 JobState::~JobState() {
-  // After the last allgather no rank asks which ranks are alive, so the sockets may close.
+  // All ranks leave the job together. After this last allgather no rank asks which ranks are alive,
+  // so the sockets may close.
   (void)allgather({}, {});
   const std::uint64_t one = 1;
   if (::write(stop_.get(), &one, sizeof one) == sizeof one) watcher_.join();
@@ -127,7 +129,7 @@ Result<std::vector<std::string>> JobState::allgather(const std::string& mine,
   return std::exchange(whole_, {});
 }
 
-// --- the watcher ----------------------------------------------------------------------------
+// --- the watcher thread: reads the sockets ----------------------------------------------------
 
 void JobState::watch() {
   std::vector<pollfd> polled;
@@ -143,7 +145,8 @@ void JobState::watch() {
   }
 }
 
-// `from`: the index of the socket, which is the rank. False: the connection has ended.
+// Reads one frame (a message of job_state.hpp) and handles it. `from`: the index of the socket,
+// which is the sender's rank. False: the connection has ended.
 bool JobState::read_frame(int from, int socket) {
   Frame frame{};
   std::string payload;
@@ -186,7 +189,8 @@ void JobState::bury(int rank) {
   finish_gathering();
 }
 
-// Rank 0: sends the result if the parts of all living ranks have arrived.
+// Called at rank 0. Sends the result of the allgather to all ranks if the parts of all living ranks
+// have arrived.
 void JobState::finish_gathering() {
   for (int rank = 0; rank < size_; ++rank) {
     if (alive(rank) && !present_[static_cast<std::size_t>(rank)]) return;

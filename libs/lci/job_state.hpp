@@ -30,7 +30,7 @@ struct Frame {
   std::uint64_t size;  // bytes of the payload that follows
 };
 
-// The text is equal in processes that see each other's memory and process ids.
+// Returns a text that is equal in processes that see each other's memory and process ids.
 std::string this_machine();
 
 class JobState {
@@ -44,7 +44,7 @@ class JobState {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  // relaxed: a death publishes no other data.
+  // False: the rank has died. relaxed: a death publishes no other data.
   [[nodiscard]] bool alive(int rank) const {
     return alive_[static_cast<std::size_t>(rank)].load(std::memory_order_relaxed);
   }
@@ -56,8 +56,8 @@ class JobState {
  private:
   void watch();
   bool read_frame(int from, int socket);
-  // The caller holds mutex_. take() handles a frame, bury() a death. finish_gathering() and
-  // send_to_all() are for rank 0.
+  // The caller of these functions holds mutex_. take() handles a frame that has arrived, bury() the
+  // death of a rank. Only rank 0 calls finish_gathering() and send_to_all().
   void take(const Frame& frame, std::string payload);
   void bury(int rank);
   void finish_gathering();

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Large messages: rendezvous and a direct put (wire.hpp has the messages).
+// Large messages: rendezvous by RTS, RTR and a direct put (wire.hpp describes these messages).
 //
-// Sender and receiver each have a record, which goes idle -> waiting -> (sender: putting ->) idle.
-// The awaited message, the death of the peer or a failed call moves the record out of `waiting`.
-// The thread that moves the record owns its next step. The receiver keeps the packet of the RTS,
-// and with the packet the sender's credit, until the message has been consumed. Credits therefore
-// bound the memory of large messages, too.
+// Sender and receiver each have a record of the message, which goes idle -> waiting -> (sender:
+// putting ->) idle. The awaited message, the death of the peer or a failed call moves the record
+// out of `waiting`. The thread that moves the record owns its next step. The receiver keeps the
+// packet of the RTS, and with the packet the sender's credit, until the message has been consumed.
+// Credits therefore bound the memory of large messages, too.
 #include <algorithm>
 #include <cstring>
 
@@ -19,7 +19,8 @@ bool leave_waiting(LargeMessage& record, int rank, bool sends, std::uint64_t nex
   return record.phase.compare_exchange_strong(waiting, next, std::memory_order_acq_rel);
 }
 
-// Fills in the receiver's record of a message. Returns the bytes to be put.
+// Fills in the receiver's record of a large message from the packet of its RTS. Returns the number
+// of bytes that the sender has to put.
 std::size_t describe(LargeMessage& record, Packet& packet) {
   const UserReceive* receive = packet.receive;
   const bool limited = packet.endpoint->config.buffers == Buffers::explicit_address;
@@ -62,8 +63,9 @@ void DeviceState::give_record(LargeMessage& record) {
 
 // --- receiver -------------------------------------------------------------------------------
 
-// Answers the RTS in `packet` with an RTR; any thread. False: no record, no region, or the network
-// is full; the caller tries again.
+// Answers the RTS in `packet` with an RTR, which tells the sender where to put the data. Any thread
+// may call this. False: no record is free, the memory cannot be registered, or the network is full;
+// the caller tries again.
 bool DeviceState::begin_transfer(Packet& packet) {
   const int rank = packet.header.rank;
   LargeMessage* record = take_record(rank, *packet.endpoint, false);
@@ -129,7 +131,8 @@ void DeviceState::put_or_defer(LargeMessage& record) {
   });
 }
 
-// Starts the put of a record's data. False: the network is full; the caller tries again.
+// Starts the put of the data of a record, on the sender. False: the network is full, or the memory
+// cannot be registered now; the caller tries again.
 bool DeviceState::put(LargeMessage& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
     auto* data = const_cast<std::byte*>(record.put.data);  // add() takes no const memory
@@ -153,10 +156,11 @@ void DeviceState::put_done(LargeMessage& record, Code code) {
   if (code != Code::ok) handle_gone(rank);
 }
 
-// --- both -----------------------------------------------------------------------------------
+// --- sender and receiver ------------------------------------------------------------------------
 
 void DeviceState::finish_or_defer(LargeMessage& record) {
-  // remove() runs before the completion, because the user may then reuse the memory.
+  // The memory is deregistered before the completion is delivered, because the user may reuse the
+  // memory from then on.
   if (record.region.handle != nullptr) transport->remove(record.region);
   if (finish(record)) return;
   defer(record, [](DeviceState& device, Deferred& step) {
@@ -166,7 +170,8 @@ void DeviceState::finish_or_defer(LargeMessage& record) {
 
 bool DeviceState::finish(LargeMessage& record) {
   EndpointState& endpoint = *record.endpoint;
-  // A message in an explicit buffer needs no release, so the packet is consumed now.
+  // A message in the receive's own buffer needs no later release by the user. Its RTS packet, which
+  // holds the sender's credit, is therefore consumed right after the delivery.
   Packet* consumed = nullptr;
   Event event = record.event;
   if (event.packet != nullptr && !event.allocated) std::swap(consumed, event.packet);

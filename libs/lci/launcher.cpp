@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The choice of the launcher's interface, from the environment.
+// Chooses the interface by which the ranks ask their launcher (PMI-1, PMI-2 or PMIx), from the
+// environment.
 #include "lci/launcher.hpp"
 
 #include <cstdlib>
@@ -8,13 +9,13 @@
 namespace mh::lci::detail {
 namespace {
 
-// nullptr: the variable is unset or empty.
+// Returns the value of an environment variable; nullptr: the variable is unset or empty.
 const char* value_of(const char* name) {
   const char* text = std::getenv(name);
   return text == nullptr || *text == '\0' ? nullptr : text;
 }
 
-// Returns the number in the first variable that is set; 0: none is set.
+// Returns the number in the first of these environment variables that is set; 0: none is set.
 int number_of(std::initializer_list<const char*> names) {
   for (const char* name : names) {
     if (const char* text = value_of(name)) return std::atoi(text);

@@ -25,7 +25,8 @@ Launcher launcher_named(std::string_view name);
 std::string offered_launcher();
 
 enum class Spread { unknown, one_host, several_hosts };
-// Tells from the launcher's variables where the `size` ranks of the job are.
+// Tells from the launcher's environment variables whether the `size` ranks of the job are on one
+// host or on several.
 Spread spread_of(int size);
 
 // Collective. Rank 0 gives a text without spaces and semicolons, and all ranks get that text.
@@ -33,16 +34,17 @@ Spread spread_of(int size);
 // is asked for PMI-1.
 std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline);
 
-// share_text() by PMI. `version`: 1 or 2.
+// Does the work of share_text() by PMI-1 or PMI-2. `version`: 1 or 2.
 std::string share_by_pmi(int version, int rank, const std::string& text, Deadline deadline);
 
-// The calls for PMIx, by one thread of the process at a time. has_pmix() returns false if this
-// build has no PMIx, or the machine lacks its library.
+// The functions below use PMIx, by one thread of the process at a time. has_pmix() returns false if
+// this build has no PMIx, or the machine lacks its library.
 bool has_pmix();
-// Returns the number of ranks of the job; -1: unknown.
+// Returns the number of ranks of the job, as the launcher's PMIx says; -1: unknown.
 int size_by_pmix();
 std::string share_by_pmix(const std::string& text, Deadline deadline);
-// Ends the use of PMIx by the calls above. No rank may end its use before all ranks have shared.
+// Ends the process's use of PMIx in the destructor. No rank may end its use before all ranks have
+// called share_by_pmix(), because an earlier end makes the exchange of the others fail.
 struct PmixUse {
   PmixUse() = default;
   PmixUse(const PmixUse&) = delete;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A transport between ranks of one process, for tests. It delivers in order and at once. On request
-// it plays rare events of a network: refused sends, no posted packet, the death of a peer.
+// it plays rare events of a network: refused sends, a message that finds no posted packet, the
+// death of a peer.
 #pragma once
 
 #include <atomic>
@@ -13,17 +14,18 @@
 
 namespace mh::lci::detail {
 
-// The network of `size` ranks, which must outlive their transports.
+// The network of `size` ranks in one process. It must outlive the transports that join() returns.
 class LoopbackNetwork {
  public:
   explicit LoopbackNetwork(int size) : ports_(static_cast<std::size_t>(size)) {}
 
   std::unique_ptr<Transport> join(int rank);
 
-  // Packets; set before the first join().
+  // The most packets that a rank may post at a time; a test sets the number before the first
+  // join().
   std::size_t post_limit = std::size_t{1} << 16U;
 
-  // Faults. Any thread.
+  // Faults that a test injects. Any thread may call these functions.
   void refuse(int rank, int times) { port(rank).refuse.store(times); }  // the next sends of `rank`
   void kill(int rank);
   // Returns the greatest number of messages that have waited at `rank` for a posted packet.

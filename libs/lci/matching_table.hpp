@@ -41,7 +41,8 @@
 
 namespace mh::lci {
 
-// The base of every object that waits in the table.
+// The base of every object that waits in the table: a packet whose message has no receive yet, or a
+// posted receive.
 struct alignas(8) MatchNode {
   MatchNode* next_match = nullptr;
 };
@@ -55,7 +56,8 @@ class MatchingTable {
     bool full = false;   // no match, and no room for the caller's node
   };
 
-  // A table for about `expected` waiting keys without chains; at most `spare_lines` chained lines.
+  // Makes a table in which about `expected` keys can wait without chained lines. At most
+  // `spare_lines` lines are chained at a time.
   MatchingTable(std::size_t expected, std::size_t spare_lines)
       : most_buckets_(2 * spare_lines), spare_(spare_lines) {
     const Buckets first(new BucketLine[std::size_t{1} << log2_of(expected)],
@@ -65,7 +67,8 @@ class MatchingTable {
     buckets_.store(first.word, std::memory_order_relaxed);
   }
 
-  // Removes and returns the first node of the other side under `key`, or else adds `node`.
+  // Removes and returns the first node of the other side under `key`, or else adds `node`. The two
+  // sides are receives and messages.
   Match access(std::uint64_t key, MatchNode* node, Side side) {
     for (;;) {
       const Buckets now = current();
@@ -84,7 +87,8 @@ class MatchingTable {
     }
   }
 
-  // Removes a node that is not matched. False: another thread has matched the node, or is doing so.
+  // Removes a node that is still unmatched. False: another thread has matched the node, or is doing
+  // so.
   bool remove(std::uint64_t key, MatchNode* node) {
     for (;;) {
       const Buckets now = current();
@@ -96,8 +100,9 @@ class MatchingTable {
     }
   }
 
-  // Removes every node of one side whose key `wanted` accepts, and passes the node to `use`, with
-  // no bucket locked. For rare events: the call scans the whole table.
+  // Removes every node of one side (receives or messages) whose key `wanted` accepts, and passes
+  // the node to `use`, with no bucket locked. For rare events such as the death of a peer: the call
+  // scans the whole table.
   template <class Wanted, class Use>
   void take_all(Side side, Wanted wanted, Use use) {
     const std::lock_guard guard(growing_);
@@ -112,7 +117,7 @@ class MatchingTable {
     }
   }
 
-  // For tests: exact while no other thread uses the table.
+  // The number of chained lines, for tests: exact while no other thread uses the table.
   [[nodiscard]] std::size_t lines_in_use() const { return spare_.in_use(); }
   [[nodiscard]] std::size_t buckets() const { return current().count(); }
 
@@ -129,7 +134,8 @@ class MatchingTable {
   };
   static_assert(sizeof(BucketLine) == kCacheLine);
 
-  // The current buckets in one word: the address, and in its low bits the shift of a hash.
+  // The current array of buckets in one word: the address, and in its low bits the shift that turns
+  // a hash into an index.
   struct Buckets {
     std::uintptr_t word;
     explicit Buckets(std::uintptr_t of_both) : word(of_both) {}
@@ -153,7 +159,8 @@ class MatchingTable {
     bool found;
   };
 
-  // The spare lines: chained lines that no bucket uses. The destructor frees the slabs.
+  // The spare lines: lines that a full bucket can chain and that no bucket uses. Lines are
+  // allocated in slabs, which the destructor frees.
   class Spare {
    public:
     explicit Spare(std::size_t limit) : limit_(limit), free_(limit, kLanes) {}
@@ -170,7 +177,8 @@ class MatchingTable {
       return line;
     }
     void give(BucketLine* line) { free_.give(line); }
-    // The number of chained lines; a guess while other threads take or give lines.
+    // The number of lines that buckets have chained; a guess while other threads take or give
+    // lines.
     [[nodiscard]] std::size_t in_use() const {
       const std::size_t free = free_.count();
       return std::max(made_.load(std::memory_order_relaxed), free) - free;
@@ -207,7 +215,8 @@ class MatchingTable {
   static constexpr std::uintptr_t kSeveral = 2;  // the nodes form a ring; else next_match is unset
   static constexpr std::uintptr_t kBits = 7;
 
-  // With all expected keys a third to two thirds of the entries are in use.
+  // Returns the logarithm of the number of buckets at the start. When all expected keys wait, a
+  // third to two thirds of the entries are in use.
   static unsigned log2_of(std::size_t expected) {
     return static_cast<unsigned>(std::bit_width((expected | 2U) / 2));
   }
@@ -216,12 +225,13 @@ class MatchingTable {
   static std::uint64_t hash_of(std::uint64_t key) {
     return (key ^ key >> 32U) * 0x9E3779B97F4A7C15U;
   }
-  // acquire: partner is grow(), which has filled the buckets.
+  // Returns the current array of buckets. acquire: partner is the release in grow(), which has
+  // filled the buckets.
   [[nodiscard]] Buckets current() const {
     return Buckets(buckets_.load(std::memory_order_acquire));
   }
-  // The caller holds the lock of a bucket. relaxed: the lock orders the load after a grow() that
-  // held the same lock.
+  // The caller holds the lock of a bucket of `buckets`. relaxed: grow() takes the locks of all
+  // buckets before it replaces the array, so the caller's lock orders this load.
   [[nodiscard]] bool is_current(Buckets buckets) const {
     return buckets_.load(std::memory_order_relaxed) == buckets.word;
   }
@@ -238,7 +248,8 @@ class MatchingTable {
 
   Match access_line(BucketLine& bucket, std::uint64_t key, MatchNode* node, Side side,
                     bool& crowded) {
-    // The usual case needs this line only.
+    // In the usual case the key, or else a free entry, is in the bucket's own line, and no chained
+    // line is read.
     KeyEntry* free = nullptr;
     for (KeyEntry& entry : bucket.entries) {
       if (entry.word == 0) {
@@ -259,8 +270,9 @@ class MatchingTable {
     return {nullptr};
   }
 
-  // The key is not in the bucket's own line. `free`: a free entry of that line, or nullptr. Sets
-  // `crowded` if the bucket gets a second chained line.
+  // Continues access() in the chained lines, when the key is not in the bucket's own line. `free`:
+  // a free entry of that line, or nullptr. Sets `crowded` if the bucket gets a second chained line;
+  // the caller then calls grow().
   [[gnu::noinline]] Match access_chain(BucketLine& bucket, KeyEntry* free, std::uint64_t key,
                                        MatchNode* node, Side side, bool& crowded) {
     BucketLine* last = &bucket;
@@ -284,7 +296,7 @@ class MatchingTable {
     return {nullptr};
   }
 
-  // --- growth -------------------------------------------------------------------------------
+  // --- growth of the bucket array -----------------------------------------------------------
 
   // Replaces the bucket array `old` by an array twice as large. Does nothing if few lines are
   // chained, if the table would exceed most_buckets_, while another thread grows or scans the
@@ -301,13 +313,15 @@ class MatchingTable {
     arrays_.push_back(std::move(lines));
     for (std::size_t i = 0; i < old.count(); ++i) old.lines()[i].lock.lock();
     for (std::size_t i = 0; i < old.count(); ++i) part(old.lines()[i], next);
-    // release: partner is current().
+    // release: partner is the acquire in current(). A thread that sees the new array sees its
+    // entries.
     buckets_.store(next.word, std::memory_order_release);
     for (std::size_t i = 0; i < old.count(); ++i) old.lines()[i].lock.unlock();
   }
 
-  // Moves the entries of a bucket to its two successors. The chained lines of the bucket suffice:
-  // when k chained lines are empty, at most 3 (k + 1) entries have been moved.
+  // Moves the entries of a bucket to its two successors in the new array `next`. The chained lines
+  // of the bucket suffice for both: when k chained lines are empty, at most 3 (k + 1) entries have
+  // been moved.
   void part(BucketLine& bucket, Buckets next) {
     BucketLine* line = std::exchange(bucket.next, nullptr);
     BucketLine* free = nullptr;
@@ -325,7 +339,8 @@ class MatchingTable {
     while (free != nullptr) spare_.give(std::exchange(free, free->next));
   }
 
-  // Puts an entry into its new bucket. Chains a line of the list `free` if the bucket is full.
+  // Puts an entry into its bucket of the new array `next`. If that bucket is full, chains a line of
+  // the list `free`.
   static void place(const KeyEntry& entry, Buckets next, BucketLine*& free) {
     if (entry.word == 0) return;
     for (BucketLine* line = &next.of(entry.key);; line = line->next) {
@@ -356,8 +371,9 @@ class MatchingTable {
     return place;
   }
 
-  // The entry at `place` has the node's key. Removes and returns the first node of the other side,
-  // or appends `node` to the nodes of its own side and returns nullptr.
+  // The entry at `place` has the node's key. Removes and returns the first waiting node of the
+  // other side (receives or messages). Without one, appends `node` to the waiting nodes of its own
+  // side and returns nullptr.
   MatchNode* meet(BucketLine& bucket, const EntryPosition& place, MatchNode* node, Side side) {
     KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
@@ -377,7 +393,7 @@ class MatchingTable {
     return first;
   }
 
-  // Removes `node` from the entry at `place`. False: the entry does not have the node.
+  // Removes `node` from the nodes of the entry at `place`. False: the entry does not have the node.
   bool unlink(BucketLine& bucket, const EntryPosition& place, MatchNode* node) {
     KeyEntry& entry = *place.entry;
     MatchNode* last = node_of(entry.word);
@@ -396,7 +412,7 @@ class MatchingTable {
     return true;
   }
 
-  // Frees the entry; a chained line without entries becomes a spare line.
+  // Frees the entry at `place`. A chained line that then has no entries becomes a spare line.
   void clear(BucketLine& bucket, const EntryPosition& place) {
     place.entry->word = 0;
     if (place.line == &bucket) return;
@@ -407,7 +423,8 @@ class MatchingTable {
     spare_.give(place.line);
   }
 
-  // Removes the nodes that take_all() wants from a bucket, and links them by next_match.
+  // Removes from one bucket the nodes that take_all() wants, and links them by next_match. Returns
+  // the first.
   template <class Wanted>
   MatchNode* take_from(BucketLine& bucket, Side side, Wanted wanted) {
     const std::lock_guard guard(bucket.lock);
@@ -433,7 +450,8 @@ class MatchingTable {
   }
 
   const std::size_t most_buckets_;
-  // A Buckets word. Partners: current() and grow(), which holds growing_.
+  // The address and the shift of the current bucket array (Buckets). release: grow(), which holds
+  // growing_; acquire: current().
   std::atomic<std::uintptr_t> buckets_{0};
   Spare spare_;
   alignas(kCacheLine) ult::SpinLock growing_;          // guards `arrays_`; held by grow()

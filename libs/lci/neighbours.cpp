@@ -18,8 +18,8 @@
 namespace mh::lci::detail {
 namespace {
 
-// Bytes. A ring has room for kPacketsInRing packets, also where a node has so many ranks that the
-// rings of an inbox then exceed kMostInbox.
+// Limits of an inbox and of its rings, in bytes. A ring has room for kPacketsInRing packets, even
+// where a node has so many ranks that the rings of an inbox then exceed kMostInbox.
 constexpr std::size_t kMostInbox = std::size_t{4} << 20U;
 constexpr std::size_t kMostRing = std::size_t{256} << 10U;
 constexpr std::size_t kPacketsInRing =
@@ -39,11 +39,13 @@ bool is_wanted(const DeviceConfig& config) {
   if (!off && setting != "on" && once())
     print_message("lci: MH_LCI_NODE='{}' is not accepted and counts as on; give on or off",
                   setting);
-  // The word of a ring record cannot hold a larger size.
+  // Larger packets cannot go through the rings: the word in front of a ring record cannot hold a
+  // larger size.
   return config.node && !off && config.packet_bytes < kSizeMask;
 }
 
-// The part of a configuration that must be equal at all ranks.
+// Returns the part of a configuration that must be equal at all ranks, as a text that the ranks
+// compare.
 std::string contract(const DeviceConfig& c) {
   return std::to_string(c.packet_bytes) + ' ' + std::to_string(c.receive_packets) + ' ' +
          std::to_string(c.large_messages);
@@ -53,8 +55,8 @@ bool all_are(const std::vector<std::string>& texts, const std::string& text) {
   return std::all_of(texts.begin(), texts.end(), [&](const auto& one) { return one == text; });
 }
 
-// True if two ranks have the same id, or if the job has one rank, with an id. Empty ids do not
-// count.
+// True if two ranks have the same node id, or if the job has one rank, with an id. Empty ids do not
+// count: their ranks share no memory.
 bool anybody_shares(std::vector<std::string> ids) {
   const bool is_alone = ids.size() == 1;
   std::erase(ids, "");
@@ -63,7 +65,7 @@ bool anybody_shares(std::vector<std::string> ids) {
   return std::adjacent_find(ids.begin(), ids.end()) != ids.end();
 }
 
-// The ranks with this rank's `id`; none if `id` is empty.
+// Returns the ranks whose node id is this rank's `id`; none if `id` is empty.
 Neighbours those_with(const std::string& id, const std::vector<std::string>& ids, int self) {
   Neighbours near;
   for (std::size_t rank = 0; rank < ids.size() && !id.empty(); ++rank) {
@@ -89,7 +91,7 @@ Status open_others(Neighbours& near, const std::vector<std::string>& places, std
 }
 
 // Collective. True if all ranks have succeeded. Otherwise the first rank that failed with an errno
-// prints the error; ranks without an errno failed because a peer did.
+// prints the error; ranks without an errno failed only because a peer did.
 Result<bool> all_succeed(Job& job, Status mine) {
   const std::string reason = mine ? "" : mine.sys_errno == 0 ? "-" : std::strerror(mine.sys_errno);
   const auto reasons = job.allgather(reason);
@@ -106,7 +108,8 @@ Result<bool> all_succeed(Job& job, Status mine) {
   return false;
 }
 
-// Collective: makes this rank's inbox and opens the others. False: a rank has failed.
+// Collective: makes this rank's inbox and opens those of the other ranks of the node. False: a rank
+// has failed, and no rank uses shared memory.
 Result<bool> share_memory(Job& job, Neighbours& near, const DeviceConfig& config) {
   Status shared{};
   std::string place;
@@ -127,7 +130,8 @@ Result<bool> share_memory(Job& job, Neighbours& near, const DeviceConfig& config
   return all;
 }
 
-// Collective: tells the light tasks how many cores are this rank's.
+// Collective: divides the cores of each host among its ranks, and tells this process's light tasks
+// how many of the cores are theirs.
 Status share_cores(Job& job) {
   const auto places = job.allgather(this_kernel() + ' ' + usable_cores());
   if (!places) return places.status();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport of node.hpp: rings to and from the ranks of this node.
+// The transport of node.hpp: byte rings in shared memory to and from the ranks of this node.
 #include "lci/node.hpp"
 
 #include <sys/uio.h>
@@ -102,8 +102,9 @@ class NodeTransport final : public Transport {
     Target& target = targets_[i];
     context.use = NetContext::Use::put;
     if (const Code code = move(target, put); code != Code::ok) return code;
-    // The header word of a ring record has the payload's size where `immediate` has `rank`. In a
-    // put to a granted buffer, `rank` is the index of that buffer, so the index travels as payload.
+    // The header word of a ring record has the payload's size where `immediate` has `rank`, so
+    // `rank` does not arrive. In a put to a granted buffer, `rank` holds the buffer's index and the
+    // put's size instead (granted_place()). That number therefore travels as payload.
     const auto place = std::as_bytes(std::span(&put.immediate.rank, 1));
     const bool granted = put.immediate.kind == Wire::granted;
     const Code code = inject(rank, put.immediate, granted ? place : std::span<const std::byte>{});
@@ -122,11 +123,12 @@ class NodeTransport final : public Transport {
   }
 
  private:
-  // A rank of this node, as a receiver. Each Target has a cache line, since sending threads contend
-  // for `lock`.
+  // A rank of this node, as the receiver of this rank's messages. Each Target has a cache line of
+  // its own, since sending threads contend for `lock`.
   struct alignas(kCacheLine) Target {
     ult::SpinLock lock;  // guards `ring`
-    // False after the kernel has refused process_vm_writev. relaxed: a hint.
+    // False after the kernel has refused process_vm_writev; puts to this rank then go through the
+    // ring. relaxed: a hint.
     std::atomic<bool> may_write{true};
     int pid = 0;
     RingSender ring;
@@ -146,8 +148,8 @@ class NodeTransport final : public Transport {
     return index_[static_cast<std::size_t>(rank)];
   }
 
-  // Queues the event of a finished send or put. release: partner is take_told(), which reads the
-  // link and `use`.
+  // Queues the event of a finished send or put; poll() returns the event. release: partner is the
+  // acquire in take_told(), which reads the link and `use`.
   void tell(NetContext& context) {
     NetContext* next = told_.load(std::memory_order_relaxed);
     do {
@@ -170,9 +172,10 @@ class NodeTransport final : public Transport {
     return count;
   }
 
-  // --- arrivals -----------------------------------------------------------------------------
+  // --- arrivals: messages in this rank's rings ----------------------------------------------
 
-  // Reads the rings of all ranks, and starts at another ring each time.
+  // Reads this rank's rings from all ranks of the node. Each call starts at another ring, so no
+  // sender is preferred.
   std::size_t take_arrived(std::span<NetEvent> events) {
     std::size_t count = 0;
     if (++first_ >= sources_.size()) first_ = 0;
@@ -214,7 +217,8 @@ class NodeTransport final : public Transport {
     return {NetEvent::What::arrived, Code::ok, header, size, posted.context};
   }
 
-  // Copies a chunk to the address at its front.
+  // Copies a chunk of a put that came through the ring to its destination, the address in front of
+  // the chunk.
   static void land(std::span<const std::byte> payload) {
     std::uint64_t address = 0;
     std::memcpy(&address, payload.data(), sizeof address);
@@ -248,9 +252,10 @@ class NodeTransport final : public Transport {
     return false;
   }
 
-  // --- puts ---------------------------------------------------------------------------------
+  // --- puts into the memory of a rank of this node -------------------------------------------
 
-  // Moves the rest of a put to the target. `full`: the ring is full, and a part remains.
+  // Copies the bytes of a put that are still missing to the target. `full`: the ring is full, and a
+  // part remains for a later call.
   static Code move(Target& target, Put& put) {
     if (put.moved < put.size && target.may_write.load(std::memory_order_relaxed)) {
       const Code code = write(target, put);
@@ -291,11 +296,11 @@ class NodeTransport final : public Transport {
   std::vector<std::size_t> index_;  // of each rank among the neighbours, or kNobody
   std::vector<Target> targets_;
 
-  // Finished sends and puts, in a list of their contexts with the last first. Partners: tell() and
-  // take_told().
+  // Finished sends and puts that poll() has not reported yet: a list of their contexts, the latest
+  // first. release: tell(); acquire: take_told().
   alignas(kCacheLine) std::atomic<NetContext*> told_{nullptr};
 
-  // For the thread in poll() only.
+  // The fields from here on are for the thread in poll() only.
   alignas(kCacheLine) NetContext* taken_ = nullptr;  // taken from told_, without an event yet
   std::vector<Source> sources_;
   std::vector<NodePacket> posted_;

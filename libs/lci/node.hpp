@@ -36,8 +36,8 @@ struct Neighbours {
 // gets no memory, no rank has neighbours, and the first such rank prints the reason.
 Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config);
 
-// `far`: the transport to the ranks of other nodes; nullptr: the job has no such ranks. The job
-// must outlive the result.
+// Returns the transport of a rank with neighbours. `far`: the transport to the ranks of other
+// nodes; nullptr: the job has no such ranks. The job must outlive the result.
 std::unique_ptr<Transport> join_node(Job& job, Neighbours neighbours,
                                      std::unique_ptr<Transport> far);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The public Device: opened for the processes of a Job, closed by all of them together.
+// The public class Device: a device is opened for the processes of a Job, and closed by all of them
+// together.
 #include <sched.h>
 
 #include <algorithm>
@@ -49,7 +50,8 @@ Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const Device
 // files. In a larger job each connection is made at the first message.
 constexpr int kMostConnections = 512;
 
-// Sends a hello that is too long for inject(), so the provider prepares for packets as well.
+// Sends a hello (a packet without a message) to `rank`. The hello is too long for inject(), so that
+// the provider also makes ready for the sending of packets.
 Code greet(detail::DeviceState& state, int rank) {
   detail::Packet* packet = state.packets.take();
   if (packet == nullptr) return Code::full;
@@ -89,7 +91,8 @@ Result<Device> Device::open(Job& job, const DeviceConfig& config) {
   auto state = detail::DeviceState::make(std::move(*transport), config);
   if (!state) return state.status();
   Device device(job, std::move(*state));
-  // No rank sends before all ranks have posted their packets.
+  // A message must find a posted packet. No rank therefore sends before all ranks have posted their
+  // packets.
   if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();
   if (const Status met = meet_all(job, device); !met) return met;
   if (const auto all = job.allgather({}, [&] { device.progress(); }); !all) return all.status();

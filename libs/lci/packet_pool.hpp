@@ -42,8 +42,8 @@ class PacketPool {
     }
   }
 
-  // Returns the packet that this thread gave back last, or a packet of another lane; nullptr: the
-  // caller tries again later.
+  // Returns the packet that this thread gave back last, or a packet of another thread's lane;
+  // nullptr: the pool is empty, or nearly so, and the caller tries again later.
   T* take() {
     Lane& own = lanes_[this_lane() & lane_mask_];
     {
@@ -70,7 +70,7 @@ class PacketPool {
   static constexpr std::size_t kBatch = 32;  // the most packets of one steal
 
   // `lock` guards a lane; only thieves contend with the owner for the lock. `hot` and `cold` are
-  // atomic for the thief's size() without the lock. relaxed: a guess.
+  // atomic because a thief calls size() without the lock. relaxed: that size is a guess.
   struct alignas(kCacheLine) Lane {
     ult::SpinLock lock;
     std::atomic<std::uint32_t> hot{0};   // the position of the next packet
@@ -114,7 +114,8 @@ class PacketPool {
     return nullptr;
   }
 
-  // Takes half of the victim's packets, at most kBatch, from the cold end.
+  // Takes half of the packets of the lane `victim`, at most kBatch, from its cold end. Returns the
+  // number.
   static std::size_t rob(Lane& victim, T** batch) {
     if (victim.size() == 0 || !victim.lock.try_lock()) return 0;
     const std::lock_guard guard(victim.lock, std::adopt_lock);

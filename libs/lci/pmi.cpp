@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PMI-1 and PMI-2 as a client, without a library: the texts that MPICH's hydra defines.
+// PMI-1 and PMI-2, by which a rank talks to its launcher, as a client without a library: the texts
+// that MPICH's hydra defines.
 //
 // A command of PMI-1 is a line of words, `cmd=put kvsname=K key=A value=B`. A command of PMI-2 has
-// its length in six characters in front, and a semicolon after each word: `cmd=kvs-put;key=A;`.
-// The launcher answers each command in the same form. The first command, which settles the version,
-// is a line in both versions.
+// its length in six characters in front, and a semicolon after each word: `cmd=kvs-put;key=A;`. The
+// launcher answers each command in the same form. The first command, which settles the version, is
+// a line in both versions.
 #include <link.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -26,7 +27,8 @@ namespace {
 constexpr std::size_t kLengthBytes = 6;
 constexpr const char* kKey = "mh-lci-root";
 
-// The value of `name` in an answer; empty: the answer has no such word.
+// Returns the value of the word `name=value` in an answer of the launcher; empty: the answer has no
+// such word.
 std::string value_of(std::string_view answer, std::string_view name) {
   constexpr std::string_view kSeparators = " ;\n";
   while (!answer.empty()) {
@@ -46,7 +48,8 @@ class Pmi {
  public:
   Pmi(int socket, Deadline deadline) : socket_(socket), deadline_(deadline) {}
 
-  // False: the launcher speaks neither `version` nor a lower one.
+  // Opens the exchange with the launcher, by PMI-`version`, or by PMI-1 if the launcher refuses
+  // PMI-2. False: the launcher speaks neither.
   bool open(int version, int rank) {
     if (version == 2 && is_accepted(ask({"cmd=init", "pmi_version=2", "pmi_subversion=0"}))) {
       is_framed_ = true;
@@ -76,11 +79,12 @@ class Pmi {
     return value_of(ask({"cmd=get", space_, "key=" + key}), "value");
   }
 
-  // The launcher considers a process as failed if the process ends after open() without close().
+  // Ends the exchange. The launcher considers a process as failed if the process ends after open()
+  // without close().
   void close() { ask({"cmd=finalize"}); }
 
  private:
-  // Returns the answer to a command; empty: none came.
+  // Sends a command to the launcher and returns the answer; empty: none came.
   std::string ask(std::initializer_list<std::string> words) {
     std::string text;
     for (const std::string& word : words) text += word + (is_framed_ ? ';' : ' ');
@@ -105,7 +109,8 @@ class Pmi {
     return line;
   }
 
-  // Returns `size` bytes; empty: fewer came before the deadline or the end of the connection.
+  // Reads `size` bytes of the launcher's answer and returns them; empty: fewer came before the
+  // deadline or the end of the connection.
   std::string read(std::size_t size) {
     std::string bytes(size, '\0');
     for (std::size_t done = 0; done < size;) {
@@ -128,8 +133,8 @@ class Pmi {
   std::string space_;       // PMI-1: the word that names the key-value space
 };
 
-// Returns the socket of PMI_FD; -1: there is none. A child of a rank can inherit the variable
-// without the socket.
+// Returns the socket to the launcher, which the variable PMI_FD names; -1: there is none. A child
+// of a rank can inherit the variable without the socket.
 int socket_of_launcher() {
   const char* text = std::getenv("PMI_FD");
   const int fd = text == nullptr ? -1 : std::atoi(text);
@@ -137,7 +142,8 @@ int socket_of_launcher() {
   return fd > 2 && ::fstat(fd, &state) == 0 && S_ISSOCK(state.st_mode) ? fd : -1;
 }
 
-// True: the process has loaded a library named libmpi... or libmpich...
+// True: the process has loaded a library named libmpi... or libmpich..., which then uses PMI
+// itself.
 bool has_mpi() {
   const auto is_mpi = [](dl_phdr_info* info, std::size_t /*size*/, void* /*data*/) {
     const std::string_view path = info->dlpi_name;

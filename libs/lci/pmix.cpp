@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// PMIx as a client. Its header is needed at the build, its library when a launcher offers PMIx.
+// PMIx, by which a rank talks to its launcher, as a client. PMIx's header is needed at the build,
+// its library only when a launcher offers PMIx.
 #include "base/say.hpp"
 #include "lci/launcher.hpp"
 #if MH_LCI_HAS_PMIX
@@ -16,7 +17,7 @@ namespace mh::lci::detail {
 #if MH_LCI_HAS_PMIX
 namespace {
 
-// The functions of the library; `get` is null where there is no library.
+// The functions of the PMIx library, found by dlsym(); `get` is null where there is no library.
 struct Pmix {
   decltype(&::PMIx_Init) init = nullptr;
   decltype(&::PMIx_Finalize) finalize = nullptr;
@@ -69,7 +70,7 @@ pmix_info_t option(const char* name, pmix_data_type_t type) {
   return info;
 }
 
-// Owns a value from PMIx_Get().
+// Owns a value that PMIx_Get() has allocated, and frees the value in its destructor.
 struct Given {
   pmix_value_t* value = nullptr;
   Given() = default;
@@ -82,7 +83,8 @@ struct Given {
   }
 };
 
-// True: the step has succeeded. Otherwise a message names the step and PMIx's code.
+// True: the call `step` of PMIx has succeeded. Otherwise a message on stderr names the step and
+// PMIx's code.
 bool has_done(const char* step, pmix_status_t status) {
   if (status == PMIX_SUCCESS) return true;
   print_message("lci: {} of the launcher's PMIx failed with code {}", step, status);
@@ -97,7 +99,8 @@ bool has_put(const std::string& key, std::string text) {
          has_done("PMIx_Commit", pmix().commit());
 }
 
-// Puts rank 0's text and waits for all ranks. Returns the text; empty: PMIx has failed.
+// Publishes rank 0's text, waits for all ranks (at most `seconds`), and returns that text at every
+// rank; empty: PMIx has failed, and a message has said how.
 std::string exchange(pmix_proc_t me, const std::string& key, const std::string& text, int seconds) {
   if (me.rank == 0 && !has_put(key, text)) return {};
   pmix_info_t options[] = {option(PMIX_TIMEOUT, PMIX_INT), option(PMIX_COLLECT_DATA, PMIX_BOOL)};

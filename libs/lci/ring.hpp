@@ -28,19 +28,20 @@ class Ring {
   static_assert(std::is_trivially_copyable_v<T>);
 
  public:
-  // At least `capacity` cells.
+  // Makes a queue with at least `capacity` cells: the next power of two.
   explicit Ring(std::size_t capacity)
       : mask_(std::bit_ceil(capacity < 2 ? std::size_t{2} : capacity) - 1),
         cells_(std::make_unique<RingCell[]>(mask_ + 1)) {
     for (std::size_t i = 0; i <= mask_; ++i) cells_[i].turn.store(i, std::memory_order_relaxed);
   }
 
-  // False: full.
+  // Appends a copy of `value`. False: the queue is full.
   bool push(const T& value) {
     std::size_t position = tail_.load(std::memory_order_relaxed);
     for (;;) {
       RingCell& cell = cells_[position & mask_];
-      // acquire: partner is the release of the previous round's consumer.
+      // acquire: partner is the release with which the consumer of the previous round has freed
+      // this cell.
       const std::size_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<std::ptrdiff_t>(turn - position);
       if (ahead < 0) return false;
@@ -48,7 +49,8 @@ class Ring {
         position = tail_.load(std::memory_order_relaxed);
         continue;
       }
-      // relaxed: the exchange claims the position only; the turn publishes the cell's value.
+      // relaxed: the exchange claims the position only; the release of `turn` below publishes the
+      // cell's value.
       if (tail_.compare_exchange_weak(position, position + 1, std::memory_order_relaxed)) {
         cell.value = value;
         cell.turn.store(position + 1, std::memory_order_release);
@@ -57,12 +59,13 @@ class Ring {
     }
   }
 
-  // False: empty.
+  // Removes the oldest element into `value`. False: the queue is empty, or the producer of its
+  // first cell has not filled the cell yet.
   bool pop(T& value) {
     std::size_t position = head_.load(std::memory_order_relaxed);
     for (;;) {
       RingCell& cell = cells_[position & mask_];
-      // acquire: partner is the release of the producer.
+      // acquire: partner is the release with which the producer has filled this cell.
       const std::size_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<std::ptrdiff_t>(turn - (position + 1));
       if (ahead < 0) return false;

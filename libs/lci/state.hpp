@@ -44,21 +44,23 @@ struct Deferred {
   bool (*again)(DeviceState& device, Deferred& step) = nullptr;  // true: the step is done
 };
 
-// A receive that a user posted.
+// A receive that a user posted. Until a message matches the receive, it waits in the matching
+// table.
 struct UserReceive : MatchNode {
   std::byte* buffer;
   std::size_t capacity;
   void* context;
   Synchronizer* done;  // contains this receive; nullptr: a PooledReceive
 };
-// A receive of an endpoint with a queue or a handler. Its failure may have to wait for room in the
-// queue (Deferred).
+// A posted receive of an endpoint with a queue or a handler, from a pool of the device. Its failure
+// may have to wait for room in the queue (Deferred).
 struct PooledReceive : UserReceive, Deferred {
   EndpointState* endpoint;
   std::int32_t rank;
   std::uint32_t tag;
 };
-// The death of `rank`, for an endpoint with a queue or a handler.
+// The notice of the death of `rank`, to be delivered to the queue or handler of an endpoint. The
+// delivery may have to wait for room in the queue (Deferred).
 struct Notice : Deferred {
   EndpointState* endpoint;
   std::int32_t rank;
@@ -77,16 +79,19 @@ struct alignas(kCacheLine) Packet : NetContext, MatchNode, Deferred {
 };
 static_assert(sizeof(Packet) == 192);
 
-// Phases of a record. The thread that moves the record out of waiting_for() owns its next step.
+// Phases of the record of a large message. The thread that moves the record out of waiting_for()
+// owns the record's next step.
 inline constexpr std::uint64_t kIdle = 0;
 inline constexpr std::uint64_t kPutting = 1;  // sender: the transport has the put
-// The sender waits for the RTR of `rank`, the receiver for the put of `rank`.
+// The phase of a record that waits: at the sender for the RTR of `rank`, at the receiver for the
+// put of `rank`.
 constexpr std::uint64_t waiting_for(int rank, bool sends) {
   return static_cast<std::uint64_t>(rank) << 2U | (sends ? 3U : 2U);
 }
 
 struct alignas(kCacheLine) LargeMessage : NetContext, Deferred {
-  // acq_rel: partner is the other thread that may end the record (a death, an arrival).
+  // acq_rel: a thread that handles an arrival and one that handles the peer's death may both try to
+  // end the record; the exchange of this word lets one of them do so.
   std::atomic<std::uint64_t> phase{kIdle};
   bool sends;
   std::int32_t rank;
@@ -99,21 +104,23 @@ struct alignas(kCacheLine) LargeMessage : NetContext, Deferred {
   Put put;
 };
 
-// The granted buffers of one endpoint and one peer, in both directions.
+// The granted buffers of one endpoint and one peer, in both directions. A granted buffer takes one
+// message of the peer by one put, without rendezvous.
 struct alignas(kCacheLine) Grant : Deferred {
-  // This rank's buffer for the peer: granted, filled by a put, delivered, released, granted again.
+  // This rank's buffer for the peer. Its stages: granted, filled by a put, delivered, released,
+  // granted again.
   Region region;
   Event event;  // of the message in the buffer; endpoint, data and rank are always set
-  // The peer's buffer for this rank. `usable` is true from the arrival of the grant until a send
-  // takes the buffer. release: handle_grant(), after address and key; acquire: send_granted().
+  // The peer's buffer for this rank. `usable` is true from the arrival of the peer's grant until a
+  // send takes the buffer. release: handle_grant(), after address and key; acquire: send_granted().
   std::atomic<bool> usable{false};
   std::uint64_t address;
   std::uint64_t key;
 };
 
 struct alignas(kCacheLine) Peer : Deferred {
-  // For threads that send to the peer. relaxed: counts; the network orders the packets that they
-  // count.
+  // The fields from here on are for threads that send to the peer. relaxed: credits and large
+  // messages are mere counts; the network orders the packets that they count.
   std::atomic<std::int32_t> credits{0};
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
   std::size_t inject_limit = 0;        // bytes; fixed when the device is opened
@@ -127,7 +134,7 @@ struct alignas(kCacheLine) Peer : Deferred {
   ult::SpinLock waiting_lock;  // guards `waiting`
   ult::detail::WaitQueue waiting;
 
-  // For threads that consume the peer's messages.
+  // The fields from here on are for threads that consume the peer's messages.
   alignas(kCacheLine) std::atomic<std::uint32_t> owed{0};  // credits to be returned to the peer
   std::atomic<bool> telling{false};                        // the Peer is on the deferred list
 };
@@ -151,7 +158,9 @@ struct EndpointState {
   const std::uint8_t id;
   const bool posts;  // the endpoint posts and matches receives
 
-  // The protocol. place() chooses Packet::place, deliver() completes. False: try again later.
+  // The endpoint's protocol, as two functions. place() chooses the memory of an arrived message
+  // (Packet::place), deliver() delivers a completion. False: memory or room in the queue is
+  // lacking; try again later.
   bool (*const place)(EndpointState& endpoint, Packet& packet);
   bool (*const deliver)(EndpointState& endpoint, const Event& event, Synchronizer* done);
 
@@ -169,7 +178,7 @@ struct EndpointState {
   void abandon(LargeMessage& record);  // returns what begin_send() took
   Answer send_large(int rank, std::uint32_t tag, std::span<const std::byte> data, void* context,
                     Synchronizer* done);
-  // grants.cpp
+  // Granted buffers; these functions are in grants.cpp.
   Code make_grants();
   void send_grants();
   void renew_grant(int rank);  // after the release of the message in the buffer
@@ -197,11 +206,11 @@ struct alignas(kCacheLine) LaneCounts {
   std::array<std::atomic<std::uint64_t>, kRetryReasons> retries{};
 };
 
-// Packets for control messages of one peer, beyond its RTRs: two credit messages, a hello, and a
-// spare.
+// Packets that this rank posts for the control messages of one peer, beyond the peer's RTRs: two
+// credit messages, a hello, and a spare.
 inline constexpr std::size_t kSpareReceives = 4;
 
-// The configured numbers, divided among the peers.
+// The numbers of DeviceConfig (packets, large messages), divided among the peers.
 struct Shares {
   std::size_t credits;                  // for each peer
   std::size_t large;                    // large messages under way, for each peer
@@ -231,7 +240,7 @@ struct DeviceState {
   [[nodiscard]] bool is_served() const { return servers.load(std::memory_order_relaxed) != 0; }
   Peer& peer(int rank) { return peers[static_cast<std::size_t>(rank)]; }
 
-  // --- any thread ---
+  // --- any thread may call these functions ---
   LaneCounts& count() { return counts[this_lane() & (kCountLanes - 1)]; }
   Answer retry(Retry reason);
   void defer(Deferred& step, bool (*again)(DeviceState&, Deferred&));
@@ -239,11 +248,12 @@ struct DeviceState {
   void recycle(Packet& packet, int rank);  // frees the packet and adds to `unposted` of `rank`
   void give_credits(Peer& peer, std::int32_t count);
   void await_credit(int rank);  // returns when a credit may be free, or the peer is dead
-  // arrival.cpp: places and delivers a message that is matched, or needs no receive. False: try
-  // again.
+  // Places and delivers an arrived message that is matched, or needs no receive (arrival.cpp).
+  // False: memory or room in a queue is lacking; try again.
   bool settle(Packet& packet);
   void settle_or_defer(Packet& packet);
-  // large.cpp
+  // Large messages. These functions are in large.cpp, except give_receive(), which returns a
+  // receive to its pool (device.cpp).
   bool begin_transfer(Packet& packet);
   LargeMessage* take_record(int rank, EndpointState& endpoint, bool sends);
   void give_receive(UserReceive* receive);  // a PooledReceive, or nullptr
@@ -254,7 +264,7 @@ struct DeviceState {
   bool finish(LargeMessage& record);  // delivers the record's event. False: try again.
   void finish_or_defer(LargeMessage& record);
 
-  // --- the thread in progress() ---
+  // --- only the thread in progress() calls these functions ---
   void handle(const NetEvent& event);
   void handle_failure(const NetEvent& event);
   bool dispatch(Packet& packet);                   // arrival.cpp
@@ -270,7 +280,7 @@ struct DeviceState {
 
   static constexpr unsigned kCountLanes = 16;
 
-  // Fixed when the device is opened.
+  // The fields from here on are fixed when the device is opened.
   std::unique_ptr<Transport> transport;
   const DeviceConfig config;
   const Shares shares;
@@ -281,23 +291,25 @@ struct DeviceState {
 
   MatchingTable table;
   PacketPool<Packet> packets;
-  // Separate pools: a large send waits until its receiver has a free record. Ranks that send to
-  // each other would wait for ever if sends used up the records of arrivals.
+  // Separate pools of records for sends and for arrivals. A large send waits until its receiver has
+  // a free record. Ranks that send to each other would wait for ever if sends used up the records
+  // of arrivals.
   PacketPool<LargeMessage> free_sends;
   PacketPool<LargeMessage> free_arrivals;
   PacketPool<PooledReceive> free_receives;
   std::array<LaneCounts, kCountLanes> counts;
 
-  // Endpoints, in the order of their numbers. release: open_endpoint(); acquire: dispatch().
+  // The endpoints by their numbers. release: open_endpoint(), which has made the endpoint; acquire:
+  // dispatch(), for an arrived packet.
   std::array<std::atomic<EndpointState*>, kMaxEndpoints> endpoints{};
 
   alignas(kCacheLine) std::atomic<bool> progressing{false};  // acquire and release: a lock
-  // Calls of serve() under way. relaxed, a hint: a task that sees a server too late makes progress
-  // itself a little longer.
+  // The number of threads and tasks in serve(). relaxed, a hint: a task that sees a server too late
+  // makes progress itself a little longer.
   std::atomic<std::uint32_t> servers{0};
   std::size_t greetings = 0;  // hellos received; for the thread in progress()
-  // Receive packets to be posted, [0] for far ranks, [1] for near ranks. release: recycle();
-  // acquire: post_receives().
+  // The number of packets that progress() still has to post as receives: [0] for far ranks, [1] for
+  // near ranks (of this node). release: recycle(); acquire: post_receives().
   alignas(kCacheLine) std::array<std::atomic<std::size_t>, 2> unposted{};
 
   alignas(kCacheLine) ult::SpinLock deferred_lock;  // guards the two pointers below

@@ -18,14 +18,15 @@
 
 namespace mh::lci::detail {
 
-// The base of every packet and record that a transport keeps until the operation's event.
+// The base of every packet and record that a transport keeps from the call until the operation's
+// event.
 struct NetContext {
   enum class Use : std::uint8_t { receive, send, put };
   void* reserved[8];  // for the transport
   Use use;            // the last operation, set by the transport
 };
 
-// Registered memory.
+// Memory that is registered with the transport, as the source or the target of a put.
 struct Region {
   void* handle = nullptr;      // nullptr: remove() is not needed
   std::uint64_t address = 0;   // for the peer's put into the region
@@ -69,23 +70,27 @@ class Transport {
 
   [[nodiscard]] virtual int rank() const = 0;
   [[nodiscard]] virtual int size() const = 0;
-  // Near ranks and far ranks have separate posted packets.
+  // True: the rank is near (on this node). Messages of near and of far ranks go to separate posted
+  // packets.
   [[nodiscard]] virtual bool is_near(int /*rank*/) const { return false; }
-  // Bytes of the transport's message buffers beside the packets, as far as they are known.
+  // Bytes of the buffers that the transport itself has for messages, beside the packets, as far as
+  // the number is known.
   [[nodiscard]] virtual std::size_t memory() const { return 0; }
-  // The most bytes for one inject().
+  // The most bytes of data in one inject() to `rank`.
   [[nodiscard]] virtual std::size_t inject_limit(int rank) const = 0;
-  // The most packets posted at a time.
+  // The most packets that may be posted at a time.
   [[nodiscard]] virtual std::size_t post_limit() const = 0;
-  // The memory of all packets; called once, before the first post and send.
+  // Tells the transport the memory of all packets, for registration. Called once, before the first
+  // post and send.
   virtual Status attach(std::span<std::byte> packets) = 0;
 
-  // Copies the data before the call returns; no event follows.
+  // Sends a short message. The call copies the data before it returns, so no event follows.
   virtual Code inject(int rank, Header header, std::span<const std::byte> data) = 0;
-  // Sends from the payload of a packet; the event `sent` returns the packet.
+  // Sends a message from the payload of a packet. The event `sent`, from poll(), returns the packet
+  // to the caller.
   virtual Code send(int rank, Header header, std::span<const std::byte> payload,
                     NetContext& context) = 0;
-  // Posts a packet for one message of any near rank, or of any far rank.
+  // Posts a packet for the arrival of one message of any near rank, or of any far rank.
   virtual Code post(std::span<std::byte> payload, NetContext& context, bool near) = 0;
 
   // Registers memory for puts to or from a rank; `writable`: `rank` puts into the memory. A region
@@ -94,7 +99,8 @@ class Transport {
   virtual void remove(Region& region) = 0;
   virtual Code put(int rank, Put& put, NetContext& context) = 0;
 
-  // Writes events and returns their number.
+  // Advances the network, writes the events of finished operations and arrived messages, and
+  // returns their number.
   virtual std::size_t poll(std::span<NetEvent> events) = 0;
 };
 

@@ -70,7 +70,8 @@ constexpr std::int32_t granted_place(int rank, std::size_t grant, std::size_t si
   return static_cast<std::int32_t>(static_cast<std::size_t>(rank) * (grant + 1) + size);
 }
 
-// The key of a posted receive and of the messages that match it.
+// Returns the key under which the matching table keeps a posted receive and the messages that match
+// it.
 constexpr std::uint64_t match_key(std::uint8_t endpoint, int rank, std::uint32_t tag) {
   return Header{Wire::eager, endpoint, rank, tag}.pack();
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The answer of every communication call, and the counters of a device.
+// The answer of every communication call of LCI, and the counters of a device (a context of the
+// network, device.hpp).
 //
-// A call never blocks. If a resource is exhausted for the moment, the call changes nothing and
-// answers *retry* with the reason. The caller makes progress, does other work or yields before it
-// makes the call again. In this way back-pressure reaches the producer.
+// A call never blocks. If a resource (a packet, a credit, a record) is exhausted for the moment,
+// the call changes nothing and answers *retry* with the reason. The caller calls
+// Device::progress(), does other work or yields before it makes the call again. In this way
+// back-pressure reaches the producer of the messages.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +24,7 @@ enum class Retry : std::uint8_t {
 };
 inline constexpr int kRetryReasons = 6;
 
-// Returns a short phrase for messages, such as "no packet"; a constant string.
+// Returns a short phrase for a text to the user, such as "no packet"; a constant string.
 [[gnu::visibility("default")]] const char* describe(Retry reason);
 
 class [[nodiscard]] Answer {
@@ -32,13 +34,16 @@ class [[nodiscard]] Answer {
   static constexpr Answer retry(Retry reason) { return {State::retry, reason, Code::full}; }
   static constexpr Answer error(Code code) { return {State::error, Retry::none, code}; }
 
-  // The operation is complete; no completion follows.
+  // True: the operation was complete when the call returned, and no completion will be delivered
+  // for it.
   [[nodiscard]] constexpr bool is_done() const { return state_ == State::done; }
-  // The operation is under way; a completion follows.
+  // True: the operation is under way. At its end the device delivers a completion to the endpoint's
+  // queue or handler, or to the call's synchronizer.
   [[nodiscard]] constexpr bool is_posted() const { return state_ == State::posted; }
-  // Nothing has happened; the same call may succeed later.
+  // True: the call had no effect, because a resource is exhausted for the moment (reason()). The
+  // same call may succeed later.
   [[nodiscard]] constexpr bool is_retry() const { return state_ == State::retry; }
-  // Nothing has happened; the same call would fail again.
+  // True: the call had no effect, and the same call would fail again. code() says why.
   [[nodiscard]] constexpr bool is_error() const { return state_ == State::error; }
 
   [[nodiscard]] constexpr Retry reason() const { return reason_; }
@@ -54,7 +59,8 @@ class [[nodiscard]] Answer {
   Code code_;
 };
 
-// The counters of a device since it was opened.
+// The counters of one device, over all its endpoints and all threads of this rank, since the device
+// was opened.
 struct Counters {
   std::uint64_t eager_sent;              // messages sent in one packet
   std::uint64_t eager_received;          // messages received in one packet

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// An MPI-like layer for light tasks: send and receive by rank and tag, without wildcards, and
-// collectives. Calls block the calling task, not its worker.
+// An MPI-like layer for the light tasks of manyhands/ult.hpp: send and receive by rank and tag,
+// without wildcards, and collectives. Calls block the calling task, not its worker.
 //
-// With a Server, or a task in serve(), a waiting task is parked until one signal wakes the task.
-// Without a server, each waiting task makes progress itself and yields to other tasks, so each
-// message costs more. serve() must not end while tasks wait. An ordinary thread that waits always
-// makes progress itself.
+// Messages move only while some thread or task makes progress (calls Device::progress()). With a
+// Server, or a task in serve(), a waiting task is parked until one signal wakes the task. Without a
+// server, each waiting task makes progress itself and yields to other tasks, so each message costs
+// more. serve() must not end while tasks wait. An ordinary thread that waits always makes progress
+// itself.
 #pragma once
 
 #include <atomic>
@@ -20,13 +21,13 @@
 
 namespace mh::lci {
 
-// Makes progress in the calling light task or thread until `stop` is set, and yields between the
-// steps. Several tasks and threads may serve one device.
+// Calls device.progress() in a loop until another thread or task sets `stop`. The calling light
+// task or thread yields between the calls. Several tasks and threads may serve one device.
 MH_LCI_API void serve(Device& device, const std::atomic<bool>& stop) noexcept;
 
-// A thread that calls serve() until the destructor, which waits for the thread. The device must
-// outlive the Server and must not be moved meanwhile. The constructor throws std::system_error if
-// the system has no thread.
+// A thread that calls serve() until the destructor, which waits for the thread. Tasks that wait for
+// messages need not poll meanwhile. The device must outlive the Server and must not be moved while
+// the Server exists. The constructor throws std::system_error if the system has no thread.
 class Server {
  public:
   explicit Server(Device& device) : thread_([this, &device] { serve(device, stop_); }) {}
@@ -42,8 +43,8 @@ class Server {
   std::thread thread_;
 };
 
-// Repeats `call()`, which returns an Answer, until the answer is not *retry*. Makes progress and
-// yields between the calls.
+// Repeats `call()`, which returns an Answer, until the answer is not *retry* (a resource was
+// exhausted). Makes progress on `device` and yields to other tasks between the calls.
 template <class Call>
 Answer insist(Device& device, Call call) {
   for (;;) {
@@ -55,20 +56,21 @@ Answer insist(Device& device, Call call) {
 }
 
 // Messages and collectives among all ranks of a device. Errors of all calls: `gone` (the peer is
-// dead), `misuse`, `system`, and `mismatch` for a message that is longer than its receiver's
-// buffer. Outputs are complete on success only.
+// dead), `misuse` (an invalid argument), `system` (the network has failed), and `mismatch` for a
+// message that is longer than its receiver's buffer. A failed call may have written a part of its
+// output.
 class Communicator {
  public:
-  // Collective, in the same order at all ranks, and at a time when no other thread opens an
-  // endpoint of the device. Fails as Device::open_endpoint(). The device must outlive the
-  // communicator and must not be moved meanwhile.
+  // Collective, in the same order at all ranks. The call opens two endpoints, so no other thread
+  // may open an endpoint of the device at the same time. Fails as Device::open_endpoint(). The
+  // device must outlive the communicator and must not be moved while the communicator exists.
   MH_LCI_API static Result<Communicator> open(Device& device);
 
   [[nodiscard]] int rank() const { return device_->rank(); }
   [[nodiscard]] int size() const { return device_->size(); }
   [[nodiscard]] Device& device() const { return *device_; }
 
-  // --- any number of tasks and threads at a time ---
+  // --- calls that any number of tasks and threads may make at a time ---
   // Returns when the caller may change the data. The receiver need not have received the message
   // then.
   MH_LCI_API Status send(int rank, std::uint32_t tag, std::span<const std::byte> data) noexcept;
@@ -76,16 +78,18 @@ class Communicator {
   MH_LCI_API Result<std::size_t> receive(int rank, std::uint32_t tag,
                                          std::span<std::byte> buffer) noexcept;
   // start_send() and start_receive() start an operation, which wait() completes. Both return at
-  // once unless a resource is exhausted. The data, the buffer and `done` must stay until wait()
-  // returns. After an error the operation does not exist, and wait() must not be called.
+  // once unless a resource is exhausted; then they wait for the resource. The data, the buffer and
+  // `done` must stay valid until wait() returns. After an error the operation does not exist, and
+  // wait() must not be called.
   MH_LCI_API Status start_send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                                Synchronizer& done) noexcept;
   MH_LCI_API Status start_receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                                   Synchronizer& done) noexcept;
-  // Returns the size in bytes of a received message; meaningless for a send.
+  // Waits for the operation that was started with `done`. Returns the size in bytes of a received
+  // message; after a send the number has no meaning.
   MH_LCI_API Result<std::size_t> wait(Synchronizer& done) noexcept;
 
-  // --- collective, one at a time, in the same order at all ranks; `full`: no memory ---
+  // --- collective calls, one at a time, in the same order at all ranks; `full`: no memory ---
   MH_LCI_API Status barrier() noexcept;
   MH_LCI_API Status broadcast(int root, std::span<std::byte> data) noexcept;
   // Sends `block` bytes from each rank to each rank. Block i of `send` goes to rank i, and block i
@@ -107,8 +111,8 @@ class Communicator {
           for (std::size_t i = 0; i < bytes / sizeof(T); ++i) a[i] = Operation{}(a[i], b[i]);
         });
   }
-  // all_reduce() for data of any kind: `combine` combines all `bytes` of `from` into `into`, and
-  // gets `argument`.
+  // Is all_reduce() for data of any kind: `combine` combines the `bytes` bytes at `from` into those
+  // at `into`. Each call of `combine` gets `argument`.
   using Combine = void (*)(std::byte* into, const std::byte* from, std::size_t bytes,
                            void* argument);
   MH_LCI_API Status all_reduce_bytes(std::span<std::byte> data, Combine combine,

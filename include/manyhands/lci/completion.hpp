@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completions of messages: completion queues, synchronizers, handlers. An endpoint uses one of the
+// Completions: the notices that a send or a receive has ended, or that a peer has died. A
+// completion goes to a completion queue, a synchronizer or a handler. An endpoint uses one of the
 // three kinds, chosen when the endpoint is opened (device.hpp; dissertation, section 5.2.6).
 #pragma once
 
@@ -31,7 +32,8 @@ struct DeviceState;
 struct Packet;
 
 // An operation that has completed. `data` of a received message lies in the caller's buffer, in a
-// packet, in memory of the endpoint's allocator, or in a granted buffer.
+// packet of the device, in memory of the endpoint's allocator, or in a buffer that this rank has
+// granted the sender (EndpointConfig::grant_bytes).
 struct Event {
   EndpointState* endpoint = nullptr;
   std::byte* data = nullptr;
@@ -49,9 +51,10 @@ MH_LCI_API void release(const Event& event) noexcept;
 
 }  // namespace detail
 
-// A completion. Movable; one thread uses a Message at a time. The destructor returns the packet,
-// frees the memory of the message, or grants the buffer again. Packets are few: destroy a message
-// as soon as its data are not needed, and before its device.
+// A completion, with the received message if there is one. Movable; one thread uses a Message at a
+// time. The destructor returns the packet to the device, frees the memory of the message, or grants
+// the sender the buffer again. Packets are few: destroy a message as soon as its data are not
+// needed, and before its device.
 class Message {
  public:
   Message() = default;
@@ -71,15 +74,17 @@ class Message {
   [[nodiscard]] std::uint32_t tag() const { return event_.tag; }
   // Bytes of the whole message, also after `mismatch`, when the buffer has only the part that fits.
   [[nodiscard]] std::size_t size() const { return event_.size; }
-  // The context of the completed send or receive; nullptr for a message without a posted receive.
+  // The pointer that the caller gave the completed send or receive as `context`; nullptr for a
+  // message without a posted receive.
   [[nodiscard]] void* context() const { return event_.context; }
   [[nodiscard]] std::byte* data() const { return event_.data; }
-  // The data of a received message. Not after `mismatch`: the span would exceed the buffer.
+  // The data of a received message. Must not be called after `mismatch`: the span has the message's
+  // size, and the buffer is shorter.
   [[nodiscard]] std::span<const std::byte> bytes() const { return {event_.data, event_.size}; }
 
-  // Dynamic allocation only: passes the memory to the caller, who returns it to the allocator's
-  // release(). nullptr: the message does not lie in memory of the allocator. A granted buffer, for
-  // example, cannot be kept.
+  // For endpoints with Buffers::dynamic. Passes the memory of the message to the caller, who later
+  // returns the memory by the allocator's release(). nullptr: the message does not lie in memory of
+  // the allocator. A granted buffer, for example, cannot be kept.
   std::byte* take() {
     if (!event_.allocated) return nullptr;
     event_.allocated = false;
@@ -95,14 +100,15 @@ class Message {
 // them (EndpointConfig::keep).
 class CompletionQueue {
  public:
-  // `capacity`: in completions, rounded up to a power of two. A full queue delays further
-  // completions; none is lost. Throws std::bad_alloc.
+  // `capacity`: in completions, rounded up to a power of two. While the queue is full, the device
+  // keeps further completions and delivers them later; none is lost. Throws std::bad_alloc.
   MH_LCI_API explicit CompletionQueue(std::size_t capacity = 4096);
   MH_LCI_API ~CompletionQueue();
   CompletionQueue(const CompletionQueue&) = delete;
   CompletionQueue& operator=(const CompletionQueue&) = delete;
 
-  // Returns nothing if the queue is empty. Does not make progress.
+  // Returns the next completion, or nothing if the queue is empty. Makes no progress: some thread
+  // has to call Device::progress(), which fills the queue.
   MH_LCI_API std::optional<Message> pop() noexcept;
 
  private:
@@ -113,8 +119,8 @@ class CompletionQueue {
 };
 
 // The completion of one operation, for one task or thread that waits. A synchronizer must stay
-// alive from the call that names it until the completion. After the completion, another call may
-// use the same synchronizer.
+// alive from the send or receive that gets it until the completion. After the completion, another
+// call may use the same synchronizer.
 class Synchronizer {
  public:
   Synchronizer() = default;
@@ -122,19 +128,23 @@ class Synchronizer {
   Synchronizer& operator=(const Synchronizer&) = delete;
   ~Synchronizer() { detail::release(event_); }
 
-  // acquire: partner is the release in complete().
+  // True: the operation has completed. acquire: partner is the release in complete(), so the caller
+  // sees the result and the received data.
   [[nodiscard]] bool test() const noexcept {
     return state_.load(std::memory_order_acquire) == kDone;
   }
-  // Parks the light task until one signal wakes the task; an ordinary thread sleeps. A Server, or
-  // another task in serve(), has to make progress (communicator.hpp).
+  // Returns after the completion. A calling light task is parked until one signal wakes it; an
+  // ordinary thread sleeps. Neither makes progress, so a Server, or another task in serve(), has to
+  // (communicator.hpp).
   MH_LCI_API void wait() noexcept;
-  // Completes the synchronizer without an operation. For the caller of a send that answered *done*.
+  // Marks the synchronizer as completed, for the caller of a send that answered *done*: such a send
+  // delivers no completion, and a later wait() would not return.
   void finish() noexcept {
     result();
     state_.store(kDone, std::memory_order_release);
   }
-  // Returns the completion. Call once, after test() has returned true or wait() has returned.
+  // Returns the completion of the operation. Call once, after test() has returned true or wait()
+  // has returned.
   Message result() noexcept { return Message(std::exchange(event_, {})); }
 
  private:
@@ -150,19 +160,21 @@ class Synchronizer {
 
   std::atomic<std::uintptr_t> state_{kPending};
   detail::Event event_{};  // written before kDone, which publishes it
-  // The memory of the posted receive (UserReceive) while the matching table refers to it.
+  // Memory in which Endpoint::receive() makes the posted receive (detail::UserReceive). The
+  // device's matching table refers to this memory until a message has matched the receive.
   alignas(8) std::byte receive_[40];
 };
 
-// A thread in progress() calls the handler, and so may a thread that sends or posts a receive.
-// Several threads may call the handler at a time. A handler must not block, wait or make progress;
-// a handler may send. The message ends with the call, unless the handler has moved it.
+// A function of the program that gets each completion of its endpoint. A thread in progress() calls
+// the handler, and so may a thread that sends or posts a receive. Several threads may call the
+// handler at a time. A handler must not block, wait or make progress; a handler may send. The
+// message is destroyed after the call, unless the handler has moved it.
 using Handler = void (*)(Message& message, void* argument);
 
-// Memory for messages whose size the receiver does not know. If allocate() returns nullptr, the
-// device calls allocate() again later and delays the sender meanwhile. Several threads may call
-// both functions at a time: threads that make progress, post receives or destroy messages. A
-// program gives both functions or neither.
+// Memory for messages whose size the receiver does not know (Buffers::dynamic). If allocate()
+// returns nullptr, the device calls allocate() again later and delays the sender meanwhile. Several
+// threads may call allocate() and release() at a time: threads that make progress, post receives or
+// destroy messages. A program gives both functions or neither.
 struct Allocator {
   void* (*allocate)(std::size_t size, void* argument) = nullptr;  // nullptr: malloc
   void (*release)(void* memory, void* argument) = nullptr;        // nullptr: free

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Devices and endpoints (dissertation, section 5.2.6).
 //
-// A *device* is one context of the network with its own packets, matching table and progress. An
-// *endpoint* is a channel of a device between all ranks. Its protocol is fixed when the endpoint is
-// opened: the destination of the bytes (Buffers) and the kind of completion (Completion). All ranks
-// open the same devices, and the same endpoints of each device, in the same order.
+// A *device* is one context of the network with its own packets (fixed buffers for one message
+// each), matching table and progress. An *endpoint* is a channel of a device between all ranks. Its
+// protocol is fixed when the endpoint is opened: the destination of the bytes (Buffers) and the
+// kind of completion (Completion). All ranks open the same devices, and the same endpoints of each
+// device, in the same order.
 //
 // Endpoints with explicit buffers or synchronizers need a *posted* receive for each message. Other
 // endpoints deliver messages in the order of arrival (first-packet policy). Posted receives match
@@ -12,11 +13,11 @@
 // posting, with messages in the order of arrival. Messages may arrive in another order than they
 // were sent.
 //
-// Messages up to Device::eager_limit() go in one packet. Larger messages go by rendezvous: a put
-// from the sender's buffer into the receiver's. The credits of a rank limit its messages that a
-// peer has not consumed. Programs may rely on half of the credits, as on the buffers of an
-// MPI_Send. Two ranks that both send more messages than half of the credits before they receive may
-// wait for ever.
+// Messages up to Device::eager_limit() go in one packet. Larger messages go by rendezvous: a put (a
+// remote write) from the sender's buffer into the receiver's. A credit is the right to send one
+// message to a peer; the peer returns the credit after it has consumed the message. Programs may
+// rely on half of the credits, as on the buffers of an MPI_Send. Two ranks that both send more
+// messages than half of the credits before they receive may wait for ever.
 #pragma once
 
 #include <cstddef>
@@ -46,39 +47,43 @@ struct EndpointConfig {
   Handler handler = nullptr;         // for Completion::handler
   void* argument = nullptr;          // of the handler
   Allocator allocator{};             // for Buffers::dynamic
-  // Buffers::dynamic without synchronizers: the size in bytes of a buffer that this rank grants
-  // each peer. A message that is longer than a packet and fits goes into that buffer by one put,
-  // without rendezvous. The next such message answers *retry* (no credit) until the receiver has
-  // released the message in the buffer. grant_bytes times Device::size() is less than 1 MB, else
-  // `misuse`.
+  // For Buffers::dynamic with a queue or a handler: the size in bytes of a buffer that this rank
+  // grants each peer. A message that is longer than a packet and fits goes into that buffer by one
+  // put (remote write), without rendezvous. The next such message answers *retry* (no credit) until
+  // the receiver has released the message in the buffer. grant_bytes times Device::size() is less
+  // than 1 MB, else `misuse`.
   std::size_t grant_bytes = 0;
-  // With a queue: the context of a send is a std::atomic<std::uint32_t>*, or nullptr. A completed
-  // send increments that counter (release) in place of a completion. Failed sends still have
-  // completions.
+  // For Completion::queue. If true, the `context` of Endpoint::send() is a
+  // std::atomic<std::uint32_t>*, or nullptr. A completed send increments that counter (release) in
+  // place of a completion in the queue. Failed sends still have completions.
   bool counts_sends = false;
-  // An object that the device owns; the pointers above may point into the object.
+  // An object that the device owns until it is destroyed. `queue`, `argument` and the allocator's
+  // argument may point into the object.
   std::shared_ptr<void> keep{};
 };
 
 struct DeviceConfig {
-  // "tcp", "shm", or any libfabric provider with FI_MSG and FI_RMA. Empty: MH_LCI_PROVIDER, else
-  // shm where all ranks are on one machine, else tcp.
+  // The network of the device: "tcp", "shm", or any libfabric provider with FI_MSG and FI_RMA.
+  // Empty: the value of the variable MH_LCI_PROVIDER, else shm where all ranks are on one machine,
+  // else tcp.
   std::string provider;
   std::size_t packet_bytes = 8000;     // payload of a packet; a multiple of 64, at least 128
   std::size_t receive_packets = 4096;  // divided among all peers; 8 to 2048 for each peer
   std::size_t send_packets = 1024;     // for sends, which hold a packet while under way
   std::size_t large_messages = 256;    // under way at a time, in each direction
-  // Posted receives and early messages at a time. With more the matching table is slower. Endpoints
-  // with a queue or a handler post at most so many receives; a further one answers *retry*.
+  // The expected number, at a time, of posted receives and of messages that arrived before their
+  // receive. With more, the matching table is slower. Endpoints with a queue or a handler post at
+  // most so many receives; a further receive answers *retry*.
   std::size_t expected_keys = 1 << 16;
-  // Ranks of one host communicate through shared memory, without the provider. MH_LCI_NODE=off
-  // overrides this member.
+  // True: ranks of one host communicate through shared memory, without the provider. The variable
+  // MH_LCI_NODE=off overrides this member.
   bool node = true;
 };
 
 class Endpoint;
 
-// Any thread may call the functions at any time, unless a comment says otherwise.
+// A device of this rank (see the top of the file). Any thread may call the functions at any time,
+// unless a comment says otherwise.
 class Device {
  public:
   // Collective. The job must outlive the device and must not be moved meanwhile. `misuse`: a value
@@ -97,8 +102,9 @@ class Device {
   // `misuse`: an invalid config.
   MH_LCI_API Result<Endpoint> open_endpoint(const EndpointConfig& config = {});
 
-  // Makes one step of progress, delivers completions and calls handlers. Returns the number of
-  // network events; 0 also while another thread makes progress.
+  // Moves messages once: polls the network, repeats steps that had to wait, delivers completions
+  // and calls handlers. Returns the number of network events; 0 also while another thread is in
+  // progress().
   MH_LCI_API std::size_t progress() noexcept;
 
   [[nodiscard]] MH_LCI_API int rank() const noexcept;
@@ -120,29 +126,31 @@ class Device {
 // A reference to an endpoint, valid as long as its device. Copyable. Any thread, handler or task
 // may make the calls; none blocks.
 //
-// Errors of all calls: `misuse` (rank, size, or a call that does not fit the endpoint), `gone` (the
-// peer is dead), `system`.
+// Errors of all calls: `misuse` (an invalid rank or size, or a call that does not fit the
+// endpoint's protocol), `gone` (the peer is dead), `system` (the network has failed).
 class Endpoint {
  public:
   Endpoint() = default;
   explicit Endpoint(detail::EndpointState* state) : state_(state) {}
 
-  // *done*: the buffer is free again. *posted*: the buffer is free at the completion, which comes
-  // to the queue or the handler with `context`, or to the synchronizer `done`. Endpoints with
-  // synchronizers use the second form, all others the first.
+  // Sends `data`. *done*: the buffer is free again, and no completion follows. *posted*: the buffer
+  // is free at the completion, which comes to the queue or the handler with `context`, or to the
+  // synchronizer `done`. Endpoints with synchronizers use the overload with `done`, all others the
+  // overload with `context`.
   MH_LCI_API Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                          void* context = nullptr) noexcept;
   MH_LCI_API Answer send(int rank, std::uint32_t tag, std::span<const std::byte> data,
                          Synchronizer& done) noexcept;
 
-  // Posts a receive. `buffer` must stay until the completion. With a synchronizer the answer may be
-  // *done*; the synchronizer then has the result. With a queue or a handler the answer is never
-  // *done*.
+  // Posts a receive. `buffer` must stay valid until the completion. With a synchronizer the answer
+  // may be *done*, if the message has already arrived; the synchronizer then has the result. With a
+  // queue or a handler the answer is never *done*.
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                             void* context) noexcept;
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                             Synchronizer& done) noexcept;
-  // Posts a receive without a buffer, for piggy-back and dynamic buffers with a synchronizer.
+  // Posts a receive without a buffer, for endpoints with synchronizers whose messages stay in their
+  // packet (Buffers::piggy_back) or go to allocated memory (Buffers::dynamic).
   MH_LCI_API Answer receive(int rank, std::uint32_t tag, Synchronizer& done) noexcept;
 
  private:

@@ -19,9 +19,10 @@
 namespace mh::lci {
 
 struct JobConfig {
-  // -1: from MH_LCI_RANK and MH_LCI_SIZE, or from the launcher's variables (PMI_RANK and PMI_SIZE,
-  // OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and SLURM_NTASKS, PMIX_RANK with PMIx). If none is
-  // set, the job has one process. A program that gives `rank` also gives `size`.
+  // The rank of this process. -1: taken from MH_LCI_RANK and MH_LCI_SIZE, or from the launcher's
+  // variables (PMI_RANK and PMI_SIZE, OMPI_COMM_WORLD_RANK and _SIZE, SLURM_PROCID and
+  // SLURM_NTASKS, PMIX_RANK with PMIx). If none is set, the job has one process. A program that
+  // gives `rank` also gives `size`.
   int rank = -1;
   int size = -1;
   // The place where the ranks meet rank 0:
@@ -56,13 +57,13 @@ class Job {
 
   [[nodiscard]] MH_LCI_API int rank() const noexcept;
   [[nodiscard]] MH_LCI_API int size() const noexcept;
-  // Any thread. False: the rank has died, or `rank` is out of range.
+  // Any thread may call this. False: the rank has died, or `rank` is out of range.
   [[nodiscard]] MH_LCI_API bool alive(int rank) const noexcept;
   [[nodiscard]] detail::JobState& state() const noexcept { return *state_; }
 
-  // Collective, for set-up: returns the `mine` of all ranks, in the order of ranks. One thread at a
-  // time. The calling thread calls `meanwhile` about every millisecond while it waits. `gone`: a
-  // rank is dead.
+  // Collective, for set-up: returns the texts `mine` of all ranks, in the order of ranks. One
+  // thread at a time. The calling thread calls `meanwhile` about every millisecond while it waits.
+  // `gone`: a rank is dead.
   MH_LCI_API Result<std::vector<std::string>> allgather(
       const std::string& mine, const std::function<void()>& meanwhile = {});
 

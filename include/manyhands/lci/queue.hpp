@@ -6,8 +6,8 @@
 //
 // Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large
 // message holds a packet of the receiver until the message is dequeued and destroyed. The memory of
-// a rank is therefore bounded by `memory_limit`, and by the credits of all peers times the size of
-// the largest message.
+// a rank is therefore bounded by `memory_limit`. A second bound is the size of the largest message,
+// times the credits of all peers (the messages that they may send before this rank consumes one).
 #pragma once
 
 #include <atomic>
@@ -57,17 +57,19 @@ class Queue {
     return open(device, QueueConfig{.memory_limit = memory_limit, .grant_bytes = grant_bytes});
   }
 
-  // *done*: the data may be changed at return. *posted*: the data may be changed once progress has
-  // incremented `*sent`, which the caller reads with acquire. No receive_dequeue() is needed for
-  // that. `sent` may be nullptr. Errors are those of Endpoint::send().
+  // Sends a message to `rank`. *done*: the data may be changed at return. *posted*: the data may be
+  // changed once progress() has incremented `*sent`, which the caller reads with acquire. This rank
+  // need not call receive_dequeue() for that. `sent` may be nullptr. Errors are those of
+  // Endpoint::send().
   Answer send_enqueue(int rank, std::uint32_t tag, std::span<const std::byte> data,
                       std::atomic<std::uint32_t>* sent) noexcept {
     return endpoint_.send(rank, tag, data, sent);
   }
 
-  // Returns the next message, or nothing. Does not make progress. Kind::gone: a rank has died.
-  // Kind::sent, always with a failed status: a large message of this rank has not arrived, and
-  // `*sent` counts that message as well.
+  // Returns the next message, or nothing. Makes no progress: some thread has to call
+  // Device::progress(). Kind::gone: a rank has died. Kind::sent, always with a failed status: a
+  // large message that this rank sent has not arrived; the call increments that message's `*sent`
+  // as well.
   std::optional<Message> receive_dequeue() noexcept {
     auto message = core_->arrived.pop();
     if (message && message->kind() == Kind::sent) {
@@ -78,7 +80,8 @@ class Queue {
   }
 
   // memory(): bytes of the messages that have arrived or are under way to this rank. most_memory():
-  // the greatest such number since open(). Both include all granted buffers.
+  // the greatest such number since open(). Both include the buffers granted to all peers
+  // (grant_bytes).
   [[nodiscard]] std::size_t memory() const {
     return granted_ + core_->used.load(std::memory_order_relaxed);
   }
@@ -89,13 +92,15 @@ class Queue {
  private:
   Queue() = default;
 
-  // The queue of arrived messages and the count of their bytes; the endpoint owns it, too. relaxed:
-  // the atomics are counts, and malloc orders the memory.
+  // The queue of arrived messages and the count of their bytes. The endpoint owns a Core, too,
+  // because the device may deliver messages after the Queue has been destroyed. relaxed: the
+  // atomics are counts, and malloc orders the memory.
   struct Core {
     explicit Core(const QueueConfig& config)
         : limit(config.memory_limit), users(config.allocator) {}
 
-    // Bytes in front of a message, which keep its size.
+    // Bytes in front of each message's memory. They keep the size of the message, which release()
+    // subtracts from `used`.
     static constexpr std::size_t kFront = alignof(std::max_align_t);
 
     static void* allocate(std::size_t size, void* self) noexcept {
