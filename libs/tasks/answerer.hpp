@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Answers steal requests of other nodes. The tasks come from the requested victim's deque or, if
-// that deque shares none, from another deque of the node. Tasks are sent straight from their slots.
+// Answers the steal requests of ranks of other nodes. The tasks come from the requested victim's
+// deque or, if that deque shares none, from the deque of another rank of the victim's node. Tasks
+// are sent straight from their slots.
 //
 // `Memory` is NodeMemory, or the simulator's memory, which keeps the deques of all ranks.
 //
@@ -17,7 +18,7 @@
 
 namespace mh::tasks {
 
-// The bytes of a message with Tag::request.
+// The bytes of a thief's request for tasks, in a message with Tag::request.
 struct StealRequest {
   std::uint32_t thief = 0;
   std::uint32_t victim = 0;
@@ -35,9 +36,10 @@ class Answerer {
   // Completes the sends that have ended, and answers the requests that have arrived and that no
   // other rank of the node has claimed.
   Status turn();
-  // True: no send is under way.
+  // True: no answer to a thief is still being sent.
   [[nodiscard]] bool at_rest() const { return sending_.empty(); }
-  // The number of looks into deques so far, for the simulator's model of the time.
+  // The number of deques in which the answerer has looked for tasks so far. The simulator charges
+  // time for each look.
   [[nodiscard]] std::uint64_t looked() const { return looked_; }
 
  private:

@@ -36,7 +36,8 @@
 
 namespace mh::tasks {
 
-// A duration with the leading digits only. Bins keep the order of durations.
+// A task's duration, cut to its leading digits (8 bits of the mantissa), in 16 bits. Bins keep the
+// order of durations.
 class Bin {
  public:
   static constexpr unsigned kShift = 23 - 8;  // 8 bits of the mantissa stay
@@ -47,7 +48,7 @@ class Bin {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(seconds)) >> kShift;
     key_ = static_cast<std::uint16_t>(std::clamp(bits, kLeast, kLeast + 0xFFFF) - kLeast);
   }
-  // The middle of the bin.
+  // Returns the middle of the bin in seconds, as an estimate of the duration.
   [[nodiscard]] double seconds() const {
     const std::uint32_t bits = ((key_ + kLeast) << kShift) | (1U << (kShift - 1));
     return std::bit_cast<float>(bits);
@@ -72,7 +73,8 @@ struct Timed {
   Bin bin;
 };
 
-// A histogram of the loads of a subtree's ranks, in parts of the average.
+// A histogram of the loads (seconds of tasks) of the ranks below a node of the tree. A level is a
+// 128th of the average load.
 class LoadCounts {
  public:
   static constexpr std::size_t kLevels = 256;
@@ -83,19 +85,21 @@ class LoadCounts {
     add_at(static_cast<std::size_t>(at), 1);
   }
   void add(const LoadCounts& other) { add_levels(other.counts_); }
-  // The form for messages: the number of ranks by level; empty or kLevels long.
+  // The histogram in the form that messages carry: the number of ranks by level; empty or kLevels
+  // long.
   [[nodiscard]] std::span<const std::uint32_t> levels() const { return counts_; }
   void add_levels(std::span<const std::uint32_t> levels) {
     for (std::size_t i = 0; i < levels.size(); ++i) {
       if (levels[i] != 0) add_at(i, levels[i]);
     }
   }
-  // The load of the emptiest rank. There must be a rank.
+  // Returns the load of the emptiest rank in seconds. The histogram must have a rank. `average`:
+  // the average load in seconds.
   [[nodiscard]] double least(double average) const {
     return (static_cast<double>(first_) + 0.5) / kLevelsOfAverage * average;
   }
-  // Adds `seconds` to the load of the emptiest rank. The remainder below a whole level is kept for
-  // the next call.
+  // Adds a task of `seconds` to the load of the emptiest rank. The remainder below a whole level is
+  // kept for the next call.
   void raise_least(double seconds, double average) {
     rest_ += seconds / average * kLevelsOfAverage;
     const double levels = std::floor(rest_);
@@ -118,7 +122,8 @@ class LoadCounts {
   double rest_ = 0;                    // levels, in [0, 1)
 };
 
-// The report of a subtree to its parent, with the tasks that the subtree gives away.
+// The report of a subtree (a node of the tree and the ranks below it) to its parent, with the tasks
+// that the subtree gives away.
 template <class Task>
 struct Report {
   double load = 0;  // seconds, of the tasks that the subtree keeps
@@ -159,7 +164,7 @@ Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
   return report;
 }
 
-// A node of the tree, or the rank that balances for all ranks.
+// A node of the tree, or the one rank that balances for all ranks in the central balancer.
 template <class Task>
 class TreeNode {
  public:
@@ -174,7 +179,8 @@ class TreeNode {
     std::ranges::stable_sort(pool_, detail::kLonger);
   }
 
-  // Assigns the tasks that fit a rank below `limit` seconds. Returns the report for the parent.
+  // On the way up the tree: assigns the tasks that fit a rank below `limit` seconds of load, and
+  // passes the rest on in the report for the parent, which the call returns.
   Report<Task> up(double limit) {
     assign(limit);
     Report<Task> report;
@@ -191,7 +197,8 @@ class TreeNode {
     return report;
   }
 
-  // Assigns all tasks from above. Returns the tasks of each child, also those that up() assigned.
+  // On the way down the tree: assigns all tasks that the parent has sent. Returns the tasks of each
+  // child, with those that up() assigned.
   std::vector<std::vector<Timed<Task>>> down(std::vector<Timed<Task>> from_above) {
     pool_ = std::move(from_above);
     std::ranges::stable_sort(pool_, detail::kLonger);
@@ -199,7 +206,8 @@ class TreeNode {
     return std::exchange(given_, {});
   }
 
-  // The number of heap steps so far, for a model of the time.
+  // The number of steps in heaps that assign() has taken so far, for the simulator's model of the
+  // time.
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -208,8 +216,8 @@ class TreeNode {
   struct ChildByLoad {
     double least;
     std::size_t child;
-    // The greatest entry of a heap is the child with the emptiest rank, the first of equal
-    // children.
+    // The order of a heap whose greatest entry is the child with the emptiest rank; of equal
+    // children, the first.
     bool operator<(const ChildByLoad& other) const {
       return least != other.least ? least > other.least : child > other.child;
     }
@@ -254,8 +262,9 @@ class TreeNode {
   std::uint64_t steps_ = 0;
 };
 
-// The tree over the ranks 0 ... ranks - 1. Node `index` of level `level` stands for the ranks from
-// index * branching^level on, and runs on the first of them. Level 0 is the ranks themselves.
+// The tree of ranks along which tasks are balanced, over the ranks 0 ... ranks - 1. Node `index` of
+// level `level` stands for the ranks from index * branching^level on, and runs on the first of
+// them. Level 0 is the ranks themselves.
 class BalanceTree {
  public:
   BalanceTree(std::uint32_t ranks, std::uint32_t branching) : branching_(branching) {
@@ -276,7 +285,7 @@ class BalanceTree {
     return static_cast<std::uint32_t>(spans_[level] * index);
   }
   [[nodiscard]] std::uint32_t first_child(std::uint32_t index) const { return index * branching_; }
-  // The number of children of a node above level 0.
+  // Returns the number of children of a node. `level`: above 0.
   [[nodiscard]] std::uint32_t children(std::uint32_t level, std::uint32_t index) const {
     const std::uint32_t left = nodes_[level - 1] - first_child(index);
     return std::min(branching_, left);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The passes of a balancer, without a transport: BalancePlan decides whether another pass follows,
+// The passes of a balancer, without a transport: in a pass the ranks report their loads, and tasks
+// move from ranks with too much load to others. BalancePlan decides whether another pass follows,
 // and BalancePass is the state machine of a rank in a pass. The library drives it with messages
 // (rebalance.cpp), the simulator with events (sim/balancing.cpp).
 //
@@ -25,14 +26,15 @@
 
 namespace mh::tasks {
 
-// The loads of all ranks before a pass, in seconds.
+// The loads (sums of task durations) of all ranks before a pass, in seconds.
 struct Loads {
   double average = 0;
   double longest_task = 0;
   double longest = 0;  // the load of the fullest rank
 };
 
-// All ranks pass the same loads, so all decide alike.
+// Decides whether another pass of balancing follows, and with which limits. All ranks pass the same
+// loads, so all decide alike.
 class BalancePlan {
  public:
   BalancePlan(Scheme scheme, const Balance& rules) : central_(scheme == Scheme::central) {
@@ -42,7 +44,7 @@ class BalancePlan {
     cap_ = rules.cap_at_longest;
   }
 
-  // Call before each pass and after the last. True: another pass follows.
+  // Call before each pass and after the last pass. True: another pass follows.
   bool next(const Loads& loads) {
     is_best_ = loads.longest < best_;
     best_ = std::min(best_, loads.longest);
@@ -54,7 +56,8 @@ class BalancePlan {
   // distributions. The rank then keeps a copy of its list.
   [[nodiscard]] bool is_best() const { return is_best_; }
 
-  // Limits of a rank's load in seconds, for the pass.
+  // The limits of a rank's load in this pass, in seconds: the ideal load, the load above which a
+  // rank gives tasks away, and the load up to which a rank gets tasks.
   [[nodiscard]] double target() const { return target_; }
   [[nodiscard]] double donates_above() const {
     return above_ * target_ * (1 - kDeeper * (pass_ - 1));
@@ -64,8 +67,8 @@ class BalancePlan {
   }
 
  private:
-  // Each further pass lowers the limit by this part, so all ranks give more short tasks, which fill
-  // the gaps beside long tasks.
+  // In each further pass, the load above which a rank gives tasks away is lower by this part of the
+  // first. All ranks thus give more short tasks, which fill the gaps beside long tasks.
   static constexpr double kDeeper = 0.1;
 
   bool central_;
@@ -79,8 +82,8 @@ class BalancePlan {
   double best_ = std::numeric_limits<double>::infinity();
 };
 
-// `Task`: a number. A transport has send_report(to, report) and send_list(to, list), which return
-// a Status.
+// The state machine of one rank in one pass. `Task`: a number. The transport `wire` has
+// send_report(to, report) and send_list(to, list), which return a Status.
 class BalancePass {
  public:
   using Task = std::uint32_t;
@@ -90,7 +93,7 @@ class BalancePass {
     bool report;  // otherwise a list
   };
 
-  // `tree` outlives the pass.
+  // `tree` must outlive the pass; `plan` is only read here.
   BalancePass(const BalanceTree& tree, std::uint32_t rank, const BalancePlan& plan)
       : tree_(&tree),
         rank_(rank),
@@ -115,14 +118,14 @@ class BalancePass {
 
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] List& got() { return got_; }
-  // Valid until ended().
+  // Returns the message that this rank needs next. Valid until ended() is true.
   [[nodiscard]] Expected expects() const {
     if (sent_up_) return {parent(), false};
     const std::uint32_t child =
         tree_->first_child(index_) + static_cast<std::uint32_t>(children_.size());
     return {tree_->host(level(), child), true};
   }
-  // The steps of heaps and sorts so far, for a model of the time.
+  // The number of steps in heaps and sorts so far, for the simulator's model of the time.
   [[nodiscard]] std::uint64_t steps() const {
     std::uint64_t steps = sorted_;
     for (const auto& node : nodes_) steps += node.steps();
@@ -130,13 +133,14 @@ class BalancePass {
   }
 
  private:
-  // The highest level whose node on this rank is complete; 0: none.
+  // The highest level of the tree whose node runs on this rank and has the reports of all its
+  // children; 0: none.
   [[nodiscard]] std::uint32_t level() const { return static_cast<std::uint32_t>(nodes_.size()); }
   [[nodiscard]] std::uint32_t parent() const {
     return tree_->host(level() + 1, index_ / tree_->branching());
   }
-  // Completes the nodes that this rank hosts, from the lowest level up. Ends when a child's report
-  // is missing, or sends this rank's report to a parent on another rank.
+  // Completes the nodes of the tree that run on this rank, from the lowest level up. Stops where a
+  // child's report is missing. If the parent is on another rank, sends it this rank's report.
   template <class Wire>
   Status go_up(Wire& wire) {
     while (level() < tree_->root_level()) {
@@ -151,7 +155,7 @@ class BalancePass {
     }
     return go_down(std::move(report_.given), wire);
   }
-  // True: all children have reported, and report_ is the node's own.
+  // True: all children of the current node have reported, and report_ is now the node's own report.
   bool complete_node() {
     if (children_.size() < tree_->children(level() + 1, index_)) return false;
     for (const auto& child : children_) sorted_ += child.given.size();

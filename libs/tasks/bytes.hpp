@@ -28,7 +28,7 @@ inline std::size_t task_stride(std::size_t task_bytes) {
   return sizeof(TaskHeader) + (task_bytes + kUnit - 1) / kUnit * kUnit;
 }
 
-// The address from which, or to which, a task is copied.
+// The address of one task's bytes, as the source or the destination of a copy.
 struct TaskBytes {
   std::byte* bytes = nullptr;
 };
@@ -36,7 +36,8 @@ struct TaskBytes {
 class ByteSlots {
  public:
   using Task = TaskBytes;
-  // `capacity`: a power of two.
+  // Makes a buffer over the memory at `first`. `capacity`: the number of tasks, a power of two.
+  // `stride`: the bytes of a task.
   ByteSlots(std::byte* first, std::uint64_t capacity, std::size_t stride)
       : first_(first), capacity_(capacity), stride_(stride) {}
 
@@ -56,7 +57,7 @@ class ByteSlots {
 };
 using ByteDeque = Deque<Shared, ByteSlots>;
 
-// Returns the bytes of `count` contiguous tasks of a deque, from task number `at` on.
+// Returns the bytes of `count` contiguous tasks of a deque, from the task with number `at` on.
 template <class AnyDeque>
 std::span<std::byte> bytes_of(AnyDeque& deque, std::uint64_t at, std::uint32_t count) {
   auto& slots = deque.slots();
@@ -67,13 +68,13 @@ class Arena {
  public:
   explicit Arena(std::size_t stride) : stride_(stride) {}
 
-  // Returns memory for one more task, which the arena keeps only if commit() follows. Valid until
-  // the next spare() or add().
+  // Returns memory for one more task, which becomes a task of the arena only if commit() follows.
+  // The memory is valid until the next spare() or add().
   TaskBytes spare() {
     if (bytes_.size() < (count_ + std::size_t{1}) * stride_) grow();
     return {bytes_.data() + count_ * stride_};
   }
-  // Keeps the task in spare(). Returns its number.
+  // Keeps the task that the caller has written to the memory of spare(). Returns the task's number.
   std::uint32_t commit() { return count_++; }
   std::uint32_t add(const std::byte* task) {
     std::memcpy(spare().bytes, task, stride_);
@@ -93,7 +94,7 @@ class Arena {
   std::uint32_t count_ = 0;
 };
 
-// The numbers of tasks of an arena, with their durations.
+// Tasks of an arena, by their numbers, with their durations.
 using ArenaTasks = std::vector<Timed<std::uint32_t>>;
 
 }  // namespace mh::tasks

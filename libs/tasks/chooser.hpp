@@ -22,25 +22,27 @@
 
 namespace mh::tasks {
 
-// The times of an iteration, in seconds.
+// The times of an iteration (one process() and the restore() before it), in seconds.
 struct IterationTimes {
   double average_task_s = 0;  // of the ranks, in tasks
   double process_s = 0;       // of the slowest rank
   double restore_s = 0;       // before the iteration
   double average_load_s = 0;  // of the ranks, in tasks that restore() adds again
   double longest_load_s = 0;  // of the fullest rank, in such tasks
-  // The growth of the sum of a rank's task durations since the iteration before, of the rank where
-  // it is greatest; negative: not known.
+  // For each rank, the growth of the sum of its tasks' durations since those tasks last ran: the
+  // greatest growth of any rank. Negative: not known.
   double growth_s = -1;
   std::uint32_t ranks = 1;
 };
 
 class Chooser {
  public:
-  // Call after each iteration. Returns the balancer of the next iteration.
+  // Call after each iteration, with the balancer that the iteration used. Returns the balancer of
+  // the next iteration.
   Balancer after(Balancer used, const IterationTimes& times) {
     note(used, times.process_s - times.average_task_s + times.restore_s);
-    // A single growth may be small by chance, because a rank with longer tasks runs fewer of them.
+    // growth_s_ falls slowly, because a single growth may be small by chance: a rank whose tasks
+    // have become longer runs fewer of them.
     if (times.growth_s >= 0) growth_s_ = std::max(times.growth_s, kKeepsOfGrowth * growth_s_);
     if (times.longest_load_s - times.average_load_s <= kEven * times.average_load_s) {
       return Balancer::retain;
@@ -69,7 +71,8 @@ class Chooser {
       cost.age = 0;
     }
   }
-  // `retain` is known, because the first iteration retains.
+  // Returns the index of the cheapest balancer in kCandidates. The cost of `retain`, index 0, is
+  // always known, because the first iteration uses `retain`.
   [[nodiscard]] std::size_t cheapest() const {
     std::size_t best = 0;
     for (std::size_t i = 1; i < costs_.size(); ++i) {

@@ -34,7 +34,8 @@ NodeShape shape_of(const Network& network, const Config& config) {
   return shape;
 }
 
-// The survivors of a loss send no messages: they are on one node, and no balancer moves tasks.
+// True: Config::survive_loss is possible. The survivors of a loss send no messages, so they must be
+// on one node, and no balancer may move tasks by messages.
 bool may_survive(const Network& network, const Config& config) {
   return network.nodes().size() == 1 && !config.server &&
          (config.balancer == Balancer::none || config.balancer == Balancer::steal ||

@@ -16,7 +16,8 @@
 namespace mh::tasks::detail {
 namespace {
 
-// Between polls for requests, so that the polls take at most 1 % of the time.
+// The time between two polls for other nodes' steal requests. The polls then take at most 1 % of
+// the time.
 constexpr double kLookNs = 5'000;
 
 Places places_of(const Network& network, const Config& config) {
@@ -31,7 +32,8 @@ std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
   return static_cast<std::uint32_t>(std::max<std::size_t>(config.steal_bytes / stride, 1));
 }
 
-// Returns nullptr if the system starts no more threads. The worker then answers requests.
+// Starts the thread that answers other nodes. Returns nullptr if the system starts no more threads;
+// the worker then answers requests between its tasks.
 std::unique_ptr<AnswerServer> start_server(NodeAnswerer& answerer) {
   try {
     return std::make_unique<AnswerServer>(answerer);
@@ -194,7 +196,7 @@ Status CollectionCore::work() {
   return endpoint_.status().ok() ? failure_ : endpoint_.status();
 }
 
-// Returns true if the caller must record the task for restore().
+// Runs the function of a task. Returns true if the caller must record the task for restore().
 bool CollectionCore::call_function(TaskBytes task, Inside inside) {
   TaskHeader header;
   std::memcpy(&header, task.bytes, sizeof(header));
@@ -206,7 +208,7 @@ bool CollectionCore::call_function(TaskBytes task, Inside inside) {
   return header.seed != 0 && used_ != Balancer::steal && !context.pruned_;
 }
 
-// Records an executed task, and the change of its duration since the last run.
+// Records an executed task for restore(), and the change of its duration since it last ran.
 void CollectionCore::keep(Timed<std::uint32_t> timed) {
   TaskHeader header;
   std::memcpy(&header, arena_.at(timed.task).bytes, sizeof(header));
@@ -231,7 +233,8 @@ void CollectionCore::run(TaskBytes task) {
   count(taken);
 }
 
-// A step of a rank that has no task to run: takes a message, or rests.
+// A step of a rank that has no task to run: takes a message for the state machine, or rests. Ends a
+// pause between steal attempts when its time is over.
 void CollectionCore::idle() {
   TaskMessage message;
   if (endpoint_.receive(message)) {
@@ -246,7 +249,8 @@ void CollectionCore::idle() {
   }
 }
 
-// A step of a wait: answers other nodes, and helps other ranks or yields the core.
+// A step of a rank that waits: answers steal requests of other nodes, and helps other ranks through
+// libmanyhands.so or yields the core.
 void CollectionCore::rest() {
   if (serves_) serve();
   if (!idle_work_.help()) sched_yield();
@@ -263,8 +267,9 @@ void CollectionCore::serve() {
   look_ticks_ = ticks() + ticks_from_ns(kLookNs);
 }
 
-// Moves restored tasks from the backlog to the deque. Returns false if tasks remain in the backlog
-// and the deque has no task but those that thieves are copying. The rank is not idle then.
+// Moves restored tasks from the backlog (tasks that found no room in the deque) to the deque.
+// Returns false if tasks remain in the backlog and the deque has no task but those that thieves are
+// copying. The rank is not idle then.
 bool CollectionCore::feed() {
   if (fed_ == backlog_.count()) return true;
   while (fed_ != backlog_.count() && deque_.add(backlog_.at(fed_))) ++fed_;
@@ -274,8 +279,8 @@ bool CollectionCore::feed() {
   return true;
 }
 
-// A thief may have sent a request just before the end. All ranks therefore answer until no request
-// is under way, read or unread.
+// Ends process() on several nodes. A thief may have sent a request just before the end. All ranks
+// therefore answer until no request is under way, read or unread.
 void CollectionCore::leave() {
   while (failure_.ok() && !endpoint_.at_rest()) rest();
   if (!failure_.ok() || !meet()) return;

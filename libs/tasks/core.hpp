@@ -34,14 +34,16 @@ class CollectionCore {
  public:
   CollectionCore(std::unique_ptr<Network> network, const Config& config, const NodeShape& shape,
                  std::byte* memory);
-  // Before open(), for Config::survive_loss. `memory`: Survivor::bytes() long.
+  // Call before open(), if Config::survive_loss is set. `memory`: Survivor::bytes() long, shared by
+  // the ranks of the node.
   Status survive(std::byte* memory);
   CollectionCore(const CollectionCore&) = delete;
   CollectionCore& operator=(const CollectionCore&) = delete;
-  // Collective.
+  // Collective, because the network's destructor is. Waits until the messages of this rank have
+  // been sent.
   ~CollectionCore();
 
-  // Waits until the deques of all ranks exist. Collective.
+  // Waits in a barrier, so that the deques of all ranks exist before a rank steals. Collective.
   Status open() { return meet(); }
 
   Result<std::uint32_t> define(Call call, Any function, std::size_t bytes);
@@ -59,14 +61,15 @@ class CollectionCore {
     Any function;
   };
   enum class State : std::uint8_t { seeding, processing, processed };
-  // The kind of task that the collection's thread runs.
+  // The kind of task that the collection's thread runs at the moment; task_in_wait: a task on the
+  // stack of a task that waits in an MPI call.
   enum class Inside : std::uint8_t { nothing, task, task_in_wait };
 
   Status meet();
   [[nodiscard]] bool has_other_nodes() const { return network_->nodes().size() > 1; }
   void begin();
   Status work();
-  // survive.cpp: process() of a collection that survives losses.
+  // The parts of process() for a collection that survives losses of ranks (survive.cpp).
   Status process_surviving();
   Status meet_survivors(Survivor::Meeting (Survivor::*meeting)());
   void work_surviving();
@@ -85,7 +88,8 @@ class CollectionCore {
   void leave();
   void finish(const Machine& machine);
 
-  // Called while the running task waits in an MPI call.
+  // The wait loop of libmanyhands.so calls these functions while the running task waits in an MPI
+  // call (in_wait.cpp).
   bool has_for_wait();
   void run_in_wait();
   bool make_room_in_wait();
@@ -141,7 +145,8 @@ class CollectionCore {
   Machine* machine_ = nullptr;  // valid during process()
   bool serves_ = false;         // in process(): this thread answers other nodes
   Inside inside_ = Inside::nothing;
-  // True between place() and placed() of any collection of this thread.
+  // True while a task is being written to its slot: between place() and placed() of any collection
+  // of this thread.
   static inline constinit thread_local bool placing_ = false;
 };
 

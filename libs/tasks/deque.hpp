@@ -43,36 +43,38 @@ template <class A>
 struct DequeWords {
   using Word = typename A::template Atomic<std::uint64_t>;
 
-  // Written by the worker; thieves read `split`.
+  // The words that the worker writes; thieves read `split`.
   alignas(kCacheLine) Word split{0};
   std::uint64_t head = 0;
   std::uint64_t ctail = 0;
-  // Written by the holder of the lock.
+  // The lock between thieves and the worker, and the words that its holder writes.
   alignas(kCacheLine) typename A::template Atomic<std::uint32_t> lock{0};
   Word stail{0};
   Word steals{0};  // the number of reservations that got tasks
-  // Written by thieves after their copies.
+  // Thieves add to this word after they have copied the tasks that they reserved.
   alignas(kCacheLine) Word itail{0};
 };
 static_assert(sizeof(DequeWords<Shared>) == 3 * kCacheLine);
 
-// Contiguous tasks that a thief may copy. The deque keeps them in place until complete().
+// Contiguous tasks that a thief has reserved and may copy. The deque keeps them in place until
+// complete().
 struct Reservation {
   std::uint64_t first = 0;
   std::uint32_t count = 0;
 };
 
-// `Slots` is the buffer: a type Task, capacity(), store(slot, task), load(slot, task), and mask()
-// if the capacity is a power of two.
+// A deque of tasks with one worker and many thieves. `A` is a policy of policy.hpp. `Slots` is the
+// buffer: a type Task, capacity(), store(slot, task), load(slot, task), and mask() if the capacity
+// is a power of two.
 template <class A, class Slots>
 class Deque {
  public:
   using Task = typename Slots::Task;
 
-  // `words` and the buffer outlive the deque.
+  // The memory of `words` and of the buffer must outlive the deque.
   Deque(DequeWords<A>& words, Slots slots) : words_(words), slots_(slots) {}
 
-  // --- the worker ---
+  // --- only the worker calls these functions ---
 
   // Sets the most tasks that the worker keeps from thieves, at least 1. The worker takes a kept
   // task without the lock. Long tasks are better shared: no thief can take a kept task while the
@@ -87,23 +89,24 @@ class Deque {
     share_if_few();
   }
 
-  // Forgets all tasks. No thief may use the deque before the next barrier.
+  // Forgets all tasks. No thief may use the deque between this call and the next barrier of the
+  // ranks.
   void clear() {
-    // relaxed: the barrier orders the words.
+    // relaxed: the barrier that follows orders these stores before a thief's loads.
     words_.head = words_.ctail = 0;
     words_.split.store(0, std::memory_order_relaxed);
     words_.stail.store(0, std::memory_order_relaxed);
     words_.itail.store(0, std::memory_order_relaxed);
   }
 
-  // False: the deque is full.
+  // Adds a task as the newest. False: the deque is full.
   bool add(const Task& task) {
     if (!has_room()) return false;
     slots_.store(slot(words_.head), task);
     landed(1);
     return true;
   }
-  // True: a task may be written to slot(landing()).
+  // True: there is a free slot, slot(landing()), into which the caller may write a task.
   bool has_room() { return words_.head - words_.ctail != slots_.capacity() || reclaim(); }
 
   // Takes the newest task. False: at some moment during the call the deque had no task, neither the
@@ -116,8 +119,8 @@ class Deque {
     return true;
   }
 
-  // The number of contiguous tasks that may be written from slot(landing()) on before landed(). At
-  // least 1 unless the deque is full.
+  // The number of contiguous free slots from slot(landing()) on, into which tasks may be written
+  // before landed(). At least 1 unless the deque is full.
   [[nodiscard]] std::uint32_t room() {
     reclaim();
     const std::uint64_t used = words_.head - words_.ctail;
@@ -125,7 +128,8 @@ class Deque {
     return static_cast<std::uint32_t>(std::min(slots_.capacity() - used, to_end));
   }
   [[nodiscard]] std::uint64_t landing() const { return words_.head; }
-  // Adds `count` tasks that have been written from slot(landing()) on, by any process.
+  // Adds `count` tasks that have been written into the slots from slot(landing()) on, by this or
+  // another process.
   void landed(std::uint32_t count) {
     words_.head += count;
     share_if_few();
@@ -134,19 +138,21 @@ class Deque {
   [[nodiscard]] std::uint64_t size() const {
     return words_.head - words_.stail.load(std::memory_order_relaxed);
   }
-  // The number of reservations that got tasks. After get() has returned false, the worker sees all
-  // reservations from before that call.
+  // The number of thieves' reservations that got tasks. After get() has returned false, the worker
+  // sees all reservations from before that call.
   [[nodiscard]] std::uint64_t steals() const {
     return words_.steals.load(std::memory_order_relaxed);
   }
 
-  // --- any thread ---
+  // --- any thread may call these functions ---
 
-  // Reserves half of the shared tasks, rounded up, at most `most`. count 0: there are none.
+  // Reserves half of the tasks that thieves may steal, rounded up, at most `most`. A result with
+  // count 0: there are none.
   Reservation reserve(std::uint32_t most) {
     A::lock(words_.lock);
     const std::uint64_t first = words_.stail.load(std::memory_order_relaxed);
-    // acquire: partner is the release in share_if_few(): the tasks are in their slots.
+    // acquire: partner is the release in share_if_few(), so the thief sees the tasks in their
+    // slots.
     const std::uint64_t shared = words_.split.load(std::memory_order_acquire) - first;
     const std::uint64_t to_end = slots_.capacity() - slot(first);
     const std::uint64_t count = std::min({(shared + 1) / 2, to_end, std::uint64_t{most}});
@@ -157,7 +163,8 @@ class Deque {
     A::unlock(words_.lock);
     return {first, static_cast<std::uint32_t>(count)};
   }
-  // The slot of task number `at`, of a reservation or from landing() on.
+  // Returns the slot of the task with number `at`. Numbers come from a Reservation or from
+  // landing(), and grow without end.
   [[nodiscard]] std::uint64_t slot(std::uint64_t at) const {
     if constexpr (requires { slots_.mask(); }) {
       return at & slots_.mask();
@@ -166,9 +173,11 @@ class Deque {
     }
   }
   [[nodiscard]] Slots& slots() { return slots_; }
-  // Returns the slots of a reservation to the owner. Called after the tasks have been copied.
+  // Called by a thief after it has copied the tasks of its reservation. The worker may then use
+  // their slots again.
   void complete(Reservation reservation) {
-    // release: partner is the acquire in reclaim(): the slots may be written again.
+    // release: partner is the acquire in reclaim(). The thief's copies are done before the worker
+    // writes the slots again.
     words_.itail.fetch_add(reservation.count, std::memory_order_release);
   }
 
@@ -178,8 +187,8 @@ class Deque {
     return words_.split.load(std::memory_order_relaxed);
   }
 
-  // Worker: shares all tasks but the kept ones if few are shared. The read of stail is without the
-  // lock, so `shared` may be too high, never too low.
+  // Called by the worker. If few tasks are shared (open to thieves), shares all tasks but the kept
+  // ones. The read of stail is without the lock, so `shared` may be too high, never too low.
   void share_if_few() {
     const std::uint64_t split = own_split();
     const std::uint64_t shared = split - words_.stail.load(std::memory_order_relaxed);
@@ -190,7 +199,8 @@ class Deque {
     words_.split.store(words_.head - kept, std::memory_order_release);
   }
 
-  // Worker: takes back half of the shared tasks, at least one. False: there are none.
+  // Called by the worker, which has no task of its own left: takes back half of the tasks that
+  // thieves may steal, at least one. False: there are none.
   bool acquire() {
     A::lock(words_.lock);
     const std::uint64_t split = own_split();
@@ -203,7 +213,8 @@ class Deque {
     return shared != 0;
   }
 
-  // Worker: finds the slots that are free again. True: there is a free slot.
+  // Called by the worker: finds the slots whose stolen tasks have been copied away, and that are
+  // free again. True: there is a free slot.
   bool reclaim() {
     const std::uint64_t itail = words_.itail.load(std::memory_order_acquire);
     if (itail == words_.stail.load(std::memory_order_relaxed)) words_.ctail = itail;

@@ -31,16 +31,19 @@ namespace mh::tasks {
 template <class Memory>
 class TaskEndpoint {
  public:
-  // `network` and `memory` outlive the endpoint.
+  // `network` and `memory` must outlive the endpoint. `most_per_steal`: the most tasks that a steal
+  // takes.
   TaskEndpoint(Network& network, Memory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
   void send(std::uint32_t to, TaskMessage message);
   // Gets the next message for the state machine. False: none has arrived.
   bool receive(TaskMessage& message);
-  // True: receive() will return the outcome of a steal in the node, without a message.
+  // True: receive() will return the outcome of a steal from a rank of this node, which is known
+  // without a message.
   [[nodiscard]] bool has_near_answer() const { return near_answer_.has_value(); }
-  // True: all sends are done, and every request has been received. Also true after a failure.
+  // True: all sends of this rank have ended, and every steal request of this rank has been
+  // received. Also true after a failure.
   bool at_rest();
 
   [[nodiscard]] Status status() const { return failure_; }
@@ -61,7 +64,8 @@ class TaskEndpoint {
   void post(std::uint32_t to, Tag tag, std::span<const std::byte> bytes);
   void forget_received();
   [[nodiscard]] bool has_unread(std::uint32_t to) const;
-  // Another rank of the victim's node, or the victim if it is alone there.
+  // Returns the rank that gets a thief's request besides the victim: another rank of the victim's
+  // node, or the victim if it is alone there.
   [[nodiscard]] std::uint32_t stand_in(std::uint32_t victim) const;
   bool receive_answer(TaskMessage& message);
   bool receive_control(TaskMessage& message);
@@ -81,7 +85,8 @@ class TaskEndpoint {
   Status failure_;
 };
 
-// The transport of the state machine, passed by value. Class Answerer answers requests.
+// The transport that the state machine (Process) gets, passed by value. Class Answerer answers the
+// requests of other nodes.
 template <class Memory>
 struct EndpointRef {
   TaskEndpoint<Memory>* endpoint;
@@ -123,7 +128,7 @@ void TaskEndpoint<Memory>::steal_far(std::uint32_t victim, std::uint32_t most) {
   far_asked_ = true;
   const StealRequest request{memory_.shape().rank, victim, most, ++requests_};
   post(victim, Tag::request, detail::as_sent(request));
-  // A rank that has not received an earlier request yet gets no further one.
+  // A rank that has not yet received an earlier request of this thief gets no further request.
   const std::uint32_t other = stand_in(victim);
   if (other != victim && !has_unread(other)) post(other, Tag::request, detail::as_sent(request));
 }
@@ -134,7 +139,7 @@ std::uint32_t TaskEndpoint<Memory>::stand_in(std::uint32_t victim) const {
   const auto next = std::upper_bound(nodes.begin(), nodes.end(), victim);
   const std::uint32_t first = *(next - 1);
   const std::uint32_t end = next == nodes.end() ? memory_.shape().ranks : *next;
-  // Successive requests go to the other ranks of the node in turn.
+  // Successive requests of a thief go to the other ranks of the victim's node in turn.
   const std::uint32_t count = end - first;
   return count < 2 ? victim : first + (victim - first + 1 + requests_ % (count - 1)) % count;
 }
@@ -148,8 +153,8 @@ void TaskEndpoint<Memory>::post(std::uint32_t to, Tag tag, std::span<const std::
   outgoing.to = to;
   outgoing.tag = tag;
   const auto sent = std::span(outgoing.bytes).first(bytes.size());
-  // A rank may receive a request long after another rank has answered it. Requests are therefore
-  // sent `matched`: at_rest() waits until both ranks have received them.
+  // A rank may receive a request long after another rank of its node has answered the request.
+  // Requests are therefore sent `matched`: at_rest() waits until both ranks have received them.
   const auto ticket = network_.send(to, tag, sent, tag == Tag::request);
   if (ticket) {
     outgoing.ticket = *ticket;

@@ -12,11 +12,13 @@
 
 namespace mh::tasks::detail {
 
-// True: the rank has a task to run in the wait. The call also answers requests of other nodes.
+// Called by the wait loop of libmanyhands.so. True: the rank has a task to run in the wait. The
+// call also answers requests of other nodes.
 bool CollectionCore::has_for_wait() {
   if (inside_ != Inside::task || placing_ || !failure_.ok()) return false;
   if (serves_ && ticks() >= look_ticks_) {
-    // MPI calls in serve() may wait, too; no task runs in those waits.
+    // The MPI calls in serve() may wait, too. No task may run in those waits, so serve() counts as
+    // a task in a wait.
     inside_ = Inside::task_in_wait;
     serve();
     inside_ = Inside::task;
@@ -37,8 +39,8 @@ void CollectionCore::run_in_wait() {
   count(taken);
 }
 
-// Reserves the memory to record one more task. False: no memory is left, and the task stays in the
-// deque.
+// Reserves the memory to record one more task for restore(). False: no memory is left, and the task
+// stays in the deque.
 bool CollectionCore::make_room_in_wait() {
   try {
     in_wait_.spare();
@@ -51,7 +53,8 @@ bool CollectionCore::make_room_in_wait() {
   }
 }
 
-// Records the tasks that ran in waits of the current task. Call after that task has ended.
+// Records for restore() the tasks that ran in waits of the current task. Call after the current
+// task has ended.
 void CollectionCore::keep_those_of_wait() {
   for (const auto& timed : in_wait_executed_) {
     keep({arena_.add(in_wait_.at(timed.task).bytes), timed.bin});

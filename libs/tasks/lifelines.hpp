@@ -38,8 +38,9 @@ class Lifelines {
  public:
   static std::size_t bytes(std::uint32_t ranks) { return ranks * sizeof(Line); }
 
-  // `memory`: bytes() long, aligned to a cache line. A rank makes its own line, and uses the lines
-  // of others only after a barrier. `own`: the index of this rank.
+  // `memory`: bytes() long, shared by the ranks of the node, aligned to a cache line. A rank
+  // constructs its own line, and uses the lines of others only after a barrier. `own`: the index of
+  // this rank.
   Lifelines(std::byte* memory, std::uint32_t own, std::uint32_t ranks)
       : lines_(reinterpret_cast<Line*>(memory), ranks), own_(own) {
     new (&lines_[own]) Line;
@@ -66,7 +67,8 @@ class Lifelines {
     return {};
   }
 
-  // True: the rank has died, and this rank is the heir now.
+  // True: the rank has died, and this rank is now its heir, which has to save the dead rank's
+  // tasks.
   bool inherit(std::uint32_t rank) {
     const int error = pthread_mutex_trylock(&lines_[rank].life);
     if (error == 0) pthread_mutex_unlock(&lines_[rank].life);  // the rank has left the collection
@@ -90,12 +92,14 @@ class Lifelines {
     return count;
   }
 
-  // Enters the next phase.
+  // Counts this rank into the next meeting: increments its phase.
   void arrive() {
-    // release: partner is the acquire in has_arrived(): all that this rank has written is seen.
+    // release: partner is the acquire in has_arrived(). A rank that sees the arrival sees all that
+    // this rank wrote before.
     lines_[own_].phase.store(++phase_, std::memory_order_release);
   }
-  // True: the rank has entered this rank's phase.
+  // True: the rank has arrived at the meeting at which this rank is (its phase is at least as
+  // high).
   [[nodiscard]] bool has_arrived(std::uint32_t rank) const {
     return lines_[rank].phase.load(std::memory_order_acquire) >= phase_;
   }

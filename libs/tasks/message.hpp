@@ -26,16 +26,16 @@ struct TaskMessage {
   std::uint32_t count = 0;
 };
 
-// The transport of one rank. Messages between two ranks arrive in the order of their sends. The
-// receiver finds the sender in `from`.
+// The transport of one rank, which carries its messages to other ranks. Messages between two ranks
+// arrive in the order of their sends. The receiver finds the sender in the message's `from`.
 template <class T>
 concept Transport = requires(T end, std::uint32_t to, TaskMessage message) {
   end.send(to, message);
 };
-// A transport of messages and tasks. send_tasks() copies the reserved tasks from the sender's deque
-// into the receiver's, delivers `work` there, and completes the reservation. If the transport
-// carries messages only, other code than Process::serve() answers requests, also with `work` or
-// `nothing`.
+// A transport of messages and tasks. send_tasks() copies the tasks that a thief has reserved from
+// the sender's deque into the thief's, delivers the message `work` there, and completes the
+// reservation. If the transport carries messages only, other code than Process::serve() answers
+// requests, also with `work` or `nothing`.
 template <class T>
 concept TaskTransport = Transport<T> && requires(T end, std::uint32_t to, Reservation tasks) {
   end.send_tasks(to, tasks);

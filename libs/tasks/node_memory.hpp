@@ -41,9 +41,9 @@ class NodeMemory {
   static std::size_t bytes(const NodeShape& shape) {
     return answered_bytes(shape) + shape.count * deque_bytes(shape);
   }
-  // `memory`: bytes() long, aligned to a cache line. Each rank of the node makes its own deque, the
-  // first rank also makes the words of all thieves. A rank uses the other parts only after a
-  // barrier.
+  // `memory`: bytes() long, shared by the ranks of the node, aligned to a cache line. Each rank of
+  // the node constructs its own deque, and the first rank also the words of all thieves. A rank
+  // uses the other parts only after a barrier.
   NodeMemory(std::byte* memory, const NodeShape& shape)
       : shape_(shape), answered_(reinterpret_cast<Answered*>(memory)) {
     if (shape.rank == shape.first) std::uninitialized_value_construct_n(answered_, shape.ranks);
@@ -61,14 +61,15 @@ class NodeMemory {
   [[nodiscard]] bool is_near(std::uint32_t rank) const {
     return rank - shape_.first < shape_.count;
   }
-  // `rank` is on this node.
+  // Returns the deque of a rank. `rank` must be on this node.
   [[nodiscard]] ByteDeque& deque(std::uint32_t rank) { return deques_[rank - shape_.first]; }
   [[nodiscard]] ByteDeque& own() { return deque(shape_.rank); }
 
   // True: the caller answers request `number` of `thief`. Only one caller gets true for a number,
   // and no caller for a number below a claimed one.
   bool claim(std::uint32_t thief, std::uint32_t number) {
-    // relaxed: the word only says which rank answers. The deque orders the tasks of the answer.
+    // relaxed: the word only decides which rank answers. The deque's own atomics order the tasks of
+    // the answer.
     Answered& answered = answered_[thief];
     std::uint32_t last = answered.load(std::memory_order_relaxed);
     while (static_cast<std::int32_t>(number - last) > 0) {

@@ -13,12 +13,13 @@
 
 namespace mh::tasks {
 
-// Threads or processes that share memory.
+// The policy for threads or processes that share memory.
 struct Shared {
   template <class T>
   using Atomic = std::atomic<T>;
 
-  // The lock is held for a few instructions, never during a copy. acquire and release are partners.
+  // The lock is held for a few instructions, never while tasks are copied. The acquire of the next
+  // holder is the partner of the release in unlock().
   static void lock(Atomic<std::uint32_t>& word) {
     while (word.exchange(1, std::memory_order_acquire) != 0) {
       while (word.load(std::memory_order_relaxed) != 0) spin_pause();
@@ -27,7 +28,8 @@ struct Shared {
   static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }
 };
 
-// For one thread, as in the simulator.
+// The policy for one thread that runs all ranks, as in the simulator: plain memory, and a lock that
+// does nothing.
 struct Alone {
   template <class T>
   class Atomic {

@@ -36,7 +36,7 @@ struct Patience {
   std::uint64_t longest_ns = 50'000'000;  // and at most 1/32 of a mean task of the rank
 };
 
-// All ranks have the same rules.
+// The settings of the state machine, the same on all ranks.
 struct Rules {
   Places places;
   VictimChoice choice = VictimChoice::random;
@@ -54,7 +54,7 @@ class Process {
  public:
   using Task = typename std::remove_reference_t<Tasks>::Task;
 
-  // `Tasks` may be a reference. `rules` outlives the state machine.
+  // `Tasks` is the rank's deque, or a reference to it. `rules` must outlive the state machine.
   Process(T transport, Tasks tasks, std::uint32_t rank, const Rules& rules)
       : tasks_(tasks),
         transport_(transport),
@@ -69,21 +69,21 @@ class Process {
     if (paused_ || !rules_->steal || rules_->places.ranks < 2) return NextStep::wait;
     return pause_ns_ != 0 ? rest(pause_ns_) : request();
   }
-  // Call after NextStep::run, with the duration of the task.
+  // Call after each task that NextStep::run has asked for, with the duration of the task.
   void ran(std::uint64_t ns) {
     mean_ns_ = mean_ns_ == 0 ? ns : mean_ns_ - mean_ns_ / kMeanOver + ns / kMeanOver;
     task_sum_ns_ += ns;
     ++tasks_run_;
     tasks_.keep(kKeepNs / std::max<std::uint64_t>(mean_ns_, 1));
   }
-  // Valid after NextStep::pause.
+  // The length of the pause before the next steal attempt. Valid after NextStep::pause.
   [[nodiscard]] std::uint64_t pause_ns() const { return pause_ns_; }
   void resume() {
     paused_ = false;
     last_pause_ns_ = std::exchange(pause_ns_, 0);
   }
 
-  // Takes any message but `steal`.
+  // Takes any message that has arrived for this rank but `steal`, which serve() takes.
   void receive(const TaskMessage& message) {
     if (message.kind == MessageKind::work) {
       tasks_.landed(message.count);
@@ -98,7 +98,8 @@ class Process {
       termination_.receive(message, sender());
     }
   }
-  // Answers the request of a thief. Any thread may call this.
+  // Answers the request of a thief: sends tasks of this rank's deque, or `nothing`. Any thread may
+  // call this.
   void serve(const TaskMessage& message) requires TaskTransport<T> {
     const Reservation taken = tasks_.reserve(std::min(message.count, rules_->most_per_steal));
     if (taken.count == 0) {
@@ -126,7 +127,8 @@ class Process {
   }
   NextStep request() {
     const std::uint32_t room = tasks_.room();
-    // No room although the rank has no task: thieves still copy its tasks out of the slots.
+    // The deque has no room for stolen tasks, although the rank has no task: thieves are still
+    // copying tasks out of the slots. The rank tries again after a short pause.
     if (room == 0) return rest(rules_->patience.shortest_ns);
     ++attempts_;
     requested_ = true;
@@ -138,7 +140,8 @@ class Process {
     return [this](std::uint32_t to, const TaskMessage& message) { transport_.send(to, message); };
   }
 
-  // The work that a worker keeps from thieves: some hundred times the cost of the deque's lock.
+  // The total duration of the tasks that a worker keeps from thieves: some hundred times the cost
+  // of the deque's lock.
   static constexpr std::uint64_t kKeepNs = 20'000;
   static constexpr std::uint64_t kMeanOver = 8;       // tasks, of mean_ns_
   static constexpr std::uint64_t kPausesOfTask = 32;  // the longest pause: a 32nd of a mean task

@@ -38,7 +38,7 @@ Result<Wire> receive(Network& network, std::uint32_t from) {
   }
 }
 
-// The transport of a pass over the network. Tasks travel as bytes.
+// The transport of a pass of the balancer (BalancePass) over the network. Tasks travel as bytes.
 class NetworkWire {
  public:
   NetworkWire(Network& network, Arena& arena) : network_(network), arena_(arena) {}
@@ -53,7 +53,8 @@ class NetworkWire {
     writer.put_list(arena_, list);
     return send(network_, to, writer.wire());
   }
-  // Receives messages and passes them to `pass`, until the rank has its tasks.
+  // Receives messages of other ranks and passes them to `pass`, until the pass has ended and this
+  // rank has its tasks.
   Status run(BalancePass& pass) {
     while (!pass.ended()) {
       const BalancePass::Expected expected = pass.expects();

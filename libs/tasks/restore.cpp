@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task collection between two iterations: the tasks with which each rank begins the next one.
+// A task collection between two iterations (calls of process()): finds the tasks with which each
+// rank begins the next one.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,7 +13,8 @@ namespace mh::tasks::detail {
 Status CollectionCore::restore() {
   if (state_ != State::processed) return {Code::misuse};
   if (!failure_.ok()) return failure_;
-  // A survivor finds tasks only in shared memory, and a backlog is not there.
+  // With Config::survive_loss all restored tasks must fit the deque. The ranks that survive a loss
+  // find tasks only in the shared memory of deques, and a backlog is memory of one process.
   if (survivor_ != nullptr && executed_.size() > deque_.slots().capacity()) return {Code::full};
   const std::uint64_t start = ticks();
   if (config_.balancer == Balancer::automatic) {
@@ -29,7 +31,8 @@ Status CollectionCore::restore() {
   return {};
 }
 
-// Chooses the balancer of the next iteration, the same on all ranks.
+// Chooses the balancer of the next iteration from the times of all ranks (chooser.hpp). The choice
+// is the same on all ranks.
 Status CollectionCore::choose() {
   const double load = load_of(executed_);
   std::array<double, 2> sums{load, statistics_.task_s};

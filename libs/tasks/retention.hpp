@@ -15,7 +15,8 @@
 
 namespace mh::tasks {
 
-// The balancer of the first iteration.
+// Returns the balancer of the first iteration, in which no durations are known: `retain` in place
+// of `automatic`.
 inline Balancer first_balancer(Balancer configured) {
   return configured == Balancer::automatic ? Balancer::retain : configured;
 }
@@ -25,14 +26,15 @@ inline bool moves_tasks(Balancer used) {
 inline Scheme scheme_of(Balancer used) {
   return used == Balancer::plb_central ? Scheme::central : Scheme::tree;
 }
-// `measured`: durations are known, from an earlier iteration.
+// True: ranks may steal in an iteration with the balancer `used`. `measured`: durations are known,
+// from an earlier iteration.
 inline bool may_steal(Balancer used, bool measured) {
   return used != Balancer::none && !(moves_tasks(used) && measured);
 }
 
-// Puts the tasks in the order in which restore() adds them; the deque returns the newest first.
-// `none`: reversed, so that the tasks run in the same order as before. `steal`: unchanged. All
-// others: the longest last, so that the longest runs first.
+// Puts the tasks in the order in which restore() adds them to the deque, which returns the newest
+// first. `none`: reversed, so that the tasks run in the same order as before. `steal`: unchanged.
+// All others: the longest last, so that the longest runs first.
 template <class Task>
 void order_restored(Balancer used, std::vector<Timed<Task>>& tasks) {
   if (used == Balancer::none) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The optional thread of a rank that answers other nodes while a task runs (Config::server). The
-// thread sleeps between polls, so it takes little of the worker's core.
+// The optional thread of a rank that answers the steal requests of other nodes while a task runs
+// (Config::server). The thread sleeps between polls, so it takes little of the worker's core.
 //
-// Threads: the worker starts and ends the server, and does not use the answerer meanwhile.
+// Threads: the worker starts and ends the server, and does not use the answerer while the server
+// runs.
 #pragma once
 
 #include <atomic>
@@ -23,10 +24,10 @@ class AnswerServer {
 
   static constexpr std::chrono::microseconds kBetween{20};  // between polls, plus the timer's slack
 
-  // Waits until the answers under way have been sent, and ends the thread. Returns the first
-  // failure of the network.
+  // Waits until the answers under way have been sent, and ends the server thread. Returns the first
+  // failure of the network that the thread met.
   Status end() {
-    // relaxed: join() orders the thread's writes.
+    // relaxed: the flag only ends the thread's loop; join() orders the thread's writes.
     ending_.store(true, std::memory_order_relaxed);
     if (thread_.joinable()) thread_.join();
     return status_;

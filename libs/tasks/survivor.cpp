@@ -26,7 +26,8 @@ void Survivor::added() {
   states_.add();
 }
 
-// --- meetings -----------------------------------------------------------------------------------
+// --- meetings: all ranks that are not lost wait for each other
+// -------------------------------------
 
 Survivor::Meeting Survivor::at_start() {
   bool all = true;
@@ -42,8 +43,8 @@ Survivor::Meeting Survivor::at_start() {
 Survivor::Meeting Survivor::at_end() {
   bool all = true;
   for (std::uint32_t rank = 0; rank < lines_.ranks(); ++rank) {
-    // A rank that has arrived is skipped, even if it has died since: other ranks may have met
-    // already, and have then cleared their parts.
+    // A rank that has arrived is skipped, even if it has died since. Other ranks may have left this
+    // meeting already, and have then cleared the states of their tasks, which saving would need.
     if (lines_.has_arrived(rank)) continue;
     save_if_dead(rank);
     all = all && lines_.is_lost(rank);
@@ -103,7 +104,8 @@ bool Survivor::take_from(Part& part, TaskBytes task) {
   return false;
 }
 
-// If tasks of a dead rank have become ready again, this rank looks at all parts once more.
+// If tasks of a dead rank have become ready again since the last call, this rank has to look at the
+// parts (tasks added by each rank) from their first unfinished task on once more.
 void Survivor::see_returned() {
   const std::uint64_t returned = states_.returned();
   if (returned == returned_) return;

@@ -30,41 +30,45 @@ namespace mh::tasks {
 
 class Survivor {
  public:
-  // Takes a task that ended on a dead rank, to record it for restore().
+  // A function that takes a task that ended on a dead rank, to record the task for restore().
   using Adopt = std::function<void(const std::byte* task)>;
   enum class Meeting : std::uint8_t { waits, met, broken };
 
   static std::size_t bytes(const NodeShape& shape);
-  // All ranks are on one node. `memory`: bytes() long, aligned to a cache line.
+  // `memory`: bytes() long, shared by the ranks of the collection, which are all on one node;
+  // aligned to a cache line. `adopt`: see Adopt.
   Survivor(std::byte* memory, NodeMemory& deques, Adopt adopt);
-  // Called before the barrier of all ranks.
+  // Takes the mutex whose release by the kernel tells others of this rank's death (lifelines.hpp).
+  // Call before the barrier of all ranks that opens the collection.
   Status open() { return lines_.hold(); }
 
-  // Called when a task has been added to the own part.
+  // Call when a task has been added to this rank's own part, in the next slot of its deque.
   void added();
 
-  // Meetings of the ranks that are not lost: arrive(), then calls of at_start() or at_end() until
-  // the result is not `waits`. At the start a dead rank that has not arrived breaks the meeting,
-  // because its part may lack tasks.
+  // Meetings of the ranks that are not lost, at the start and the end of process(): arrive(), then
+  // calls of at_start() or at_end() until the result is not `waits`. At the start a dead rank that
+  // has not arrived breaks the meeting, because its part may lack tasks.
   void arrive() { lines_.arrive(); }
   Meeting at_start();
   Meeting at_end();
 
-  // Called once at_start() has returned `met`. `steal`: ranks may take tasks of all parts.
+  // Call once at_start() has returned `met`, before take(). `steal`: ranks may take tasks of all
+  // parts.
   void begin(bool steal);
-  // Claims a task and copies it to `task`. False: no task is ready.
+  // Claims a task for this rank and copies it to `task`. False: no task that this rank may take is
+  // ready.
   bool take(TaskBytes task);
-  // Called when the function of the claimed task has returned.
+  // Call when the function of the claimed task has returned: marks the task as ended on this rank.
   void end();
-  // True: all tasks of all parts have ended.
+  // True: all tasks that any rank has added have ended.
   bool all_ended();
-  // Saves the tasks of ranks that have died since the last call.
+  // Saves the tasks of ranks that have died since the last call, unless another rank is their heir.
   void look_for_losses();
-  // After the end: calls `take(task)` for each task of a lost rank's part that ended on this rank,
-  // or on a dead rank whose tasks this rank has adopted.
+  // Call after the meeting at the end. Calls `take(task)` for each task of a lost rank's part that
+  // ended on this rank, or on a dead rank whose tasks this rank has adopted.
   template <class Take>
   void each_left(Take take);
-  // After the end: empties the own part.
+  // Call after the meeting at the end: forgets the tasks of this rank's own part.
   void clear();
 
   [[nodiscard]] std::uint32_t lost() const { return lines_.lost(); }

@@ -35,8 +35,9 @@ class TaskStates {
   static std::size_t bytes(std::uint32_t ranks, std::uint64_t capacity) {
     return kCacheLine + ranks * part_bytes(capacity);
   }
-  // `memory`: bytes() long, aligned to a cache line. A rank makes its own part, rank 0 also the
-  // common word; a rank uses the rest only after a barrier.
+  // `memory`: bytes() long, shared by the ranks of the node, aligned to a cache line. A rank
+  // constructs its own part, and rank 0 also the word that counts give_back(). A rank uses the
+  // other parts only after a barrier.
   TaskStates(std::byte* memory, std::uint32_t own, std::uint32_t ranks, std::uint64_t capacity)
       : returned_(reinterpret_cast<Number*>(memory)), own_(own) {
     if (own == 0) new (returned_) Number(0);
@@ -49,33 +50,37 @@ class TaskStates {
     }
   }
 
-  // The task in the next slot of the own part is ready.
+  // Call when a task is in the next slot of the caller's own part: makes the task ready for all
+  // ranks.
   void add() {
     const std::uint64_t slot = parts_[own_].added->load(std::memory_order_relaxed);
     parts_[own_].states[slot].store(kReady, std::memory_order_relaxed);
-    // release: partner is the acquire in added(): the task and its state are seen.
+    // release: partner is the acquire in added(). A rank that sees the number sees the task and its
+    // state.
     parts_[own_].added->store(slot + 1, std::memory_order_release);
   }
-  // Empties the own part. Called while no other rank looks at it.
+  // Empties the caller's own part. Call only while no other rank looks at that part.
   void clear() { parts_[own_].added->store(0, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t added(std::uint32_t part) const {
     return parts_[part].added->load(std::memory_order_acquire);
   }
 
-  // True: this rank runs the task.
+  // Claims a ready task. True: this rank has claimed the task and must run it.
   bool claim(std::uint32_t part, std::uint64_t slot) {
-    // acquire: partner is the release in give_back(): an earlier run may have left results.
+    // acquire: partner is the release in give_back(). A rank that died in the task may have left
+    // results, which the next run then sees.
     return change(part, slot, kReady, running(own_), std::memory_order_acquire);
   }
   void end(std::uint32_t part, std::uint64_t slot) {
-    // release: partner is the acquire in has_ended(): the results and the added tasks are seen.
+    // release: partner is the acquire in has_ended(). A rank that sees the end sees the task's
+    // results and the tasks that it has added.
     parts_[part].states[slot].store(ended(own_), std::memory_order_release);
   }
   [[nodiscard]] bool has_ended(std::uint32_t part, std::uint64_t slot) const {
     return (parts_[part].states[slot].load(std::memory_order_acquire) & kKind) == kEnded;
   }
 
-  // True: the task ended on this rank, or this rank has adopted it.
+  // True: the task ended on this rank, or on a dead rank, from which this rank has adopted it.
   [[nodiscard]] bool ended_on_own_rank(std::uint32_t part, std::uint64_t slot) const {
     return parts_[part].states[slot].load(std::memory_order_relaxed) == ended(own_);
   }
@@ -88,10 +93,12 @@ class TaskStates {
         change(part, slot, running(dead), kReady, std::memory_order_acq_rel);
       }
     }
-    // release: partner is the acquire in returned(): the ready tasks are seen.
+    // release: partner is the acquire in returned(). A rank that sees the new count sees the tasks
+    // that are ready again.
     returned_->fetch_add(1, std::memory_order_release);
   }
-  // Counts calls of give_back(). After a change, tasks may be ready that were not before.
+  // Returns the number of calls of give_back() by all ranks. After a change of the number, tasks
+  // may be ready that were not ready before.
   [[nodiscard]] std::uint64_t returned() const {
     return returned_->load(std::memory_order_acquire);
   }

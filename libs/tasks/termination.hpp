@@ -34,8 +34,8 @@ class Termination {
   Termination(std::uint32_t rank, std::uint32_t size, std::uint32_t arity)
       : rank_(rank), size_(size), arity_(arity) {}
 
-  // Call while the worker is idle. `steals`: Deque::steals(). `send(rank, message)` sends a
-  // message. True: all tasks of all ranks have run.
+  // Call while the worker is idle. `steals`: Deque::steals(), by which the rank knows whether it
+  // was stolen from. `send(rank, message)` sends a message. True: all tasks of all ranks have run.
   template <class Send>
   bool idle(std::uint64_t steals, Send send) {
     if (ended_) return true;
@@ -54,7 +54,7 @@ class Termination {
     return ended_;
   }
 
-  // Takes a message of kind `round`, `vote` or `ended`.
+  // Takes a message of another rank, of kind `round`, `vote` or `ended`.
   template <class Send>
   void receive(const TaskMessage& message, Send send) {
     switch (message.kind) {

@@ -22,7 +22,7 @@ class Victims {
   Victims(VictimChoice choice, std::uint32_t rank, std::uint64_t seed)
       : state_(seed * 0x9E3779B97F4A7C15U + rank + 1), rank_(rank), choice_(choice) {}
 
-  // Returns another rank. There must be at least two ranks.
+  // Returns the rank to steal from next, never this rank itself. There must be at least two ranks.
   std::uint32_t next(const Places& places) {
     const std::uint32_t attempt = attempts_++;
     if (choice_ == VictimChoice::nearest) return near(attempt, places.ranks);
@@ -36,13 +36,15 @@ class Victims {
   void succeeded() { attempts_ = 0; }
 
  private:
-  // VictimChoice::hierarchical: in each kTurns attempts, those below kNumaTurns choose in the NUMA
-  // node, those below kNodeTurns in the node, and all others among all ranks.
+  // VictimChoice::hierarchical: of each kTurns successive attempts, the first kNumaTurns choose a
+  // victim on the thief's NUMA node. The attempts after them, up to number kNodeTurns, choose one
+  // on its node, and the last ones among all ranks.
   static constexpr std::uint32_t kNumaTurns = 2;
   static constexpr std::uint32_t kNodeTurns = 4;
   static constexpr std::uint32_t kTurns = 8;
 
-  // Another rank of this rank's block of `size` ranks, or of all ranks if the block has no other.
+  // Returns a random other rank of this rank's block of `size` consecutive ranks, or of all ranks
+  // if the block has no other.
   std::uint32_t within(std::uint32_t size, std::uint32_t ranks) {
     std::uint32_t first = rank_ / size * size;
     std::uint32_t count = ranks - first < size ? ranks - first : size;

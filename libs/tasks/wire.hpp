@@ -46,7 +46,7 @@ class WireWriter {
   Wire wire_;
 };
 
-// Reads what a WireWriter wrote.
+// Reads the lists and reports that a WireWriter wrote, in the same order.
 class WireReader {
  public:
   explicit WireReader(const Wire& wire) : wire_(wire) {}
@@ -57,7 +57,8 @@ class WireReader {
     std::memcpy(&value, next(sizeof(T)), sizeof(T));
     return value;
   }
-  // Adds the tasks to the arena.
+  // Reads a list of tasks, and adds the tasks to the arena. Returns their numbers in the arena,
+  // with their durations.
   ArenaTasks get_list(Arena& arena) {
     ArenaTasks tasks(get<std::uint64_t>());
     for (auto& timed : tasks) timed.bin = get<Bin>();

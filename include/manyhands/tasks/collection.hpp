@@ -60,7 +60,8 @@ class Context {
   // the communicator.
   [[nodiscard]] std::uint32_t rank() const { return rank_; }
   // Tells restore() to leave this task out. A task calls prune() if it had nothing to do. (With
-  // Balancer::steal the task comes back all the same.)
+  // Balancer::steal the task comes back all the same, because restore() then brings back all tasks
+  // that were added outside of process().)
   void prune() { pruned_ = true; }
 
  private:
@@ -142,10 +143,10 @@ class Collection {
   // Runs all tasks of all ranks, and the tasks that those tasks add. Collective. Returns when all
   // these tasks have ended. `misuse`: called in a task. `full`: no memory.
   Status process() { return detail::process(*core_); }
-  // Adds every task again that was added outside of process() before the last process().
-  // Collective. `misuse`: called in a task, before the first process(), a second time without a
-  // process() between, or after an add(). `full`: no memory, or with Config::survive_loss more
-  // tasks than Config::max_tasks.
+  // Adds every task again that was added outside of process() before the last process(), for the
+  // next process(). Collective. `misuse`: called in a task, before the first process(), a second
+  // time without a process() between, or after an add(). `full`: no memory, or with
+  // Config::survive_loss more tasks than Config::max_tasks.
   Status restore() { return detail::restore(*core_); }
 
   // The number of tasks of this rank that wait to be run.

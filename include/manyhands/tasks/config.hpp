@@ -48,9 +48,9 @@ struct Config {
   VictimChoice victims = VictimChoice::hierarchical;
   // An object for all tasks of this rank (Context::local). It stays the caller's.
   void* local = nullptr;
-  // Starts a thread in each rank that answers steal requests of other nodes while a task runs. For
-  // tasks that are longer than the ranks of other nodes should wait. The network needs threads
-  // (MPI_THREAD_MULTIPLE).
+  // Starts a thread in each rank that answers steal requests of other nodes while a task runs.
+  // Without it a rank answers between its tasks, so a thief may wait for as long as a task lasts.
+  // The network needs threads (MPI_THREAD_MULTIPLE).
   bool server = false;
   std::size_t steal_bytes = std::size_t{64} * 1024;  // the most bytes of one steal
   std::uint32_t ranks_per_numa = 0;                  // ranks of a NUMA node; 0: of the whole node

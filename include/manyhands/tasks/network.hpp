@@ -7,7 +7,7 @@
 // order of their sends. Failures are values; after a failure the network cannot be used.
 //
 // Threads: one at a time. If threads() is true, two threads may be in calls at the same time, with
-// different tags and tickets.
+// different tags and tickets (handles of operations under way).
 #pragma once
 
 #include <cstddef>
@@ -42,14 +42,15 @@ class Network {
   Network(const Network&) = delete;
   Network& operator=(const Network&) = delete;
   virtual ~Network() = default;  // collective; all messages have been received by then
-  // Called when a rank is lost. The destructor then waits for no rank, and may leave memory behind.
+  // The collection calls this when a rank has died. The destructor then waits for no rank, and may
+  // leave memory behind.
   virtual void abandon() {}
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
   // The first rank of each node, ascending.
   [[nodiscard]] virtual std::span<const std::uint32_t> nodes() const = 0;
-  // True: two threads may call the network at a time.
+  // True: two threads may be in calls of this network at the same time.
   [[nodiscard]] virtual bool threads() const = 0;
 
   // Memory that all ranks of the node share, aligned to a cache line and not initialised. The
@@ -57,13 +58,14 @@ class Network {
   // Collective.
   virtual Result<std::byte*> share(std::size_t bytes) = 0;
 
-  // Begins to send `data`, which must stay unchanged until done() returns true. `matched`: done()
-  // returns true only after the receiver has begun to take the message.
+  // Begins to send `data`, which must stay unchanged until done() of the returned ticket is true.
+  // `matched`: done() becomes true only after the receiver has begun to take the message.
   virtual Result<Ticket> send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                               bool matched) = 0;
-  // Begins a barrier. The operation ends when all ranks have called barrier(). Collective.
+  // Begins a barrier. The operation ends when all ranks have called barrier(); done() of the
+  // returned ticket tells. Collective.
   virtual Result<Ticket> barrier() = 0;
-  // True: the operation has ended, and the ticket is no longer valid.
+  // True: the operation of `ticket` has ended, and the ticket is no longer valid.
   virtual Result<bool> done(Ticket ticket) = 0;
 
   // Returns a message that has arrived from rank `from`, or from any rank with kAnyone; nothing:
@@ -72,7 +74,7 @@ class Network {
   // Receives the message that probe() has returned. `data` has at least `envelope.bytes` bytes.
   virtual Status take(const Envelope& envelope, std::span<std::byte> data) = 0;
 
-  // Reductions over all ranks, in place. Collective.
+  // Reductions over all ranks, in place, element by element. Collective.
   virtual Status sum(std::span<double> values) = 0;
   virtual Status maximum(std::span<double> values) = 0;
 };

@@ -18,14 +18,15 @@ using Items = std::vector<Timed<TaskId>>;
 constexpr std::uint64_t kHeaderBytes = 32;
 constexpr std::uint64_t kBinBytes = 2;
 
-// A message between ranks of a pass: a report, or a list in Report::given.
+// A message between simulated ranks in a pass of the balancer: a report, or a list of tasks in
+// Report::given.
 struct Letter {
   std::uint32_t from;
   bool report;
   Report<TaskId> content;
 };
 
-// A pass on all ranks. The clocks go on from pass to pass.
+// A pass of the balancer on all simulated ranks. The ranks' clocks go on from pass to pass.
 class PassRun {
  public:
   PassRun(const MachineModel& machine, std::vector<std::uint64_t>& clocks, const BalanceTree& tree,
@@ -36,7 +37,8 @@ class PassRun {
     }
   }
 
-  // `reports`: by rank. Appends the tasks that the ranks get to `own`.
+  // Runs the pass. `reports`: the report of each rank. Appends the tasks that each rank gets to its
+  // list in `own`.
   void run(std::vector<Report<TaskId>> reports, std::vector<Items>& own) {
     for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) {
       acting_ = rank;
@@ -55,7 +57,7 @@ class PassRun {
     }
   }
 
-  // The transport of BalancePass.
+  // The functions that BalancePass needs of its transport.
   Status send_report(std::uint32_t to, const Report<TaskId>& report) {
     const std::uint64_t loads = report.loads.levels().size() * sizeof(std::uint32_t);
     return send(to, {acting_, true, report}, loads);
@@ -87,7 +89,8 @@ class PassRun {
     queue_.push({clock + latency, to, static_cast<std::uint32_t>(letters_.size() - 1)});
     return {};
   }
-  // Takes the letters that the rank can use, in the order in which the rank expects them.
+  // Takes the letters that have arrived and that the rank can use, in the order in which the rank
+  // expects them.
   void read(std::uint32_t rank) {
     acting_ = rank;
     auto& waiting = arrived_[rank];
@@ -134,7 +137,8 @@ Loads loads_of(const std::vector<Items>& own) {
   return loads;
 }
 
-// Two reductions, on a binary tree up and down. All ranks go on at the same time.
+// Models the two reductions before a pass, each up and down a binary tree. Afterwards the clocks of
+// all ranks are equal.
 void reduce(const MachineModel& machine, std::vector<std::uint64_t>& clocks) {
   const auto rounds = 4 * static_cast<std::uint64_t>(std::bit_width(clocks.size()));
   const std::uint64_t last =
@@ -142,7 +146,9 @@ void reduce(const MachineModel& machine, std::vector<std::uint64_t>& clocks) {
   std::ranges::fill(clocks, last);
 }
 
-// All ranks donate. The number of bins is fixed, so the model counts one step for each sorted task.
+// Lets all ranks give away tasks above `limit` seconds of load; returns their reports. The number
+// of bins is fixed, so a rank can sort by counting, and the model takes one step for each sorted
+// task.
 std::vector<Report<TaskId>> donate_all(const MachineModel& machine, double limit,
                                        std::vector<Items>& own,
                                        std::vector<std::uint64_t>& clocks) {

@@ -25,7 +25,7 @@ struct Balanced {
 };
 
 // Redistributes `own`, the tasks of each rank with their durations, and leaves Balanced::seeds
-// empty. Loads are sums of bins.
+// empty. Loads are sums of bins (rounded durations).
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::vector<std::vector<Timed<TaskId>>>& own);
 // Balances by `durations`, the exact durations by task in seconds. Balanced::seeds has the tasks

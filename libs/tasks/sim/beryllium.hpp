@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Integrals of a straight chain of beryllium atoms in STO-3G, 2.22 angstroms apart: the bounds of
-// pairs of shells, and the times of quartets. Data of the workload; constant.
+// Integrals of a straight chain of beryllium atoms in the basis STO-3G, 2.22 angstroms apart: the
+// bounds of pairs of shells, and the times of quartets. Data of the simulated Hartree-Fock
+// application (workload.hpp); constant.
 //
 // `bench/tasks/beryllium.cpp` computes the numbers with libint2 (28 November 2026, AMD EPYC Zen 4).
 // An atom has the shells 1s, 2s and 2p.
@@ -14,7 +15,8 @@ inline constexpr std::uint32_t kShellsOfAtom = 3;
 inline constexpr std::uint32_t kReach = 12;  // in atoms; bounds of shells beyond are zero
 inline constexpr float kNoBound = -30;       // a logarithm
 
-// log10 sqrt |(ab|ab)|, by the distance of the atoms, shell a of the left and b of the right atom.
+// The Schwarz bounds of pairs of shells, as log10 sqrt |(ab|ab)|. The indices: the distance of the
+// two atoms in the chain, shell a of the left atom, shell b of the right atom.
 inline constexpr float kBounds[kReach + 1][kShellsOfAtom][kShellsOfAtom] = {
     {{0.18F, -0.55F, -0.92F}, {-0.55F, -0.19F, -0.52F}, {-0.92F, -0.52F, -0.17F}},
     {{-6.32F, -1.45F, -1.23F}, {-1.45F, -0.70F, -0.61F}, {-1.23F, -0.61F, -0.58F}},
@@ -31,7 +33,7 @@ inline constexpr float kBounds[kReach + 1][kShellsOfAtom][kShellsOfAtom] = {
     {{-30.00F, -30.00F, -30.00F}, {-30.00F, -30.00F, -30.00F}, {-30.00F, -30.00F, -30.00F}},
 };
 
-// Nanoseconds of a quartet, by the number of its p shells.
+// The time to compute one quartet of shells in nanoseconds, by the number of its p shells.
 inline constexpr float kQuartetNs[] = {3931, 5908, 5843, 6998, 14177};
 
 inline bool is_p(std::uint32_t shell) { return shell % kShellsOfAtom == 2; }

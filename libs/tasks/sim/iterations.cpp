@@ -10,7 +10,8 @@
 namespace mh::tasks::sim {
 namespace {
 
-// The reductions of a restore() that chooses or balances: up a binary tree and down again.
+// Returns the seconds of one reduction over all ranks in a restore() that chooses or balances: up a
+// binary tree and down again.
 double reduction_s(const MachineModel& machine, std::size_t ranks) {
   const auto rounds = 2 * static_cast<std::uint64_t>(std::bit_width(ranks));
   return static_cast<double>(rounds * (2 * machine.overhead_ns + machine.latency_ns)) * 1e-9;
@@ -47,7 +48,8 @@ void SimulatedIterations::restore(Simulation& simulation, const Outcome& outcome
       timed[rank].push_back({task, Bin(static_cast<double>(simulation.measured(task)))});
     }
   }
-  // choose() counts the restore() before this iteration.
+  // choose() is called before restore_s_ changes, because it counts the time of the restore()
+  // before this iteration.
   if (automatic_) used_ = choose(timed, outcome);
   restore_s_ = automatic_ ? 2 * reduction_s(machine_, executed.size()) : 0;
   measured_ = true;

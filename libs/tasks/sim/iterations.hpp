@@ -17,11 +17,13 @@ namespace mh::tasks::sim {
 
 class SimulatedIterations {
  public:
-  // `machine` outlives the object. `seeds`: by rank, in the order of the program's add().
+  // `machine` must outlive the object. `seeds`: the first tasks of each rank, in the order in which
+  // a program would add() them.
   SimulatedIterations(const MachineModel& machine, const Rules& rules, const Balance& balance,
                       Balancer balancer, Seeds seeds);
 
-  // Runs process(), then restore(). Durations may differ from iteration to iteration.
+  // Simulates process(), then restore(). `work`: the tasks and their durations, which may differ
+  // from iteration to iteration.
   Outcome next(const Work& work);
 
   [[nodiscard]] Balancer used() const { return last_; }                 // by the last iteration
@@ -35,7 +37,8 @@ class SimulatedIterations {
 
  private:
   void restore(Simulation& simulation, const Outcome& outcome);
-  // The change of the durations of the tasks that a rank has run; core.cpp has the same rule.
+  // Returns the change of the durations of the tasks that a rank has run, since they last ran.
+  // CollectionCore::keep() in core.cpp has the same rule.
   [[nodiscard]] double growth_of(const std::vector<Timed<TaskId>>& own);
   [[nodiscard]] Balancer choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
                                 const Outcome& outcome);

@@ -24,19 +24,20 @@ class Mailroom {
 
   explicit Mailroom(std::uint32_t ranks) : boxes_(std::size_t{ranks} * kTags), ended_(1, true) {}
 
-  // Adds a message that is under way, and returns its number. `ticket` ends when the message is
-  // taken.
+  // Adds a message from rank `from` that is under way, and returns its number. The sender's
+  // `ticket` ends when the receiver takes the message.
   std::uint32_t put(std::uint32_t from, Tag tag, std::span<const std::byte> data, Ticket ticket);
   void arrive(std::uint32_t to, std::uint32_t mail);
   // Returns the envelope of the first message with the tag that has arrived at rank `to`.
   [[nodiscard]] std::optional<Network::Envelope> first(std::uint32_t to, Tag tag) const;
-  // Takes the message that first() returns.
+  // Takes the message that first() returns: copies its bytes to `data` and ends the sender's
+  // ticket.
   void take(std::uint32_t to, Tag tag, std::span<std::byte> data);
   [[nodiscard]] Tag tag_of(std::uint32_t mail) const { return mails_[mail].tag; }
 
   Ticket new_ticket();
   void end(Ticket ticket) { ended_[static_cast<std::size_t>(ticket)] = true; }
-  // True: the operation has ended, and the ticket is no longer valid.
+  // True: the send of `ticket` has ended, and the ticket is no longer valid.
   bool done(Ticket ticket);
 
  private:

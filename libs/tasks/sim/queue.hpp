@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The events of a simulation in the order of their times: a radix heap. Times are whole numbers. A
-// new time never lies before the last time popped. A push or pop costs a few copies, however many
-// events wait. Events of one time are popped in the order of their pushes, so a simulation repeats
-// exactly.
+// The events of a simulation in the order of their simulated times: a priority queue in the form of
+// a radix heap. Times are whole numbers. A new time never lies before the last time popped. A push
+// or pop costs a few copies, however many events wait. Events of one time are popped in the order
+// of their pushes, so a simulation repeats exactly.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace mh::tasks::sim {
 
-// `Event` has a member `time`.
+// A queue of events. `Event` must have a member `time`.
 template <class Event>
 class EventQueue {
  public:
@@ -23,7 +23,7 @@ class EventQueue {
     ++size_;
   }
   [[nodiscard]] bool empty() const { return size_ == 0; }
-  // The queue must not be empty.
+  // Removes and returns the event with the earliest time. The queue must not be empty.
   Event pop() {
     if (taken_ == buckets_[0].size()) refill();
     --size_;
@@ -31,7 +31,8 @@ class EventQueue {
   }
 
  private:
-  // Bucket b > 0: times whose highest bit that differs from last_ is bit b - 1.
+  // Returns the bucket for a time. Bucket b > 0 has the times whose highest bit that differs from
+  // last_, the last time popped, is bit b - 1.
   [[nodiscard]] std::size_t bucket(std::uint64_t time) const {
     return static_cast<std::size_t>(std::bit_width(time ^ last_));
   }

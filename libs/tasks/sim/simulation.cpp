@@ -28,7 +28,8 @@ Spread spread(std::size_t count, Value value) {
   return {mean, std::sqrt(std::max(0.0, squares / static_cast<double>(count) - mean * mean))};
 }
 
-// The seconds of all tasks: the seeds, and the tasks that other tasks add.
+// Returns the sum of the durations of all tasks, in seconds: of the seeds (the first tasks of the
+// ranks), and of the tasks that other tasks add.
 double work_of(const Work& work, const Seeds& seeds) {
   double sum = 0;
   if (!work.children.empty()) {
@@ -40,7 +41,8 @@ double work_of(const Work& work, const Seeds& seeds) {
   return sum;
 }
 
-// The speed of all ranks together, in ranks of the common speed.
+// Returns the speed of all ranks together, as a number of ranks of the common speed. The ranks of
+// the first node may be slower (MachineModel::slow_node).
 double speed_of(const MachineModel& machine, const Places& places) {
   const double slow = std::min(places.per_node, places.ranks);
   return places.ranks - slow + slow / machine.slow_node;
@@ -48,7 +50,8 @@ double speed_of(const MachineModel& machine, const Places& places) {
 
 }  // namespace
 
-// --- memory and network -------------------------------------------------------------------------
+// --- the simulated memory of a node and the simulated network
+// -------------------------------------
 
 bool SimMemory::claim(std::uint32_t thief, std::uint32_t number) {
   std::uint32_t& answered = simulation_->answered_[thief];
@@ -60,8 +63,8 @@ bool SimMemory::claim(std::uint32_t thief, std::uint32_t number) {
 std::uint32_t SimNetwork::ranks() const { return simulation_->rules_.places.ranks; }
 std::span<const std::uint32_t> SimNetwork::nodes() const { return simulation_->nodes_; }
 
-// The sender's core is busy for the overhead. The ticket of a matched message ends when the message
-// is taken, the ticket of an answer when its bytes have left.
+// Sends a message in simulated time. The sender's core is busy for the overhead. The ticket of a
+// matched message ends when the message is taken, the ticket of an answer when its bytes have left.
 Result<Network::Ticket> SimNetwork::send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                                          bool matched) {
   Simulation& s = *simulation_;
@@ -186,7 +189,8 @@ void Simulation::arrive(const Event& event) {
   if (!rank.busy) wake(event.rank);
 }
 
-// Called when the answerer of a rank has something to do. A worker looks between its tasks.
+// Called when the answerer of a rank has something to do: a request or the end of a send. A worker
+// answers between its tasks or when idle, a server thread at its next poll.
 void Simulation::need(Rank& rank, std::uint32_t number) {
   if (!machine_.server) {
     if (!rank.busy) wake(number);
@@ -194,7 +198,8 @@ void Simulation::need(Rank& rank, std::uint32_t number) {
   }
   if (rank.polling) return;
   rank.polling = true;
-  // The phases of the servers differ.
+  // The server threads of the ranks poll at different times: the rank's number gives the phase of
+  // its polls.
   const std::uint64_t every = machine_.poll_every_ns;
   const std::uint64_t phase = number * 0x9E3779B97F4A7C15U % every;
   queue_.push({(now_ + phase) / every * every + every - phase, number, 0, What::poll});
@@ -223,7 +228,7 @@ void Simulation::resume(std::uint32_t number) {
   wake(number);
 }
 
-// Advances a rank that runs no task, as the loop of core.cpp does.
+// Advances a rank that runs no task, as the loop of CollectionCore::work() (core.cpp) does.
 void Simulation::advance(std::uint32_t number) {
   Rank& rank = ranks_[number];
   rank.clock = std::max(rank.clock, now_);
@@ -316,7 +321,8 @@ void Simulation::finish_task(std::uint32_t number) {
   advance(number);
 }
 
-// A child that finds the deque full waits for the next task of the rank.
+// Adds the tasks that the rank's ended task adds. A child that finds the deque full waits until the
+// rank has run its next task.
 void Simulation::add_children(Rank& rank) {
   if (work_.children.empty()) return;
   SimDeque& deque = rank.memory.own();
@@ -333,7 +339,8 @@ void Simulation::count_busy(std::uint64_t time, int change) {
   busy_changes_[part] += change;
 }
 
-// With several nodes all ranks meet before they leave: a round for each doubling of the ranks.
+// Returns the simulated time of the barrier at the end of process(). With several nodes all ranks
+// meet before they leave: a round of messages for each doubling of the ranks.
 std::uint64_t Simulation::barrier_ns() const {
   if (nodes_.size() < 2) return 0;
   const auto rounds = static_cast<std::uint64_t>(std::bit_width(ranks_.size() - 1));

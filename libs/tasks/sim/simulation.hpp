@@ -29,7 +29,7 @@
 
 namespace mh::tasks::sim {
 
-// The buffer of a rank's deque.
+// The buffer of a simulated rank's deque: an array of task numbers.
 struct SimSlots {
   using Task = TaskId;
   TaskId* first = nullptr;
@@ -47,8 +47,9 @@ using SimDeque = Deque<Alone, SimSlots>;
 
 class Simulation;
 
-// The memory of a rank's node. All nodes share the numbers of answered requests. The numbers are
-// the same as with words for each node, because a thief asks again only after an answer.
+// Stands for the shared memory of a rank's node. All simulated nodes share one array with the
+// numbers of the last answered requests of each thief. The outcome is the same as with an array for
+// each node, because a thief asks again only after an answer.
 class SimMemory {
  public:
   SimMemory(Simulation& simulation, const NodeShape& shape)
@@ -78,7 +79,7 @@ class SimNetwork final : public Network {
   Result<bool> done(Ticket ticket) override;
   Result<std::optional<Envelope>> probe(std::uint32_t from, Tag tag) override;
   Status take(const Envelope& envelope, std::span<std::byte> data) override;
-  // The protocol within process() uses none of these.
+  // The simulation covers process() only, whose protocol uses none of these functions.
   Result<std::byte*> share(std::size_t /*bytes*/) override { return Status{Code::unsupported}; }
   Result<Ticket> barrier() override { return Status{Code::unsupported}; }
   Status sum(std::span<double> /*values*/) override { return {Code::unsupported}; }
@@ -108,23 +109,25 @@ struct Outcome {
 };
 
 // The tasks of an iteration. A task whose seconds are negative lasts as long as their absolute
-// value, and prunes itself.
+// value, and prunes itself: the next iteration leaves it out.
 struct Work {
   std::span<const float> seconds;  // by task
-  // By task, the first of its children; one more entry ends the children of the last task. Empty:
-  // no task adds tasks.
+  // For each task, the number of the first task that it adds (its children); one more entry ends
+  // the children of the last task. Empty: no task adds tasks.
   std::span<const TaskId> children = {};
 };
 
 class Simulation {
  public:
-  // `machine`, `rules`, and what `work` names outlive the simulation. `seeds`: by rank.
+  // `machine`, `rules`, and the arrays to which `work` refers must outlive the simulation. `seeds`:
+  // the first tasks of each rank.
   Simulation(const MachineModel& machine, const Rules& rules, const Work& work, const Seeds& seeds);
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
   Outcome run();
-  // Call after run(). Returns the seeds that each rank ran, in the order of execution.
+  // Call after run(). Returns, for each rank, the seeds that it ran, in the order of execution;
+  // restore() would bring them back.
   Seeds take_executed();
   // Returns the seconds of a task, as measured by the rank that ran it.
   [[nodiscard]] float measured(TaskId task) const { return measured_[task]; }

@@ -14,12 +14,13 @@ namespace {
 
 constexpr double kPeak = 8.4e9;  // operations a second of a Hopper core, for which work_s holds
 
-// The pairs of shells of a pair of blocks: the logarithms of their bounds, the largest first, by
-// the number of p shells.
+// The pairs of shells of a pair of blocks: the logarithms of their Schwarz bounds, the largest
+// first, in three lists by the number of p shells of the pair.
 using PairBounds = std::array<std::vector<float>, 3>;
 
-// The atoms and shells repeat with the blocks: a pair of blocks has a type, which is its phase in
-// the chain and its distance.
+// The pairs of blocks of shells of the beryllium chain. Atoms and shells repeat along the chain, so
+// pairs are alike if they have the same *type*: the phase of the first block among the shells of
+// its atom, and the distance of the blocks.
 class Pairs {
  public:
   explicit Pairs(const Problem& problem)
@@ -34,12 +35,13 @@ class Pairs {
   [[nodiscard]] std::uint32_t blocks() const { return blocks_; }
   [[nodiscard]] std::uint32_t types() const { return static_cast<std::uint32_t>(bounds_.size()); }
   [[nodiscard]] const PairBounds& bounds(std::uint32_t type) const { return bounds_[type]; }
-  // The type of a pair of blocks; types() if the two are too far from each other.
+  // Returns the type of a pair of blocks; types() if the two blocks are too far from each other for
+  // a bound above zero.
   [[nodiscard]] std::uint32_t type(std::uint32_t i, std::uint32_t j) const {
     if (j + reach_ < i || j > i + reach_) return types();
     return i % kShellsOfAtom * (2 * reach_ + 1) + j + reach_ - i;
   }
-  // The number of pairs of blocks of each type.
+  // Returns the number of pairs of blocks of each type in the chain.
   [[nodiscard]] std::vector<std::uint64_t> counts() const {
     std::vector<std::uint64_t> counts(types());
     for (std::uint32_t i = 0; i < blocks_; ++i) {
@@ -53,7 +55,8 @@ class Pairs {
 
  private:
   [[nodiscard]] PairBounds bounds_of(std::uint32_t phase, std::uint32_t at) const {
-    // The first shells, far enough from the chain's end for both blocks.
+    // The first shells of the two blocks, far enough from the start of the chain that both blocks
+    // lie in it.
     const std::uint32_t i = (phase + kShellsOfAtom * reach_) * shells_;
     const std::uint32_t j = i + at * shells_ - reach_ * shells_;
     PairBounds bounds;
@@ -80,8 +83,9 @@ float largest(const PairBounds& bounds) {
   return most;
 }
 
-// Returns the number of pairs, with one element of each list, whose sum is at least the threshold.
-// Both lists are sorted, the largest first.
+// Returns the number of pairs, with one element of each list, whose sum is at least `threshold`.
+// Both lists are sorted, the largest first. The elements are logarithms, so a sum stands for a
+// product of bounds.
 std::uint64_t count_above(const std::vector<float>& left, const std::vector<float>& right,
                           float threshold) {
   std::uint64_t count = 0;
@@ -93,7 +97,8 @@ std::uint64_t count_above(const std::vector<float>& left, const std::vector<floa
   return count;
 }
 
-// Returns the nanoseconds of the quartets of two pairs of blocks.
+// Returns the time in nanoseconds to compute the quartets of shells from two pairs of blocks whose
+// bounds reach the threshold.
 double cost_of(const PairBounds& left, const PairBounds& right, float threshold) {
   double ns = 0;
   for (std::size_t a = 0; a < left.size(); ++a) {
@@ -105,7 +110,8 @@ double cost_of(const PairBounds& left, const PairBounds& right, float threshold)
   return ns;
 }
 
-// Returns the logarithm of the largest threshold that leaves at least `wanted` tasks.
+// Returns the logarithm of the largest threshold that leaves at least `wanted` tasks with a quartet
+// to compute.
 float find_threshold(const Pairs& pairs, std::uint64_t wanted) {
   struct Level {
     float bound;
@@ -128,7 +134,8 @@ float find_threshold(const Pairs& pairs, std::uint64_t wanted) {
   return levels.back().bound;
 }
 
-// The costs of tasks by the types of their two pairs of blocks; 0: a null task.
+// Returns the costs of tasks in nanoseconds, by the types of their two pairs of blocks; 0: a task
+// without a quartet to compute (null task).
 std::vector<float> costs_of(const Pairs& pairs, float threshold) {
   std::vector<float> costs;
   for (std::uint32_t a = 0; a < pairs.types(); ++a) {
@@ -140,8 +147,9 @@ std::vector<float> costs_of(const Pairs& pairs, float threshold) {
   return costs;
 }
 
-// Calls `task(cost)` for all tasks in the order of their indices; the cost of a null task is 0.
-// Without `with_far`, tasks with blocks that are too far from each other are left out.
+// Calls `task(cost)` for all tasks in the order of their indices, with the cost in nanoseconds; the
+// cost of a null task is 0. Without `with_far`, tasks with blocks that are too far from each other
+// are left out; all of these are null tasks.
 template <class Task>
 void for_each_task(const Problem& problem, bool with_far, Task task) {
   const Pairs pairs(problem);
@@ -186,8 +194,9 @@ Tiles tiles_of(const std::array<std::uint32_t, 4>& sizes) {
   return tiles;
 }
 
-// Returns the seconds of a tile of C with rows x columns elements. `product`: the product of the
-// spatial blocks of its first two indices.
+// Returns the seconds of the task that computes a tile of C with rows x columns elements. `inner`:
+// the tile sizes of the summed indices a and b. `product`: the product of the spatial blocks of C's
+// first two indices; the blocks of a and b must have the same product.
 double contraction_s(const Tiles& inner, std::size_t product, double rows, double columns,
                      const MachineModel& machine) {
   double seconds = 0;

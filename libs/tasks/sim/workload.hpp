@@ -44,8 +44,8 @@ struct Problem {
   Kind kind = Kind::hartree_fock;
 };
 
-// HF-Be512 with the same chunk has as much work for each task as HF-Be256. With chunk 20 the same
-// work is in more tasks.
+// The core-seconds of the Hartree-Fock problems. HF-Be512 with the same chunk has as much work for
+// each task as HF-Be256. With chunk 20 the same work is in more tasks.
 inline constexpr double kWorkBe256 = 48.0 * 2400;
 inline constexpr double kWorkBe512 = kWorkBe256 / 213'000 * 862'000;
 inline constexpr Problem kProblems[] = {
