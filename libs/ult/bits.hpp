@@ -40,8 +40,9 @@ inline constexpr std::uint32_t kWordBits = 64;
 inline constexpr std::uint32_t kOneLevelSlots = kWordBits * kWordBits;
 inline constexpr std::uint32_t kMaxSlots = kOneLevelSlots * kWordBits;
 
-// The places of a set's words in one block of memory: the root, the 64 hint words of a set with two
-// levels, the leaf words. In a small set the first leaf words share the root's cache line.
+// The places of a set's words in one block of memory, in this order: the root, the 64 hint words of
+// a set with two levels, the leaf words. In a small set the first leaf words share the root's cache
+// line.
 struct BitSetShape {
   std::uint32_t slots = 0;  // a multiple of 64
 
@@ -54,7 +55,7 @@ struct BitSetShape {
 };
 
 constexpr std::uint64_t bit(std::uint32_t i) { return std::uint64_t{1} << (i % kWordBits); }
-// A mask of the bits i, i + 1, ... of a word; 0 for i = 64.
+// Returns a mask of the bits i, i + 1, ..., 63 of a word; 0 for i = 64.
 constexpr std::uint64_t from_bit(std::uint32_t i) {
   return i < kWordBits ? ~std::uint64_t{0} << i : 0;
 }
@@ -65,13 +66,14 @@ inline std::uint32_t highest(std::uint64_t word) {
   return kWordBits - 1 - static_cast<std::uint32_t>(std::countl_zero(word));
 }
 
-// The read operations that both kinds of sets share.
+// The read operations on a set of slots, for OwnBits and SharedBits. `A` is the policy that gives
+// the atomics.
 template <class A>
 class BitSet {
  public:
   using Word = typename A::template Atomic<std::uint64_t>;
 
-  // `words` points to shape.words() zeros and outlives the set.
+  // `words` points to shape.words() words with the value 0, which must outlive the set.
   BitSet(BitSetShape shape, Word* words)
       : shape_(shape), root_(words), hints_(words + 1), leaves_(words + shape.first_leaf()) {}
 
@@ -80,7 +82,8 @@ class BitSet {
   [[nodiscard]] bool has(std::uint32_t slot) const {
     return (leaf_word(slot / kWordBits) & bit(slot)) != 0;
   }
-  // acquire: pairs with the release in set(). A reader that finds the bit sees the task's record.
+  // acquire: pairs with the release in set(). A thread that finds a task's bit sees the task's
+  // record.
   [[nodiscard]] std::uint64_t leaf_word(std::uint32_t leaf) const {
     return leaves_[leaf].load(std::memory_order_acquire);
   }
@@ -104,7 +107,8 @@ class BitSet {
   [[nodiscard]] BitSetShape shape() const { return shape_; }
 
  protected:
-  // Returns the first leaf from `leaf` on whose hint is set, or kNoSlot.
+  // Returns the first leaf word from `leaf` on whose hint is set (which may have a bit), or
+  // kNoSlot.
   [[nodiscard]] std::uint32_t next_leaf(std::uint32_t leaf) const {
     if (leaf >= shape_.leaves()) return kNoSlot;
     if (!shape_.two_levels()) {
@@ -121,7 +125,8 @@ class BitSet {
     }
     return group * kWordBits + lowest(hint);
   }
-  // seq_cst: pairs with the writes of leaf and hint in SharedBits (see the head of this file).
+  // seq_cst: pairs with the writes of leaf and hint words in SharedBits (see the head of this
+  // file).
   static std::uint64_t load_hint(const Word& word) { return word.load(std::memory_order_seq_cst); }
 
   BitSetShape shape_;
@@ -145,7 +150,8 @@ class OwnBits : public BitSet<A> {
   void set(std::uint32_t slot) {
     const std::uint32_t leaf = slot / kWordBits;
     Word& word = this->leaves_[leaf];
-    // release: pairs with the acquire in leaf_word(). A thief reads the slot's record next.
+    // release: pairs with the acquire in leaf_word(). A thief that finds the bit reads the slot's
+    // task record next.
     word.store(own(word) | bit(slot), std::memory_order_release);
     raise_hints(leaf);
   }
@@ -155,13 +161,14 @@ class OwnBits : public BitSet<A> {
     word.store(own(word) & ~bit(slot), std::memory_order_relaxed);
   }
 
-  // Writes all 64 bits of a leaf word.
+  // Writes all 64 bits of a leaf word at once, and sets its hints. Only the owner may call this.
   void set_word(std::uint32_t leaf, std::uint64_t word) {
     this->leaves_[leaf].store(word, std::memory_order_release);  // as in set()
     raise_hints(leaf);
   }
 
-  // Owner only. Returns the first slot from `start` on that has a bit, or kNoSlot. Wraps around.
+  // Only the owner may call this. Returns the first slot from `start` on that has a bit, or
+  // kNoSlot. Wraps around to slot 0.
   std::uint32_t find(std::uint32_t start) {
     const std::uint32_t leaf = start / kWordBits;
     if (!this->shape_.two_levels() && own(*this->root_) == bit(leaf) &&
@@ -179,7 +186,7 @@ class OwnBits : public BitSet<A> {
     return slot != kNoSlot || start == 0 ? slot : find_up_from(0);
   }
 
-  // Owner only. Returns the last slot that has a bit, or kNoSlot.
+  // Only the owner may call this. Returns the last slot that has a bit, or kNoSlot.
   std::uint32_t find_last() {
     while (const std::uint64_t root = own(*this->root_)) {
       std::uint32_t leaf = highest(root);
@@ -192,7 +199,7 @@ class OwnBits : public BitSet<A> {
   }
 
  private:
-  // relaxed: only the calling thread writes the word.
+  // The owner's read of a word of its set. relaxed: only the calling thread writes the word.
   static std::uint64_t own(const Word& word) { return word.load(std::memory_order_relaxed); }
 
   std::uint32_t find_up_from(std::uint32_t start) {
@@ -225,7 +232,7 @@ class OwnBits : public BitSet<A> {
     }
     lower(*this->root_, bit(leaf));
   }
-  // release: a reader that sees the hint sees the leaf below it.
+  // Sets a bit in a hint word. release: a reader that sees the hint sees the leaf word below it.
   static void raise(Word& word, std::uint64_t mask) {
     const std::uint64_t now = own(word);
     if ((now & mask) == 0) word.store(now | mask, std::memory_order_release);
@@ -235,7 +242,7 @@ class OwnBits : public BitSet<A> {
   }
 };
 
-// A set in which any thread sets and takes bits. Only the owner clears hints.
+// A set of slots in which any thread sets and takes bits. Only the owner, a worker, clears hints.
 template <class A>
 class SharedBits : public BitSet<A> {
   using Base = BitSet<A>;
@@ -244,7 +251,7 @@ class SharedBits : public BitSet<A> {
  public:
   using Base::Base;
 
-  // Any thread. Costs one atomic OR while the hints are set.
+  // Any thread may call this. Costs one atomic OR while the slot's hints are set already.
   void set(std::uint32_t slot) {
     const std::uint32_t leaf = slot / kWordBits;
     this->leaves_[leaf].fetch_or(bit(slot), std::memory_order_seq_cst);
@@ -256,21 +263,21 @@ class SharedBits : public BitSet<A> {
     }
   }
 
-  // Any thread. Clears the bit. Of the callers that take a bit after set(), one gets true. The
-  // acquire half pairs with set(): the taker sees what all setters wrote before. The release half
-  // passes their writes on to the next taker.
+  // Any thread may call this. Clears the bit. Of the callers that take a bit after set(), one gets
+  // true. The acquire half pairs with set(): the taker sees what all setters wrote before. The
+  // release half passes their writes on to the next taker.
   bool take(std::uint32_t slot) {
     Word& leaf = this->leaves_[slot / kWordBits];
     return (leaf.fetch_and(~bit(slot), std::memory_order_seq_cst) & bit(slot)) != 0;
   }
 
-  // Any thread. Takes all bits of a leaf word.
+  // Any thread may call this. Clears all 64 bits of a leaf word and returns those that were set.
   std::uint64_t take_word(std::uint32_t leaf) {
     return this->leaves_[leaf].exchange(0, std::memory_order_seq_cst);
   }
 
-  // Owner only. Returns the first slot from `start` on that has a bit, or kNoSlot. Wraps around.
-  // Clears stale hints when there is no bit.
+  // Only the owner may call this. Returns the first slot from `start` on that has a bit, or
+  // kNoSlot. Wraps around to slot 0. Clears stale hints when there is no bit.
   std::uint32_t find(std::uint32_t start) {
     const std::uint32_t slot = this->next_from(start);
     if (slot == kNoSlot) tidy();
@@ -282,8 +289,8 @@ class SharedBits : public BitSet<A> {
     if ((Base::load_hint(word) & mask) == 0) word.fetch_or(mask, std::memory_order_seq_cst);
   }
 
-  // Clears the hint of an empty word, then reads the word again and restores the hint if the word
-  // has a bit.
+  // Clears the hint of the word `below` if that word is empty. Then reads `below` again, because
+  // another thread may have set a bit meanwhile, and restores the hint if so.
   static void settle(Word& hint, std::uint64_t mask, const Word& below) {
     if (Base::load_hint(below) != 0) return;
     hint.fetch_and(~mask, std::memory_order_seq_cst);

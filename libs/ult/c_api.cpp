@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The C interface, manyhands/ult.h. No function throws.
+// The C interface of light tasks, manyhands/ult.h. No function throws.
 #include <new>
 
 #include "manyhands/ult.h"

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The choice of a worker's next task from its own sets of bits.
+// The choice of a worker's next task from its own sets of bits (signalled, fresh and started
+// tasks).
 #include "ult/parking.hpp"
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
 
-// On this worker's thread. Returns a claimed task, which the caller must run; nullptr: no task is
-// ready. Every kFairTurns-th call takes the next set in turn first (worker.hpp).
+// Called on this worker's thread. Returns a task that this worker has claimed and that the caller
+// must run; nullptr: no task is ready. Every kFairTurns-th call prefers one of the three sets
+// (signalled, fresh, started), each in turn (worker.hpp).
 TaskRecord* Worker::choose() {
   turns_.add();
   if (turns_.get() % kFairTurns == 0) {
@@ -71,11 +73,12 @@ TaskRecord* Worker::choose_started() {
   }
 }
 
-// Clears the slot's bit and claims its task. nullptr: the bit is stale, because a thief has claimed
-// the task.
+// Clears the slot's bit in this worker's set and claims the slot's task. nullptr: the bit was
+// stale, because a thief has claimed the task.
 TaskRecord* Worker::choose_own(OwnBits<RealAtomics>& set, std::uint32_t slot) {
   set.clear(slot);
-  // acquire: pairs with the release in migrate(), with which a thief puts another record in a slot.
+  // acquire: pairs with the release in migrate(). A thief that takes a task home puts another
+  // record into this worker's slot.
   TaskRecord* record = slots_[slot].load(std::memory_order_acquire);
   return record->state.claim_ready() ? record : nullptr;
 }

@@ -28,8 +28,8 @@ std::uint32_t cores_of_process() {
   return cores_of_process(set);
 }
 
-// Binds a worker's thread to one core. Worker `number` gets the core at index `number` modulo the
-// count, among the cores that the process may use.
+// Binds a worker's thread to one core. Among the cores that the process may use, worker `number`
+// gets the core at index `number`, modulo the number of those cores.
 void bind_to_core(std::thread& thread, std::uint32_t number) {
   cpu_set_t all;
   const std::uint32_t count = cores_of_process(all);
@@ -55,8 +55,8 @@ bool in_range(const Config& config) {
          config.stack_bytes <= kLargestStack && config.spin.count() >= 0 && config.name != nullptr;
 }
 
-// The bytes to map for a stack. With inline joins, one stack holds a task and the tasks that it
-// joins, each with at least Config::stack_bytes (Worker::has_room()).
+// Returns the bytes to map for a stack. With inline joins, one stack holds a task and the tasks
+// that it joins, each with at least Config::stack_bytes (Worker::has_room()).
 std::size_t mapped_stack(const Config& config) {
   return config.inline_joins ? 4 * config.stack_bytes : config.stack_bytes;
 }
@@ -106,10 +106,12 @@ Status SchedulerCore::launch() {
 void SchedulerCore::stop() {
   stopping.store(true, std::memory_order_seq_cst);
   for (const auto& worker : workers) {
-    // A worker whose thread did not start cannot add itself to `done`.
+    // A worker whose thread did not start cannot add itself to `done`, for which the other workers
+    // wait in all_done().
     if (!worker->thread.joinable()) done.fetch_add(1, std::memory_order_seq_cst);
   }
-  // Wakes every worker: no worker ends before all have found themselves idle (all_done()).
+  // Wakes every worker: a worker ends only when all workers have found no task at the same time
+  // (all_done()).
   for (const auto& worker : workers) worker->bell.ring(watch);
   for (const auto& worker : workers) {
     if (worker->thread.joinable()) worker->thread.join();
@@ -130,8 +132,8 @@ void SchedulerCore::ring_a_sleeper(std::uint32_t from) {
 
 DebugWorker Worker::debug() const { return {name, &current, slots_.get()}; }
 
-// Counts this worker's tasks that still wait for a signal. Call after the threads of all workers
-// have ended.
+// Returns the number of tasks of this worker that still wait for a signal. Call after the threads
+// of all workers have ended.
 std::uint64_t Worker::count_blocked() const {
   std::uint64_t blocked = 0;
   for (std::uint32_t slot = 0; slot < core.shape.slots; ++slot) {
@@ -141,7 +143,8 @@ std::uint64_t Worker::count_blocked() const {
   return blocked;
 }
 
-// Tells the sanitizers the stack of the calling thread, on which the root runs.
+// Tells the sanitizers where the stack of the calling worker's thread lies (its *root*), which runs
+// while the worker has no task.
 void Worker::adopt_thread_stack(Fibre& fibre) {
   pthread_attr_t attributes;
   void* low = nullptr;
@@ -153,7 +156,7 @@ void Worker::adopt_thread_stack(Fibre& fibre) {
   fibre.adopt(static_cast<std::byte*>(low), bytes);
 }
 
-// --- the interface ----------------------------------------------------------------------------
+// --- the functions behind manyhands/ult/scheduler.hpp -----------------------------------------
 
 Result<SchedulerCore*> start(const Config& config) noexcept {
   if (!in_range(config)) return Status{Code::misuse};
@@ -171,7 +174,8 @@ Result<SchedulerCore*> start(const Config& config) noexcept {
 }
 
 void finish(SchedulerCore* core) noexcept {
-  // A task of this scheduler has called exit(). The workers end with the process.
+  // In a task of this scheduler, which has called exit(), stop() would wait for the task's own
+  // worker. The workers end with the process instead.
   const Worker* here = this_thread_worker();
   if (here != nullptr && &here->core == core) return;
   core->stop();

@@ -42,7 +42,8 @@ inline constexpr std::int64_t kShortestDoze = 50'000;      // ns
 inline constexpr std::int64_t kLongestDoze = 1'600'000;    // ns
 inline constexpr std::int64_t kUnfencedSleep = 5'000'000;  // ns
 
-// The numbers of sleeping and seeking workers. All workers of a scheduler share a Watch.
+// The numbers of sleeping and seeking workers (those that look for work). All workers of a
+// scheduler share a Watch.
 template <class A>
 struct alignas(kCacheLine) Watch {
   using Count = typename A::template Atomic<std::uint32_t>;
@@ -64,22 +65,23 @@ enum class Sleep : std::uint32_t { awake, asleep, dozing };
 template <class A>
 class Doorbell {
  public:
-  // Any thread, after it has set a bit for this worker. Wakes the worker if it sleeps or dozes.
-  // True: this call woke the worker.
+  // Called by any thread, after it has set a bit in this worker's signals. Wakes the worker if it
+  // sleeps or dozes. True: this call woke the worker.
   bool ring(Watch<A>& watch) {
-    // seq_cst: pairs with the store in rest(). The caller has set the bit before this load.
+    // seq_cst: pairs with the store in rest(). The caller has set its bit before this load, and the
+    // worker looks for bits after that store.
     if (word_.load(std::memory_order_seq_cst) == kAwake) return false;
     return rouse(watch);
   }
 
-  // Any thread. Wakes this worker if it sleeps, but not if it dozes. True: this call woke the
-  // worker.
+  // Called by any thread. Wakes this worker if it sleeps, but not if it dozes. True: this call woke
+  // the worker.
   bool ring_sleeper(Watch<A>& watch) {
     return word_.load(std::memory_order_relaxed) == value(Sleep::asleep) && rouse(watch);
   }
 
-  // On this worker's thread. Sleeps unless `work()` returns true, at most `limit_ns` nanoseconds
-  // (0: no limit). May return early.
+  // Called on this worker's thread. Sleeps or dozes (`how`) unless `work()` returns true, at most
+  // `limit_ns` nanoseconds (0: no limit). May return early.
   template <class Work>
   void rest(Watch<A>& watch, Sleep how, std::int64_t limit_ns, Work work) {
     if (how == Sleep::asleep) watch.sleepers.fetch_add(1, std::memory_order_seq_cst);
@@ -95,8 +97,8 @@ class Doorbell {
   static constexpr std::uint32_t value(Sleep how) { return static_cast<std::uint32_t>(how); }
   static constexpr std::uint32_t kAwake = value(Sleep::awake);
 
-  // Sets the bell to awake. The thread that moves the bell from asleep to awake also decrements
-  // `sleepers`. True: the bell was not awake.
+  // Sets the bell to awake, on the worker's thread or on one that wakes the worker. The thread that
+  // moves the bell from asleep to awake also decrements `sleepers`. True: the bell was not awake.
   bool leave(Watch<A>& watch) {
     const std::uint32_t was = word_.exchange(kAwake, std::memory_order_seq_cst);
     if (was == value(Sleep::asleep)) watch.sleepers.fetch_sub(1, std::memory_order_seq_cst);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The notes about a stack for ThreadSanitizer, AddressSanitizer and Valgrind. Without these notes
-// the tools report a stack switch as a race, an overflow or lost memory.
+// The notes about a task's stack for ThreadSanitizer, AddressSanitizer and Valgrind. Without these
+// notes the tools report a stack switch as a race, an overflow or lost memory.
 //
 // A build without sanitizers only registers stacks with Valgrind. The registration costs a few
 // instructions for each mapped stack, and nothing for a switch.
@@ -39,7 +39,7 @@ namespace mh::ult {
 
 class Fibre {
  public:
-  // Call for a newly mapped task stack.
+  // Call for a newly mapped task stack, with its lowest address and its size.
   void create(std::byte* low, std::size_t bytes) {
     describe(low, bytes);
 #ifdef MH_ULT_TSAN
@@ -59,8 +59,8 @@ class Fibre {
 #endif
   }
 
-  // Call between two contexts on the same stack, while nothing runs on the stack. Otherwise the
-  // sanitizers count the frames of the first context as frames of the second.
+  // Call when the stack passes from an ended context to a new one, while nothing runs on the stack.
+  // Otherwise the sanitizers count the frames of the first context as frames of the second.
   void renew() {
     forget_frames();
 #ifdef MH_ULT_TSAN
@@ -77,9 +77,9 @@ class Fibre {
 #endif
   }
 
-  // Call on the old stack, right before a switch to `next`. `last`: no switch comes back to the
-  // current frames; the next context on this stack begins anew. The function must be inlined,
-  // because ThreadSanitizer counts calls and returns of each stack.
+  // Call on the old stack, right before a switch to the stack of `next`. `last`: no switch comes
+  // back to the current frames; the next context on this stack begins anew. The function must be
+  // inlined, because ThreadSanitizer counts calls and returns of each stack.
   [[gnu::always_inline]] void depart([[maybe_unused]] Fibre& next, [[maybe_unused]] bool last) {
 #ifdef MH_ULT_ASAN
     __sanitizer_start_switch_fiber(last ? nullptr : &asan_, next.low_, next.bytes_);
@@ -88,7 +88,8 @@ class Fibre {
     __tsan_switch_to_fiber(next.tsan_, 0);
 #endif
   }
-  // Call on the new stack, right after the switch. `first`: the context has just begun.
+  // Call on the new stack, right after the switch. `first`: the context on this stack has just
+  // begun, so there is no earlier switch to complete.
   void arrive([[maybe_unused]] bool first) {
 #ifdef MH_ULT_ASAN
     __sanitizer_finish_switch_fiber(first ? nullptr : asan_, nullptr, nullptr);

@@ -3,8 +3,9 @@
 //
 // A task without a group ends with one exchange of TaskRecord::joiner. The exchange gives the task
 // its joiner, and tells a later joiner that the task has ended. A child of a group decrements
-// Group::left; the last child wakes the parent. If the waiting task is off its stack, the worker of
-// the ended task runs the waiting task at once. Otherwise the waiting task gets a signal.
+// Group::left; the last child wakes the parent. If the joiner or parent is blocked and off its
+// stack, the worker on which the task ended runs it at once. Otherwise the joiner or parent gets a
+// signal.
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -28,8 +29,9 @@ void Worker::run_body(TaskRecord* record) {
   if (record->locals != nullptr) drop_locals(record);
 }
 
-// On this worker's thread, still on the task's stack. Returns the claimed waiter of the task, which
-// the caller runs next, or nullptr. The caller must not touch the record afterwards.
+// Called on this worker's thread, still on the ended task's stack. Returns the task that waited for
+// this end, if this worker has claimed it and the caller must run it next; else nullptr. The caller
+// must not touch the record afterwards.
 TaskRecord* Worker::finish(TaskRecord* record) {
   counts.finished.add();
   record->state.end();
@@ -41,7 +43,8 @@ TaskRecord* Worker::tell_group(TaskRecord* record) {
   note(group, record);
   TaskRecord* parent = group.parent;
   release(record, this);
-  // acq_rel: pairs with the accesses to `left` in wait(Group&). The group may be gone afterwards.
+  // acq_rel: pairs with the accesses to `left` in wait(Group&). After the decrement the parent may
+  // have destroyed the group.
   return group.left.fetch_sub(1, std::memory_order_acq_rel) == 1 ? wake(parent) : nullptr;
 }
 
@@ -62,7 +65,8 @@ TaskRecord* Worker::tell_joiner(TaskRecord* record) {
   return wake(reinterpret_cast<TaskRecord*>(was));
 }
 
-// Whether this worker may run the task. Without stealing, only the task's home may run it.
+// True: this worker may run the task. Without stealing, only the task's home (the worker in whose
+// sets the task has its slot) may run it.
 bool Worker::may_run(const TaskRecord* record) const {
   return core.stealing || record->location.load(std::memory_order_relaxed).worker == id;
 }
@@ -75,14 +79,16 @@ TaskRecord* Worker::wake(TaskRecord* waiter) {
   return nullptr;
 }
 
-// Ends a claimed task that cannot run because no stack could be mapped. Returns what finish() does.
+// Ends a claimed task that cannot run because no stack could be mapped, with the outcome `full`.
+// Returns the task to run next, or nullptr, as finish() does.
 TaskRecord* Worker::refuse(TaskRecord* record) {
   record->body(record->storage, false);
   record->refused = Code::full;
   return finish(record);
 }
 
-// Passes a child's refusal or exception to its group. The group keeps the first exception.
+// Passes the refusal (no stack) or the exception of an ended child to its group. The group keeps
+// the first exception.
 void Worker::note(Group& group, TaskRecord* record) {
   if (record->refused != Code::ok) group.refused.store(true, std::memory_order_relaxed);
   if (record->thrown == nullptr) return;
@@ -92,16 +98,17 @@ void Worker::note(Group& group, TaskRecord* record) {
   record->thrown = nullptr;
 }
 
-// Whether the current stack has at least Config::stack_bytes left, the minimum for every task.
+// True: the current stack has at least Config::stack_bytes left, the minimum for every task.
+// Another task may then run on this stack inside a join.
 bool Worker::has_room() const {
   const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
   const std::byte* low = current->stack.load(std::memory_order_relaxed)->low;
   return here - low >= static_cast<std::ptrdiff_t>(core.config.stack_bytes);
 }
 
-// Runs a claimed task that has not begun, as a call on the stack of the running task, its joiner.
-// Meanwhile the new task is the current task: it may block, be signalled and be stolen, together
-// with the joiner's frames below it. Returns the worker on which the new task ended.
+// Runs a claimed task that has not begun as a function call, on the stack of the running task, its
+// joiner. Meanwhile the new task is the current task: it may block, be signalled and be stolen,
+// together with the joiner's frames below it. Returns the worker on which the new task ended.
 Worker* Worker::run_inline(TaskRecord* record) {
   TaskRecord* parent = current;
   record->stack.store(parent->stack.load(std::memory_order_relaxed), std::memory_order_relaxed);
@@ -116,7 +123,8 @@ Worker* Worker::run_inline(TaskRecord* record) {
   return worker;
 }
 
-// On this worker's thread, in a task. Returns when the task of `record` has ended.
+// Called on this worker's thread, in a task, the joiner. Returns when the task of `record` has
+// ended, perhaps on another worker.
 void Worker::join(TaskRecord* record) {
   if (record->joiner.ended()) return;
   if (may_run(record) && record->state.claim_ready()) {
@@ -128,8 +136,8 @@ void Worker::join(TaskRecord* record) {
       run_inline(record);
       return;
     }
-    // This worker has claimed the task, so no other thread runs it or reads `joiner`: set() is
-    // enough. The worker switches to the task directly.
+    // This worker has claimed the joined task, so no other thread runs it or reads its `joiner`: a
+    // plain set() is enough. The worker then switches to the task directly.
     record->joiner.set(reinterpret_cast<std::uintptr_t>(current));
     leave(After::blocked, with_stack(record));
   } else {
@@ -168,16 +176,18 @@ void wait(Group& group) noexcept {
   }
   const std::int64_t elsewhere = group.spawned - group.run_by_parent;
   group.spawned = group.run_by_parent = 0;
-  // The parent ran all children itself, so no child has changed `left`.
+  // The parent ran all tasks of the group itself, so no child has changed `left`.
   if (elsewhere == 0) return;
-  // acq_rel: pairs with the decrement in tell_group().
+  // acq_rel: pairs with the decrement in tell_group(). The parent sees what the ended children
+  // wrote.
   if (group.left.fetch_add(elsewhere, std::memory_order_acq_rel) + elsewhere == 0) return;
   while (group.left.load(std::memory_order_acquire) != 0) ult::wait();
 }
 
 namespace {
 
-// Called on an ordinary thread, or on a worker outside of tasks.
+// Joins a task from an ordinary thread, or from a worker outside of tasks: the thread sleeps until
+// the task of `record` has ended.
 void sleep_until_ended(TaskRecord* record) {
   Sleeper sleeper;
   if (!record->joiner.enlist(reinterpret_cast<std::uintptr_t>(&sleeper) | kSleeperBit)) return;
@@ -209,7 +219,8 @@ void detach(TaskRecord* record) noexcept {
 
 namespace {
 
-// Keys are never reused. relaxed: a program uses a key only after the Local's constructor returns.
+// The next key for variables of tasks. Keys are never reused. relaxed: a program uses a key only
+// after the Local's constructor returns.
 std::atomic<int> next_key{0};
 std::atomic<void (*)(void*)> destroyers[kLocalKeys];
 

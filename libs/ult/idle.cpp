@@ -20,8 +20,8 @@ constexpr int kQuietLooks = 64;                     // polls; one to two microse
 constexpr int kLooksPerSteal = 8;                   // quiet looks for each attempt to steal
 }  // namespace
 
-// Runs on the worker's thread, on that thread's own stack. Returns a claimed task, or nullptr when
-// the scheduler ends.
+// Runs on the worker's thread, on that thread's own stack, when the worker has no task. Returns a
+// task that the worker has claimed and runs next, or nullptr when the scheduler ends.
 TaskRecord* Worker::next_or_sleep() {
   for (;;) {
     if (TaskRecord* record = choose()) return record;
@@ -38,9 +38,10 @@ TaskRecord* Worker::next_or_sleep() {
   }
 }
 
-// Polls the waits of parked tasks until this worker has a task to run. Returns nullptr if no task
-// is parked any more, or if another worker polls; this worker has slept for a moment (doze) then.
-// If the polling worker begins a long task, another worker polls in its place after a doze.
+// Polls the waits of tasks that are parked in MPI calls, until this worker has a task to run.
+// Returns nullptr if no task is parked any more, or if another worker polls; this worker has then
+// slept for a moment (doze()). If the polling worker begins a long task, another worker polls in
+// its place after a doze.
 TaskRecord* Worker::look_at_parked() {
   const mh_parked_waits& waits = *parked_waits();
   TaskRecord* record = nullptr;
@@ -57,8 +58,9 @@ TaskRecord* Worker::look_at_parked() {
   return record;
 }
 
-// Looks for a task for a short time without writing `watch`. All seekers write the cache line of
-// `watch`, and these writes would delay a worker whose signal is about to arrive.
+// Looks for a task for a short time without counting this worker among the seekers in `watch`. All
+// seekers write the cache line of `watch`, and these writes would delay a worker whose signal is
+// about to arrive.
 TaskRecord* Worker::look_quietly() {
   const int looks = core.oversubscribed() || core.spin_ticks == 0 ? 1 : kQuietLooks;
   for (int look = 0; look < looks; ++look) {
@@ -73,8 +75,9 @@ TaskRecord* Worker::look_quietly() {
   return nullptr;
 }
 
-// Looks for a task for Config::spin, or once if workers outnumber cores. nullptr: none was found.
-// With stealing, the worker is counted as a seeker meanwhile.
+// Looks for a task for the time Config::spin, or once if workers outnumber cores. nullptr: none was
+// found. With stealing, the worker counts as a seeker meanwhile, so spawners need not wake another
+// worker.
 TaskRecord* Worker::spin_for_task() {
   if (TaskRecord* record = look_quietly()) return record;
   Watch<RealAtomics>& watch = core.watch;
@@ -89,7 +92,7 @@ TaskRecord* Worker::spin_for_task() {
     spin_pause();
   } while (ticks() - start < patience);
   if (!core.stealing) return record;
-  // Spawners ring no bell while there is a seeker. The last seeker that leaves with a task
+  // While a worker seeks, spawners wake no sleeper. The last seeker that leaves with a task
   // therefore wakes a sleeper, which may steal what the spawners have published meanwhile.
   const bool last = watch.seekers.fetch_sub(1, std::memory_order_seq_cst) == 1;
   if (record != nullptr) {
@@ -103,15 +106,19 @@ TaskRecord* Worker::spin_for_task() {
 void Worker::nap() {
   counts.slept.add();
   if (!core.stealing) {
-    // Without stealing, only the worker's own signals may wake it.
+    // Without stealing, only signals to this worker's own tasks may wake it, and those end a doze
+    // as well.
     return rest(Sleep::dozing, 0, [this] { return has_work(); });
   }
-  // A worker beyond this process's share of the cores dozes: no spawner wakes a dozing worker.
+  // The worker dozes if its last sleep was fruitless, if another worker has signalled tasks to
+  // steal soon, or if the awake workers exceed this process's share of the cores. No spawner wakes
+  // a dozing worker.
   if (fruitless_ || others_wait() || (core.shares_cores() && core.crowds())) {
     fruitless_ = false;
     return doze();
   }
-  // In a process with its share of the cores awake, a spawner wakes no thief (announce()).
+  // While as many workers are awake as this process has cores, a spawner wakes no thief
+  // (announce()). The sleep then has a limit, so that published tasks do not wait for ever.
   const std::int64_t limit_ns = core.shares_cores() && core.oversubscribed() ? kLongestDoze : 0;
   rest(Sleep::asleep, limit_ns, [this] { return has_work() || has_prey(); });
   fruitless_ = true;
@@ -124,19 +131,19 @@ void Worker::rest(Sleep how, std::int64_t limit_ns, Work work) {
   core.resting.fetch_sub(1, std::memory_order_relaxed);
 }
 
-// Sleeps twice as long as in the last doze, at most kLongestDoze. Only signals to this worker's own
-// tasks end a doze early.
+// Dozes twice as long as the last time, at most kLongestDoze. Only signals to this worker's own
+// tasks, or the end of the scheduler, end a doze early.
 void Worker::doze() {
   doze_ns_ = std::clamp(2 * doze_ns_, kShortestDoze, kLongestDoze);
   rest(Sleep::dozing, doze_ns_, [this] { return has_work(); });
 }
 
-// Whether this worker has a signalled task, or the scheduler stops.
+// True: this worker has a signalled task of its own, or the scheduler stops.
 bool Worker::has_work() const {
   return has_signalled() || core.stopping.load(std::memory_order_seq_cst);
 }
 
-// Whether another worker has a ready or signalled task, which this worker could steal now or soon.
+// True: another worker has a ready or signalled task, which this worker could steal now or soon.
 bool Worker::has_prey() const {
   const auto ready = [](const Worker& victim, const OwnBits<RealAtomics>& set) {
     for (std::uint32_t slot = set.first_from(0); slot != kNoSlot; slot = set.first_from(slot + 1)) {
@@ -152,7 +159,8 @@ bool Worker::has_prey() const {
   return others_wait();
 }
 
-// Whether another worker has a signalled task.
+// True: another worker has a signalled task, which can be stolen once that worker is busy for
+// kPatienceNs.
 bool Worker::others_wait() const {
   for (const auto& victim : core.workers) {
     if (victim.get() != this && victim->has_signalled()) return true;
@@ -160,8 +168,8 @@ bool Worker::others_wait() const {
   return false;
 }
 
-// Called while the scheduler stops. True: all workers are in this function at the same time, and
-// none has found a task. False: this worker has found a task.
+// Called by each idle worker while the scheduler stops. True: all workers are in this function at
+// the same time, and none has found a task. False: there is a task, and this worker goes on.
 bool Worker::all_done() {
   core.done.fetch_add(1, std::memory_order_seq_cst);
   while (core.done.load(std::memory_order_seq_cst) < core.workers.size()) {
@@ -176,8 +184,8 @@ bool Worker::all_done() {
 
 // --- stealing ---------------------------------------------------------------------------------
 
-// Returns a claimed task of another worker; nullptr: none can be stolen. The victims come in turn,
-// from a random worker on.
+// Steals a task that another worker has published. Returns the task, claimed for this worker;
+// nullptr: none can be stolen. The victims come in turn, from a random worker on.
 TaskRecord* Worker::steal() {
   TaskRecord* record = work_loot();
   const auto count = static_cast<std::uint32_t>(core.workers.size());
@@ -193,20 +201,23 @@ TaskRecord* Worker::steal() {
   return record;
 }
 
-// Claims the next task of `loot_` that is still ready; nullptr: none is.
+// Claims the next task of `loot_`, this thief's copy of a word of its victim's set, that is still
+// ready; nullptr: none is.
 TaskRecord* Worker::work_loot() {
   while (loot_.bits != 0) {
     const std::uint32_t slot = loot_.first_slot + lowest(loot_.bits);
     loot_.bits &= loot_.bits - 1;
-    // acquire: pairs with the release in migrate() and record_at().
+    // acquire: pairs with the release in migrate() and record_at(), which put the record into the
+    // slot.
     TaskRecord* record = loot_.victim->slots_[slot].load(std::memory_order_acquire);
     if (record->state.claim_ready()) return record;
   }
   return nullptr;
 }
 
-// A worker beyond this process's share of the cores competes with running workers for their cores.
-// Such a thief robs only a victim that is busy with one long task.
+// Steals a task from `victim`; nullptr: there is none to steal. A thief beyond this process's share
+// of the cores competes with running workers for their cores, and robs only a victim that is busy
+// with one long task.
 TaskRecord* Worker::rob(Worker& victim) {
   if (core.shares_cores() && core.crowds() && !is_busy(victim)) return nullptr;
   if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;
@@ -225,8 +236,8 @@ TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<RealAtomics>& set) {
   return nullptr;
 }
 
-// True if the victim has chosen no task for kPatienceNs. The first call that sees a new choice of
-// the victim starts the time and returns false.
+// True if the victim has chosen no task for kPatienceNs, and so is busy with one long task. The
+// first call that sees a new choice of the victim starts the time and returns false.
 bool Worker::is_busy(const Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
@@ -240,7 +251,8 @@ bool Worker::is_busy(const Worker& victim) {
 
 TaskRecord* Worker::rob_signalled(Worker& victim) {
   if (!is_busy(victim)) return nullptr;
-  // acquire: pairs with the release in signal_own().
+  // acquire: pairs with the release in signal_own(), with which the victim stored this task's
+  // record.
   TaskRecord* next = victim.next_.load(std::memory_order_acquire);
   if (next != nullptr && next->state.claim_ready()) return next;
   for (std::uint32_t slot = victim.signals_.first_from(0); slot != kNoSlot;

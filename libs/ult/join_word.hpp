@@ -20,25 +20,28 @@ namespace mh::ult {
 template <class A>
 class JoinWord {
  public:
-  // All other values are names of joiners: addresses, or addresses with the lowest bit set.
+  // The values of the word that mean no joiner. All other values are names of joiners: addresses,
+  // or addresses with the lowest bit set.
   static constexpr std::uintptr_t kNobody = 0;
   static constexpr std::uintptr_t kEnded = 2;
   static constexpr std::uintptr_t kDetached = 4;
 
-  // Call while no other thread can run the task: before it is published, or after claiming it.
-  // relaxed: publishing or running the task orders the store.
+  // Stores the joiner's name, or kNobody. Call while no other thread can run the task: before it is
+  // published, or after claiming it. relaxed: publishing or running the task orders the store.
   void set(std::uintptr_t name) { word_.store(name, std::memory_order_relaxed); }
-  // The task, at its end. Returns kNobody, kDetached or the joiner's name. Unless the task is
-  // detached, the record then belongs to its joiner.
+  // Called by the task's worker, at the task's end. Returns kNobody, kDetached or the joiner's
+  // name. Unless the task is detached, the record then belongs to its joiner.
   std::uintptr_t end() { return word_.exchange(kEnded, std::memory_order_acq_rel); }
   [[nodiscard]] bool ended() const { return word_.load(std::memory_order_acquire) == kEnded; }
-  // The joiner. False: the task has ended.
+  // Called by the joiner, which then blocks until the task's end. False: the task has ended
+  // already.
   bool enlist(std::uintptr_t name) {
     std::uintptr_t nobody = kNobody;
     return word_.compare_exchange_strong(nobody, name, std::memory_order_acq_rel,
                                          std::memory_order_acquire);
   }
-  // False: the task has ended, and its record belongs to the caller.
+  // Gives up the right to join. False: the task has ended already, and its record belongs to the
+  // caller, who must release it.
   bool detach() { return word_.exchange(kDetached, std::memory_order_acq_rel) != kEnded; }
 
  private:

@@ -9,13 +9,16 @@
 namespace mh::ult::detail {
 namespace {
 
-// The functions of libmanyhands.so. __mh_light_tasks() stores with release, parked_waits() loads
-// with acquire: the functions may use what that library wrote before the call.
+// The functions of libmanyhands.so that idle workers call. __mh_light_tasks() stores with release,
+// parked_waits() loads with acquire: the functions may use what libmanyhands.so wrote before it
+// called __mh_light_tasks().
 std::atomic<const mh_parked_waits*> waits{nullptr};
 
 void* current() { return self(); }
 
-// The task may continue on another worker, so nothing of this worker is used after wait().
+// Called by libmanyhands.so in a task that waits in an MPI call: suspends the task until
+// `is_over(of)` is not 0. The task may continue on another worker, so nothing of this worker is
+// used after wait().
 void park(int (*is_over)(void* of), void* of) {
   Worker& here = *this_thread_worker();
   SchedulerCore& core = here.core;

@@ -14,7 +14,8 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// The number of guard pages that this process may still create. relaxed: a plain budget.
+// The number of guard pages that this process may still create, over all its schedulers. relaxed: a
+// plain budget.
 std::atomic<long>& guards_left() {
   static std::atomic<long> left = [] {
     long mappings = 0;
@@ -65,8 +66,8 @@ Stack* StackDepot::map_slab() {
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
   if (memory == MAP_FAILED) return nullptr;
   auto* slab = static_cast<std::byte*>(memory);
-  // A huge page would use 2 MB of memory for each stack. The call may fail: a kernel that does not
-  // know the advice has no transparent huge pages.
+  // Small pages only: a huge page would use 2 MB of memory for each stack. The call may fail
+  // harmlessly: a kernel that does not know the advice has no transparent huge pages.
   ::madvise(slab, stride_ * kBatch, MADV_NOHUGEPAGE);
   slabs_.push_back(slab);
   Stack* list = nullptr;

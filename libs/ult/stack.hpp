@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Stacks of tasks. The depot maps stacks in slabs of kBatch, with a guard page below each stack.
-// The stacks stay mapped until the scheduler ends.
+// Stacks of tasks. The depot maps stacks in slabs of kBatch, with a guard page (which no access may
+// touch) below each stack. The stacks stay mapped until the scheduler ends.
 //
 //   low                                          Stack
 //   | guard page | usable bytes ............... | header |
@@ -32,17 +32,19 @@ struct Stack {
   [[nodiscard]] std::size_t bytes() { return static_cast<std::size_t>(top() - low); }
 };
 
-// All stacks of a scheduler.
+// All stacks of a scheduler. The workers get free stacks from the depot in lists, and give lists
+// back.
 class StackDepot {
  public:
-  // `bytes`: the usable size of each stack, before rounding up to pages.
+  // `bytes`: the usable size of each stack, before rounding up to pages. `guarded`: each stack gets
+  // a guard page, as long as the process may have more mappings.
   StackDepot(std::size_t bytes, bool guarded);
   ~StackDepot();
   StackDepot(const StackDepot&) = delete;
   StackDepot& operator=(const StackDepot&) = delete;
 
-  // Any thread. take() returns a list of kBatch stacks; nullptr: the system has no memory left.
-  // put() takes such a list back.
+  // Any thread may call these functions. take() returns a list of kBatch free stacks; nullptr: the
+  // system has no memory left. put() takes such a list back.
   Stack* take();
   void put(Stack* list);
 
@@ -65,7 +67,7 @@ class StackDepot {
   std::vector<Stack*> lists_;
   std::vector<std::byte*> slabs_;
   long guards_ = 0;
-  // relaxed: counters for Counters::stacks and Counters::unguarded.
+  // The values of Counters::stacks and Counters::unguarded. relaxed: they publish no other data.
   std::atomic<std::uint64_t> mapped_{0};
   std::atomic<std::uint64_t> unguarded_{0};
 };
@@ -75,7 +77,8 @@ class StackPool {
  public:
   explicit StackPool(StackDepot& depot) : depot_(depot) {}
 
-  // nullptr: the system has no memory left.
+  // Returns a free stack, from the depot if the pool is empty; nullptr: the system has no memory
+  // left.
   Stack* take() {
     if (first_ == nullptr) refill();
     Stack* stack = first_;
@@ -85,7 +88,8 @@ class StackPool {
     }
     return stack;
   }
-  // If the pool then has more than 4 * kBatch stacks, kBatch of them go back to the depot.
+  // Takes back a stack whose task has ended. If the pool then has more than 4 * kBatch stacks,
+  // kBatch of them go back to the depot.
   void put(Stack* stack) {
     stack->next = first_;
     first_ = stack;

@@ -49,16 +49,18 @@ class TaskState {
   // bit of the task may read the value at any time.
   explicit TaskState(bool alone = false) : alone_(alone) {}
 
-  // For a worker that found the task's bit in an OwnBits. True: the caller runs the task. Such bits
-  // may be stale, so a blocked task stays blocked.
+  // Called by a worker that found the task's bit in its fresh or started set, or in a victim's
+  // (OwnBits). True: the caller runs the task. Such bits may be stale, so a blocked task stays
+  // blocked.
   bool claim_ready() {
     return word_.load(std::memory_order_relaxed) == Phase::ready &&
            move(Phase::ready, Phase::running);
   }
 
-  // For a worker that took the task's bit out of `signals`, which means a signal or a first run, or
-  // that takes the task over from a resting worker (Worker::take_over()). True: the caller runs the
-  // task. False: the task runs already and now has the signal, or the slot has no task.
+  // Called by a worker that took the task's bit out of `signals`, which means a signal or a first
+  // run. Also called by a worker that takes the task over from a resting worker
+  // (Worker::take_over()). True: the caller runs the task. False: the task runs already and now has
+  // the signal, or the slot has no task.
   bool claim_signalled() {
     for (;;) {
       const Phase now = word_.load(std::memory_order_relaxed);
@@ -77,8 +79,8 @@ class TaskState {
     }
   }
 
-  // For a signaller on the task's home worker, instead of setting a bit. True: the task was blocked
-  // and is ready now; the caller publishes the task.
+  // Called by a signaller on the task's home worker, which needs no bit for the signal. True: the
+  // task was blocked and is ready now; the caller publishes the task.
   bool nudge() {
     for (;;) {
       const Phase now = word_.load(std::memory_order_relaxed);
@@ -99,22 +101,22 @@ class TaskState {
     }
   }
 
-  // For the worker on which the awaited task ended. True: the caller runs this task at once. False:
-  // this task is not blocked, for example still on its stack.
+  // Called by the worker on which the task ended for which this task waits. True: the caller runs
+  // this task at once. False: this task is not blocked, for example still on its stack.
   bool resume() {
     return word_.load(std::memory_order_relaxed) == Phase::blocked &&
            move(Phase::blocked, Phase::running);
   }
 
-  // For the worker that ran the task, once the task is off its stack. True: the task is blocked.
-  // False: the task had a signal and is ready; the caller publishes the task.
+  // Called by the worker that ran the task, once the task is off its stack in wait(). True: the
+  // task is blocked. False: the task had a signal and is ready; the caller publishes the task.
   bool block() {
     if (move(Phase::running, Phase::blocked)) return true;
     make_ready();
     return false;
   }
 
-  // For the worker that claimed or ran the task, while the task is off its stack. The caller
+  // Called by the worker that claimed or ran the task, while the task is off its stack. The caller
   // publishes the task. The exchange reads a concurrent move to `signalled`, and so acquires what
   // that signaller wrote.
   void make_ready() {
@@ -124,19 +126,21 @@ class TaskState {
       word_.exchange(Phase::ready, std::memory_order_acq_rel);
     }
   }
-  // For the spawner, before any other thread knows the task.
+  // Called by the spawner of a new task, before any other thread knows the task.
   void start_ready() { word_.store(Phase::ready, std::memory_order_release); }
 
-  // For the running task. True: the task had a signal, which is now used up.
+  // Called by the running task, when it is about to wait. True: the task had a signal, which is now
+  // used up, so the task does not block.
   bool consume() {
     return word_.load(std::memory_order_relaxed) == Phase::signalled &&
            move(Phase::signalled, Phase::running);
   }
 
-  // For the worker that runs the task, at the task's end.
+  // Called by the worker that runs the task, at the task's end.
   void end() { word_.store(Phase::free, std::memory_order_release); }
 
-  // A snapshot. relaxed: the caller must claim the task before it relies on the state.
+  // Returns the state at some moment. relaxed: the caller must claim the task before it relies on
+  // the state.
   [[nodiscard]] Phase phase() const { return word_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The switch from one context to another, and the work on the context that was left.
+// The switch from one context (a task's or the root's) to another, and the work on the context that
+// was left.
 //
 // No worker may resume a context while its stack is still in use. The leaving context therefore
 // records its next state in `after_`, and the arriving context sets that state.
@@ -14,16 +15,17 @@ namespace context = boost::context::detail;
 
 namespace {
 
-// Calls context::jump_fcontext() and keeps the processor's return-address predictions right.
+// Calls context::jump_fcontext(), which switches the stack, and keeps the processor's
+// return-address predictions right.
 //
 // The processor predicts the target of a `ret` from a stack of the calls it has seen.
 // jump_fcontext() is called but comes back by a jump, so one entry stays on that stack. Every `ret`
 // after the switch would then be mispredicted. The entry that stays is the address right behind the
 // call. A single `ret` to that address is predicted right and removes the entry.
 //
-// `left` counts the remaining rounds, in rbx, which the switch restores. The `push` needs a stack
-// without a red zone, so this file is compiled with -mno-red-zone. The `ret` shortens a yield from
-// 29 ns to 13 ns.
+// `left` counts the passes over label 1 that remain, in rbx, which the switch restores. The `push`
+// needs a stack without a red zone, so this file is compiled with -mno-red-zone. The `ret` shortens
+// a yield from 29 ns to 13 ns.
 [[gnu::always_inline]] inline context::transfer_t jump(context::fcontext_t to, void* data) {
 #if !defined(__CET__)
   std::uint64_t left = 1;
@@ -81,8 +83,9 @@ Worker* Worker::leave(After after, TaskRecord* next) {
   return worker;
 }
 
-// On this worker's thread and the new stack. `from` is the context that was left. `first`: the new
-// context has just begun.
+// Called on this worker's thread, on the stack that has just been switched to. Sets the next state
+// of the task that was left (After). `from`: the context that was left. `first`: the new context
+// has just begun.
 inline void Worker::arrive(void* from, bool first) {
   Fibre& here =
       current == nullptr ? root_fibre_ : current->stack.load(std::memory_order_relaxed)->fibre;
@@ -109,7 +112,8 @@ inline void Worker::arrive(void* from, bool first) {
   }
 }
 
-// On this worker's thread. Publishes a task that ran and is ready: sets the task's bit at its home.
+// Called on this worker's thread. Publishes a task that ran and is ready again: sets the task's bit
+// at its home, the worker in whose sets the task has its slot.
 void Worker::show(TaskRecord* record) {
   const Location at = record->location.load(std::memory_order_relaxed);
   if (at.worker != id) return core.workers[at.worker]->signal(at.slot, this);
@@ -117,8 +121,9 @@ void Worker::show(TaskRecord* record) {
   announce();
 }
 
-// On this worker's thread, which is a thief. Makes this worker the home of the task, if this worker
-// has a free slot. The task is off its stack, and no other worker can claim the task.
+// Called on this worker's thread, which is a thief. Makes this worker the home of the stolen task,
+// if this worker has a free slot. The task is off its stack, and no other worker can claim the
+// task.
 //
 // A signaller that read the old location reads the location again after it has set the bit
 // (send_signal()). A signaller that does not see the new location has set its condition before the
@@ -134,7 +139,9 @@ void Worker::migrate(TaskRecord* record) {
   slots_[slot].store(record, std::memory_order_release);
   record->location.store({id, slot}, std::memory_order_seq_cst);
   std::atomic_thread_fence(std::memory_order_seq_cst);
-  // The caller makes the task ready, so the task runs again and needs no bit at its old home.
+  // The old home may have a bit for the task, a signal. The caller makes the task ready, so the
+  // task runs again, tests its condition and needs no bit there. The slot at the old home becomes
+  // free.
   if (home.signals_.has(old.slot)) home.signals_.take(old.slot);
   home.free_shared_.set(old.slot);
   counts.migrated.add();
@@ -154,8 +161,9 @@ TaskRecord* Worker::with_stack(TaskRecord* next) {
   return next;
 }
 
-// The first function on a task's stack: runs the task. When a task ends and the next task has not
-// begun, the next task gets the same stack. Otherwise the stack goes back to the pool.
+// The first function on a task's stack: runs the task to its end. If the task that the worker runs
+// next has not begun, that task gets the same stack. Otherwise the stack goes back to the worker's
+// pool.
 void Worker::enter(void* from, Worker* worker) {
   worker->arrive(from, true);
   for (;;) {

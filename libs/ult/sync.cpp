@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The slow paths of manyhands/ult/sync.hpp: queueing, sleeping, waking.
+// The slow paths of the locks, barrier, semaphore and event of manyhands/ult/sync.hpp: queueing,
+// sleeping, waking.
 #include "manyhands/ult/sync.hpp"
 
 #include <sched.h>
@@ -58,8 +59,8 @@ void Mutex::lock_queued() noexcept {
   detail::Waiting me{.task = detail::self()};
   {
     const std::lock_guard guard(guard_);
-    // kAwaited makes unlock() look at the queue. If the lock was free, the caller now holds it, and
-    // its unlock() may find an empty queue.
+    // The value kAwaited makes unlock() look at the queue of waiters. If the Mutex was free, the
+    // caller now holds it, and its unlock() may find an empty queue.
     if (word_.exchange(kAwaited, std::memory_order_acquire) == kFree) return;
     queue_.push(&me);
   }
@@ -73,8 +74,8 @@ void Mutex::hand_over() noexcept {
     next = queue_.pop();
     if (queue_.empty()) word_.store(next == nullptr ? kFree : kHeld, std::memory_order_release);
   }
-  // The next holder does not touch the lock word. The release and acquire of `woken` order what the
-  // lock protects.
+  // unlock() hands the Mutex to the first waiter, which does not touch the lock word. The release
+  // and acquire of the waiter's `woken` order what the Mutex protects.
   if (next != nullptr) detail::wake(next);
 }
 

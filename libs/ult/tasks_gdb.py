@@ -21,7 +21,8 @@ from gdb.unwinder import Unwinder
 
 STATES = ("free", "ready", "running", "signalled", "blocked")
 RUNNING = (2, 3)
-# Offsets, in bytes, at which Boost.Context's jump_fcontext() for x86-64 saves the registers.
+# The offsets, in bytes from a saved stack pointer, at which Boost.Context's jump_fcontext() for
+# x86-64 saves the registers of a task.
 SAVED = {"r12": 0x08, "r13": 0x10, "r14": 0x18, "r15": 0x20, "rbx": 0x28, "rbp": 0x30, "rip": 0x38}
 ABOVE = 0x40  # offset of the restored stack pointer, in bytes
 
@@ -35,7 +36,8 @@ class Task(NamedTuple):
     context: int  # address of the saved context; 0: not begun, or running
 
 
-# Returns the values at an address of the program, unpacked by a format of `struct`.
+# Reads memory of the debugged program at an address. Returns the values, unpacked by `form`, a
+# format of the module `struct`.
 def words(address: int, form: str) -> tuple[Any, ...]:
     size = struct.calcsize(form)
     return struct.unpack(form, gdb.selected_inferior().read_memory(address, size).tobytes())
@@ -54,7 +56,8 @@ def symbol(name: str) -> int:
         raise gdb.GdbError("this program has no libmanyhands-ult") from error
 
 
-# Returns the tasks of all schedulers, from the plain structures of debug.hpp.
+# Returns the tasks of all schedulers in the debugged program, read from the plain structures of
+# debug.hpp.
 def tasks() -> list[Task]:
     version, *layout = words(symbol("mh_ult_debug_layout"), "<6I")
     if version != 1:
@@ -93,8 +96,8 @@ class TaskUnwinder(Unwinder):
         sp, pc = frame.read_register("rsp"), frame.read_register("rip")
         if self.context == 0 or int(sp) != self.newest:
             return None
-        # The frame id pretends that the newest frame lies on the task's stack, because gdb wants
-        # callers at higher addresses.
+        # The newest frame lies on another stack than the task's frames. The frame id pretends that
+        # it lies on the task's stack, because gdb wants callers at higher addresses.
         info = frame.create_unwind_info(FrameId(gdb.Value(self.context).cast(sp.type), pc))
         for register, offset in SAVED.items():
             (value,) = words(self.context + offset, "<Q")

@@ -72,11 +72,12 @@ struct alignas(8) Location {
 };
 static_assert(std::atomic<Location>::is_always_lock_free);
 
-// TaskRecord::joiner names a joiner by the address of its TaskRecord, or by the address of a
-// Sleeper with this bit set.
+// A mark in TaskRecord::joiner, which names the joiner of a task. The name is the address of a
+// task's TaskRecord, or the address of an ordinary thread's Sleeper with this bit set.
 inline constexpr std::uintptr_t kSleeperBit = 1;
 
-// An ordinary thread that joins a task sleeps on this word.
+// The word on which an ordinary thread sleeps while it joins a task. The worker on which the task
+// ends sets the word to 1.
 struct Sleeper {
   RealAtomics::Atomic<std::uint32_t> ended{0};
 };
@@ -84,7 +85,8 @@ struct Sleeper {
 struct alignas(kCacheLine) TaskRecord {
   TaskRecord(SchedulerCore* owner, bool alone) : state(alone), core(owner) {}
 
-  // Any thread may move `state`. The other fields belong to the worker that runs the task.
+  // Any thread may move `state`. The other fields, up to `group`, belong to the worker that runs
+  // the task.
   TaskState<RealAtomics> state;
   bool borrows = false;                // the task runs on its joiner's stack
   Code refused = Code::ok;             // full: the task never ran, no stack could be mapped
@@ -94,9 +96,9 @@ struct alignas(kCacheLine) TaskRecord {
   void** locals = nullptr;  // kLocalKeys values, allocated at the first use
   Group* group = nullptr;
 
-  // Signallers and joiners read these fields. The spawner writes them, a migration writes
-  // `location`, and the joiner writes `joiner` once. seq_cst on location: the store in migrate()
-  // pairs with the loads in send_signal().
+  // Signallers and joiners read the fields from here to `thrown`. The spawner writes them, a
+  // migration writes `location`, and the joiner writes `joiner` once. seq_cst on location: the
+  // store in migrate() pairs with the loads in send_signal().
   alignas(kCacheLine) std::atomic<Location> location{Location{0, 0}};
   JoinWord<RealAtomics> joiner;
   SchedulerCore* const core;  // fixed, because a late signaller may read it at any time
@@ -108,11 +110,12 @@ struct alignas(kCacheLine) TaskRecord {
 };
 static_assert(sizeof(TaskRecord) == 256);
 
-// The next state of a context that a worker has left. The arriving context carries out the change,
-// because the stack that was left is unused only then.
+// The reason why a context (a task's or the root's) was left, and thus its next state. The context
+// that the worker switches to sets that state, because only then the stack that was left is unused.
 enum class After : std::uint8_t { left_root, yielded, blocked, ended };
 
-// A counter that one worker writes and any thread reads.
+// A counter that one worker writes and any thread reads. relaxed: the counters publish no other
+// data.
 class Count {
  public:
   void add() { value_.store(get() + 1, std::memory_order_relaxed); }
@@ -126,7 +129,7 @@ struct WorkerCounts {
   Count spawned, finished, inlined, switches, stolen, migrated, refused, slept, parked;
 };
 
-// Zeroed words for a set, aligned to a cache line.
+// Memory for the words of one set of bits (bits.hpp), all 0 at the start, aligned to a cache line.
 class BitMemory {
  public:
   using Word = RealAtomics::Atomic<std::uint64_t>;
@@ -141,7 +144,8 @@ class BitMemory {
   std::unique_ptr<Word[], Free> words_;
 };
 
-// The memory for the records of one worker. Linux allocates a page at the first touch.
+// The memory for the TaskRecords of one worker. Linux allocates a page at the first touch, so
+// unused records cost no memory.
 class RecordMemory {
  public:
   explicit RecordMemory(std::uint32_t slots);
@@ -156,16 +160,16 @@ class RecordMemory {
   TaskRecord* records_ = nullptr;
 };
 
-// A thief's copy of one word of its victim's set. The copy reserves nothing: the thief claims each
-// task when it comes to the task's bit.
+// A thief's copy of one word of its victim's set of tasks. The copy reserves nothing: the thief
+// claims each task when it comes to the task's bit.
 struct Loot {
   Worker* victim = nullptr;
   std::uint32_t first_slot = 0;
   std::uint64_t bits = 0;
 };
 
-// A thief's last observation of a victim with signalled tasks. The thief leaves these tasks to the
-// victim while the victim's `turns` still changes.
+// A thief's last observation of a victim: the number of the victim's choices of a task, and the
+// time. While the number still changes, the thief leaves signalled tasks to the victim.
 struct Seen {
   std::uint64_t turns = 0;
   std::uint64_t ticks = 0;
@@ -183,11 +187,14 @@ class SchedulerCore {
   SchedulerCore& operator=(const SchedulerCore&) = delete;
 
   [[nodiscard]] Status launch();
-  // Returns when no task is ready and all threads have ended. May be called twice.
+  // Ends the scheduler: tells the workers to stop, and returns when no task is ready and all
+  // threads have ended. May be called twice.
   void stop();
-  // Counts the tasks that still wait for a signal. Call after stop().
+  // Returns the number of tasks that still wait for a signal and will never run again. Call after
+  // stop().
   [[nodiscard]] std::uint64_t abandoned() const;
-  // This process's part of the cores that it may use.
+  // Returns the number of cores for this process's workers: all that the process may use, or fewer
+  // after share_cores().
   [[nodiscard]] std::uint32_t own_cores() const {
     return std::min(cores, cores_of_share.load(std::memory_order_relaxed));
   }
@@ -198,9 +205,9 @@ class SchedulerCore {
     return count - resting.load(std::memory_order_relaxed);
   }
   // True: other processes use the same cores, and as many workers are awake as this process has
-  // cores. A further worker would take a core from another process.
+  // cores. One worker more would take a core from another process.
   [[nodiscard]] bool has_its_share() const { return shares_cores() && awake() >= own_cores(); }
-  // True: some worker that is awake has no core of its own.
+  // True: more workers are awake than this process has cores. Some of them then share a core.
   [[nodiscard]] bool crowds() const {
     return shares_cores() ? awake() > own_cores() : oversubscribed();
   }
@@ -208,7 +215,7 @@ class SchedulerCore {
   // Wakes one sleeping worker, if there is any, to steal a task that worker `from` has published.
   void ring_a_sleeper(std::uint32_t from);
 
-  // Fixed at start.
+  // The fields from here on are fixed when the scheduler starts.
   const Config config;
   const std::uint32_t count;
   const BitSetShape shape;
@@ -220,18 +227,20 @@ class SchedulerCore {
   std::vector<std::unique_ptr<Worker>> workers;
   std::optional<DebugEntry> debug;
 
-  // All workers and spawners use these fields.
+  // All workers and spawners use the fields from here on, which change while the scheduler runs.
   Watch<RealAtomics> watch;
-  // relaxed: the counter only spreads spawns over the workers.
+  // The worker for the next spawn from outside. relaxed: the counter only spreads spawns over the
+  // workers.
   std::atomic<std::uint32_t> next_worker{0};
   std::atomic<std::uint64_t> refused{0};  // spawns by draft_anywhere() that found no slot
-  // The number of tasks that wait in calls of another library (parking.hpp). relaxed: a worker that
-  // parks a task counts the task before it idles.
+  // The number of tasks that are parked in MPI calls of libmanyhands.so (parking.hpp). relaxed: a
+  // worker that parks a task counts the task before that worker idles and reads the number.
   std::atomic<std::uint32_t> parked{0};
   // The number of workers that sleep or doze. relaxed: a hint.
   std::atomic<std::uint32_t> resting{0};
-  // stop() sets `stopping`; each worker that then finds no task adds itself to `done` (all_done()).
-  // seq_cst: the words are rarely used, so the strongest order costs nothing.
+  // The words for the end of the scheduler. stop() sets `stopping`; each worker that then finds no
+  // task adds itself to `done` (all_done()). seq_cst: the words are rarely used, so the strongest
+  // order costs nothing.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint32_t> done{0};
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The operations of a task on its worker: spawn, yield, wait and signal. The allocation of slots.
+// The operations of a light task on its worker: spawn, yield, wait and signal. The allocation of
+// task slots.
 #include "ult/worker.hpp"
 
 #include <cxxabi.h>
@@ -40,7 +41,7 @@ Worker::Worker(SchedulerCore& owner, std::uint32_t number)
   for (std::uint32_t slot = 0; slot < owner.shape.slots; ++slot) free_shared_.set(slot);
 }
 
-// The main function of the worker's thread. Runs on the root.
+// The main function of the worker's thread. Runs on the root, the thread's own stack.
 void Worker::live() {
   thread_worker = this;
   exceptions_ = abi::__cxa_get_globals();
@@ -53,8 +54,8 @@ void Worker::live() {
 
 // --- slots and records ------------------------------------------------------------------------
 
-// On this worker's thread. Takes the first free slot from `after` on, else any free slot. A child's
-// slot thus follows its parent's. kNoSlot: no slot is free.
+// Called on this worker's thread. Takes this worker's first free slot from `after` on, else any
+// free slot. A child's slot thus follows its parent's. kNoSlot: no slot is free.
 std::uint32_t Worker::take_slot(std::uint32_t after) {
   if (free_count_ == 0 && !find_free_slots(after)) [[unlikely]]
     return kNoSlot;
@@ -64,8 +65,8 @@ std::uint32_t Worker::take_slot(std::uint32_t after) {
   return slot;
 }
 
-// On this worker's thread, when free_own_ is empty. Moves one word of free slots from free_shared_
-// to free_own_. False: free_shared_ is empty, too.
+// Called on this worker's thread, when free_own_ has no slot left. Moves one word of 64 slots,
+// those of them that are free, from free_shared_ to free_own_. False: free_shared_ is empty, too.
 [[gnu::noinline]] bool Worker::find_free_slots(std::uint32_t after) {
   for (;;) {
     const std::uint32_t found = free_shared_.find(after);
@@ -78,8 +79,8 @@ std::uint32_t Worker::take_slot(std::uint32_t after) {
   }
 }
 
-// Returns the record of a slot that the caller has taken. At its first use, a slot gets the record
-// of the same number.
+// Returns the record of a slot that the caller has taken. A slot that is used for the first time
+// gets the record of the same number.
 TaskRecord* Worker::record_at(std::uint32_t slot) {
   TaskRecord* record = slots_[slot].load(std::memory_order_acquire);
   if (record == nullptr) {
@@ -100,8 +101,8 @@ TaskRecord* Worker::prepare(std::uint32_t slot) {
   return record;
 }
 
-// On this worker's thread, in a task. Takes a slot and prepares its record; nullptr: no slot is
-// free.
+// Called on this worker's thread, in a task that spawns. Takes a slot for the new task and prepares
+// its record; nullptr: no slot is free.
 TaskRecord* Worker::draft() {
   const Location parent = current->location.load(std::memory_order_relaxed);
   const std::uint32_t slot = take_slot(parent.worker == id ? parent.slot + 1 : 0);
@@ -113,8 +114,9 @@ TaskRecord* Worker::draft() {
   return prepare(slot);
 }
 
-// Any thread. Takes a slot of this worker and prepares its record; nullptr: no slot is free. The
-// slots in free_own_, at most an eighth of all slots, do not count as free for this call.
+// Called by any thread that spawns. Takes a slot of this worker and prepares its record; nullptr:
+// no slot is free. The slots in free_own_, at most an eighth of all slots, do not count as free for
+// this call.
 TaskRecord* Worker::draft_shared() {
   for (;;) {
     const std::uint32_t slot = free_shared_.first_from(0);
@@ -137,7 +139,7 @@ void Worker::release(TaskRecord* record, Worker* here) {
   }
 }
 
-// --- making ready -----------------------------------------------------------------------------
+// --- making tasks ready -----------------------------------------------------------------------
 
 void Worker::publish(TaskRecord* record, std::uint32_t slot) {
   record->state.start_ready();
@@ -163,9 +165,9 @@ void Worker::signal(std::uint32_t slot, const Worker* caller) {
   announce();
 }
 
-// On this worker's thread. Signals one of its own tasks without an atomic operation on the shared
-// set. The task may have migrated before nudge() changed its state, so this function reads the
-// location again.
+// Called on this worker's thread. Signals one of its own tasks without an atomic operation on the
+// set `signals_`. The task may have migrated before nudge() changed its state, so this function
+// reads the location again.
 void Worker::signal_own(TaskRecord* record, Location location) {
   if (!record->state.nudge()) return;
   const Location now = record->location.load(std::memory_order_seq_cst);
@@ -181,13 +183,14 @@ void Worker::signal_own(TaskRecord* record, Location location) {
   }
 }
 
-// On this worker's thread. Takes a signalled task over, if its sleeping home would need a core that
-// another process of this host uses (share_cores()). To wake the home would cost more than most
-// tasks do between waits.
+// Called on this worker's thread. Takes over a signalled task of another worker, its home. This is
+// done if the home sleeps and, awake, would need a core that another process of this host uses
+// (share_cores()). To wake the home would cost more than most tasks do between waits.
 bool Worker::take_over(TaskRecord* record, Location at) {
   if (&core != record->core || !core.stealing || !core.has_its_share()) return false;
   if (core.workers[at.worker]->bell.is_awake()) return false;
-  // If claim_signalled() fails, the task runs and now has the signal, or the task has ended.
+  // If claim_signalled() fails, another worker runs the task, which now has the signal, or the task
+  // has ended. There is nothing to take over.
   if (!record->state.claim_signalled()) return true;
   migrate(record);
   record->state.make_ready();
@@ -227,7 +230,7 @@ void Worker::wait() {
   leave(After::blocked, with_stack(choose()));
 }
 
-// --- the interface ----------------------------------------------------------------------------
+// --- the functions behind manyhands/ult/task.hpp ----------------------------------------------
 
 namespace {
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A worker chooses its next task, switches to the task, steals and sleeps.
 //
-// The order of choice: first signalled tasks, then fresh tasks, then tasks that yielded. A task
-// that the worker itself signalled comes before the other signalled tasks. Config::order decides
-// among fresh tasks. Every kFairTurns-th choice takes the next one of the three sets in turn and
-// goes around its slots, so no ready task waits forever.
+// The order of choice: first signalled tasks, then fresh tasks (which have not begun), then tasks
+// that yielded. A task that the worker itself signalled comes before the other signalled tasks.
+// Config::order decides among fresh tasks. Every kFairTurns-th choice takes the next one of the
+// three sets in turn and goes around its slots, so no ready task waits forever.
 //
 // A task that leaves its stack chooses the next task itself and jumps straight to that task. Only a
 // worker without tasks returns to the stack of its thread (the *root*).
@@ -18,7 +18,8 @@
 namespace mh::ult::detail {
 
 inline constexpr std::uint64_t kFairTurns = 64;
-// A victim that has chosen no task for this time counts as busy with one long task.
+// The time in nanoseconds after which a victim that has chosen no new task counts as busy with one
+// long task, so its signalled tasks may be stolen.
 inline constexpr double kPatienceNs = 2000;
 
 class alignas(kCacheLine) Worker {
@@ -28,10 +29,10 @@ class alignas(kCacheLine) Worker {
   Worker& operator=(const Worker&) = delete;
 
   [[nodiscard]] bool ok() const { return records_.ok(); }
-  // The main function of the worker's thread.
+  // The main function of the worker's thread. Returns when the scheduler ends.
   void live();
 
-  // --- on this worker's thread, in a task ---
+  // --- called on this worker's thread, in a task ---
   // Returns a record for a new task, with a slot of this worker; nullptr: no slot is free.
   TaskRecord* draft();
   void publish(TaskRecord* record, std::uint32_t slot);
@@ -40,22 +41,26 @@ class alignas(kCacheLine) Worker {
   void join(TaskRecord* record);
   bool take_child(Group& group);
 
-  // --- any thread ---
+  // --- called by any thread ---
   TaskRecord* draft_shared();
   void publish_shared(TaskRecord* record, std::uint32_t slot, const Worker* caller);
-  // Sets the slot's bit in this worker's signals, and wakes the worker if it sleeps or dozes.
-  // `caller`: the worker that calls; nullptr from any other thread.
+  // Sets the slot's bit in this worker's set of signalled tasks, and wakes the worker if it sleeps
+  // or dozes. `caller`: the worker that calls; nullptr from any other thread.
   void signal(std::uint32_t slot, const Worker* caller);
-  // On this worker's thread only. Signals a task whose home `at` rests: takes the task over instead
-  // of waking the home. False: the task has no signal yet.
+  // Called on this worker's thread only. Signals a task of another worker, its home `at`. If that
+  // worker sleeps and should not be woken, this worker takes the task over. False: the caller still
+  // has to signal the task.
   bool take_over(TaskRecord* record, Location at);
-  // On this worker's thread only. Signals one of its own tasks through the task's state.
+  // Called on this worker's thread only. Signals one of its own tasks through the task's state,
+  // without a bit in the shared set.
   void signal_own(TaskRecord* record, Location location);
-  // Frees the slot of a record. `here`: the calling worker, or nullptr.
+  // Frees the slot of an ended task's record. `here`: the calling worker, or nullptr on any other
+  // thread.
   static void release(TaskRecord* record, Worker* here);
   [[nodiscard]] static bool is_home(const Worker* worker, const TaskRecord* record, Location at);
   [[nodiscard]] DebugWorker debug() const;
-  // Counts the tasks that still wait for a signal. Call after all threads have ended.
+  // Returns the number of this worker's tasks that still wait for a signal. Call after all threads
+  // have ended.
   [[nodiscard]] std::uint64_t count_blocked() const;
 
   SchedulerCore& core;
@@ -69,7 +74,7 @@ class alignas(kCacheLine) Worker {
  private:
   friend class SchedulerCore;
 
-  // --- choosing (choose.cpp) ---
+  // --- the choice of the next task (choose.cpp) ---
   TaskRecord* choose();
   TaskRecord* choose_in_turn();
   TaskRecord* choose_signalled();
@@ -77,7 +82,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* choose_started();
   TaskRecord* choose_own(OwnBits<RealAtomics>& set, std::uint32_t slot);
 
-  // --- idle: stealing and sleeping (idle.cpp) ---
+  // --- a worker without tasks: stealing and sleeping (idle.cpp) ---
   TaskRecord* next_or_sleep();
   TaskRecord* spin_for_task();
   TaskRecord* look_quietly();
@@ -100,20 +105,20 @@ class alignas(kCacheLine) Worker {
   [[nodiscard]] bool others_wait() const;
   bool all_done();
 
-  // --- switching (switch.cpp) ---
-  // Switches from the current context to `next` (nullptr: the root). Returns when a worker resumes
-  // the current context. The result is that worker.
+  // --- switching between tasks (switch.cpp) ---
+  // Switches from the current context to the task `next` (nullptr: the root). Returns when a worker
+  // resumes the current context. The result is that worker.
   Worker* leave(After after, TaskRecord* next);
   void arrive(void* from, bool first);
   void show(TaskRecord* record);
   void migrate(TaskRecord* record);
-  // Gives `next` a stack and returns `next`. If no stack is left, ends `next` without running it
-  // (Code::full), and tries another ready task. nullptr: no task is ready.
+  // Gives `next` a stack if the task has none, and returns `next`. If no stack is left, ends `next`
+  // without running it (Code::full), and tries another ready task. nullptr: no task is ready.
   TaskRecord* with_stack(TaskRecord* next);
   [[noreturn]] static void enter(void* from, Worker* worker);
   static void adopt_thread_stack(Fibre& fibre);
 
-  // --- ending (finish.cpp) ---
+  // --- the end of a task (finish.cpp) ---
   static void run_body(TaskRecord* record);
   TaskRecord* finish(TaskRecord* record);
   TaskRecord* tell_joiner(TaskRecord* record);
@@ -125,7 +130,7 @@ class alignas(kCacheLine) Worker {
   [[nodiscard]] bool has_room() const;
   Worker* run_inline(TaskRecord* record);
 
-  // --- slots and publishing (worker.cpp) ---
+  // --- task slots, and publishing of ready tasks (worker.cpp) ---
   std::uint32_t take_slot(std::uint32_t after);
   bool find_free_slots(std::uint32_t after);
   TaskRecord* record_at(std::uint32_t slot);
@@ -134,9 +139,10 @@ class alignas(kCacheLine) Worker {
 
   friend struct FibreEntry;
 
-  // Fixed at start.
+  // The memory of this worker's task records, fixed at the start.
   RecordMemory records_;
-  // The table from slots to records. release in migrate() and record_at(), acquire in readers.
+  // The table from slots to task records. release: migrate() and record_at(); acquire: readers,
+  // which then see the record.
   std::unique_ptr<std::atomic<TaskRecord*>[]> slots_;
 
   // Only this worker's thread uses the fields up to fruitless_.
@@ -159,9 +165,10 @@ class alignas(kCacheLine) Worker {
   std::int64_t doze_ns_ = 0;  // of the last doze; a successful steal sets it to 0
   bool fruitless_ = false;    // the worker woke and has found no task since
   // A task that this worker has signalled itself and runs next. Like a bit in fresh_, the pointer
-  // may be stale. This worker writes the pointer; thieves read it.
+  // may be stale, if a thief has claimed the task. This worker writes the pointer; thieves read it.
   std::atomic<TaskRecord*> next_{nullptr};
-  // The number of this worker's choices of a task. Thieves read the number (is_busy()).
+  // The number of times that this worker has chosen a task. Thieves read the number, to see whether
+  // the worker is busy with one long task (is_busy()).
   Count turns_;
 
   BitMemory fresh_words_, started_words_, signal_words_, free_own_words_, free_shared_words_;

@@ -52,14 +52,15 @@ auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_
   return future;
 }
 
-// Task only. Runs `function` as a new task. Failures are those of spawn() in task.hpp.
+// Call in a task only. Runs `function` as a new task on the caller's worker. Failures are those of
+// spawn() in task.hpp.
 template <class F>
 auto async(F&& function) {
   return make_future([](auto&& body) { return spawn(std::forward<decltype(body)>(body)); },
                      std::forward<F>(function));
 }
-// Any thread. Runs `function` as a new task on a worker of the scheduler. kNoWorker: the scheduler
-// takes its workers in turn. Failures are those of Scheduler::spawn_on().
+// Any thread may call this. Runs `function` as a new task on worker `worker` of the scheduler.
+// kNoWorker: the scheduler takes its workers in turn. Failures are those of Scheduler::spawn_on().
 template <class F>
 auto async_on(Scheduler& scheduler, unsigned worker, F&& function) {
   return make_future(

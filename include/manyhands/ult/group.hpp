@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A group joins many child tasks at once, with one counter instead of a handle for each child.
+// A group joins many child tasks at once, with one counter instead of a handle (class Task) for
+// each child.
 #pragma once
 
 #include <atomic>
@@ -12,9 +13,10 @@
 namespace mh::ult {
 namespace detail {
 
-// Each child that the parent does not run itself decrements `left`, which starts at 0. wait() adds
-// the number of such children. So `left` comes back to 0 once: by the addition in wait(), or by the
-// decrement of the last child, which then wakes the parent.
+// The counter of a group. `left` starts at 0. Each child that the parent does not run itself
+// decrements `left` at its end, and wait() adds the number of such children. So `left` comes back
+// to 0 once: by the addition in wait(), or by the decrement of the last child, which then wakes the
+// parent.
 struct Group {
   std::atomic<std::int64_t> left{0};
   std::int64_t spawned = 0;             // parent only
@@ -37,13 +39,14 @@ class Group {
   Group& operator=(const Group&) = delete;
   ~Group() { detail::wait(core_); }
 
-  // Task only. Starts a child on the caller's worker. `name`: see spawn(). If the worker has no
-  // free task slot, the caller runs the function itself at once, so a group makes progress without
-  // slots.
+  // Call in a task only. Starts a child on the caller's worker. `name`: see spawn(). If the worker
+  // has no free task slot, the caller runs the function itself at once, so a group makes progress
+  // without slots.
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
     const detail::Draft draft = detail::draft();
-    // The parent is written only once, because ending children read it.
+    // Written for the first child only: a child that ends reads `parent`, and a store at each spawn
+    // would race with that read.
     if (core_.parent != draft.parent) core_.parent = draft.parent;
     if (detail::launch(draft, std::forward<F>(function), name, &core_) != nullptr) {
       ++core_.spawned;

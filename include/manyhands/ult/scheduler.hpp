@@ -24,8 +24,8 @@ struct Config {
   // The maximum number of tasks of one worker at a time, 512 to 262,144. The scheduler rounds the
   // number up to a multiple of 64.
   std::uint32_t tasks_per_worker = 4096;
-  // The least stack size of a task in bytes, 8 KB to 1 GB. Linux allocates a page at the first
-  // touch.
+  // The least stack size of a task in bytes, 8 KB to 1 GB. Linux allocates a page of the stack at
+  // the first touch, so unused pages cost no memory.
   std::size_t stack_bytes = std::size_t{64} * 1024;
   bool guard_pages = true;           // a stack overflow faults instead of overwriting other memory
   Order order = Order::depth_first;  // approximate: the order of task slots, which are reused

@@ -15,14 +15,16 @@
 namespace mh::ult {
 namespace detail {
 
-// A waiting task or thread in a queue. Lies on the stack of that task or thread.
+// An entry of a WaitQueue: a waiting task or thread. The entry lies on the stack of that task or
+// thread.
 struct Waiting {
   Waiting* next = nullptr;
   TaskRecord* task = nullptr;           // nullptr: an ordinary thread
   std::atomic<std::uint32_t> woken{0};  // set with release by wake(), read with acquire by sleep()
 };
 
-// A first-in, first-out queue. The owning object's SpinLock guards it.
+// A first-in, first-out queue of waiting tasks and threads. The SpinLock of the Mutex, Barrier or
+// other object that has the queue guards it.
 class WaitQueue {
  public:
   [[nodiscard]] bool empty() const { return first_ == nullptr; }
@@ -50,7 +52,8 @@ class WaitQueue {
 MH_ULT_API void sleep(Waiting& waiting) noexcept;  // returns after wake(&waiting)
 MH_ULT_API void wake(Waiting* waiting) noexcept;   // the waiter may destroy `waiting` at once
 MH_ULT_API void wake_all(Waiting* list) noexcept;
-// Pauses between two polls of a SpinLock. `turn` counts the polls of one lock(), from 0.
+// Pauses between two polls of a SpinLock. `turn` counts the polls of one call of lock(), from 0:
+// the first pauses spin, later ones yield the core.
 MH_ULT_API void back_off(unsigned turn) noexcept;
 
 }  // namespace detail

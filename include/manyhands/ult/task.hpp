@@ -26,12 +26,13 @@ namespace detail {
 struct TaskRecord;  // the scheduler's data of a task
 struct Group;
 
-// Runs the callable in `storage` if `run` is true, then destroys the callable.
+// A function that runs the callable stored in `storage` if `run` is true, then destroys the
+// callable.
 using Body = void (*)(void* storage, bool run);
 
-// A task before its publication. `record` is nullptr if no slot of the worker is free. `storage`
-// has kStorage bytes for the callable. `parent` is the calling task, or nullptr if the caller is no
-// task.
+// A task before its publication, in the hands of the spawner. `record` is the library's record of
+// the task; nullptr: no slot of the worker is free. `storage` has kStorage bytes for the callable.
+// `parent` is the calling task, or nullptr if the caller is no task.
 struct Draft {
   TaskRecord* record;
   void* storage;
@@ -39,8 +40,9 @@ struct Draft {
 };
 inline constexpr std::size_t kStorage = 128;  // bytes; larger callables are stored on the heap
 
-// The three steps of a spawn. draft() takes a slot of the caller's worker, and draft_on() a slot of
-// the given worker. publish() makes the task ready. discard() gives the slot back instead.
+// The three steps of a spawn. First, draft() takes a task slot of the caller's worker, and
+// draft_on() a slot of the given worker. publish() makes the task ready to run. discard() gives the
+// slot back instead.
 MH_ULT_API Draft draft() noexcept;
 MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // a worker of the caller's scheduler
 MH_ULT_API bool has_worker(unsigned worker) noexcept;
@@ -71,7 +73,8 @@ void on_heap(void* storage, bool run) {
   if (run) (*f)();
 }
 
-// Stores `function` in the draft and publishes the task. Returns the record; nullptr: no slot.
+// Stores `function` in the draft and publishes the task. Returns the task's record; nullptr: the
+// worker had no free slot.
 template <class F>
 TaskRecord* launch(Draft draft, F&& function, const char* name, Group* group) {
   using Callable = std::decay_t<F>;
@@ -156,22 +159,23 @@ class Task {
   detail::TaskRecord* record_ = nullptr;
 };
 
-// Task only. Starts a task on the caller's worker. `name` is for the debugger and must outlive the
-// task. `full`: the worker has Config::tasks_per_worker tasks, and the call had no effect. The
-// caller may run the function itself, or try again after tasks have ended. `misuse`: the caller is
-// not a task.
+// Call in a task only. Starts a task on the caller's worker. `name` is for the debugger and must
+// outlive the task. `full`: the worker has Config::tasks_per_worker tasks, and the call had no
+// effect. The caller may run the function itself, or try again after tasks have ended. `misuse`:
+// the caller is not a task.
 template <class F>
 Result<Task> spawn(F&& function, const char* name = nullptr);
-// Task only. Starts a task on the given worker of the caller's scheduler; otherwise like spawn().
-// With Config::steal, another worker may run the task. `misuse`: also an unknown worker.
+// Call in a task only. Starts a task on the given worker of the caller's scheduler; otherwise like
+// spawn(). With Config::steal, another worker may run the task. `misuse`: the caller is not a task,
+// or there is no such worker.
 template <class F>
 Result<Task> spawn_on(unsigned worker, F&& function, const char* name = nullptr);
 
 // Returns the calling task, or an empty TaskRef on an ordinary thread.
 inline TaskRef self() { return TaskRef(detail::self()); }
 
-// Lets other ready tasks of the worker run. The thief of a stolen task that yields becomes the
-// task's home, if the thief has a free task slot. On an ordinary thread, yield() calls
+// Lets other ready tasks of the worker run. A worker that has stolen a task becomes the task's home
+// when the task yields, if that worker has a free task slot. On an ordinary thread, yield() calls
 // sched_yield().
 MH_ULT_API void yield() noexcept;
 // Task only. Suspends the task until a signal. Returns at once if the task got a signal since it
@@ -205,9 +209,11 @@ Result<Task> spawn_on(unsigned worker, F&& function, const char* name) {
 }
 
 namespace detail {
-// Returns a new key, or -1 if all keys of the process are taken. `destroy` ends a task's value.
+// Returns a new key for variables of tasks, or -1 if all keys of the process are taken. `destroy`
+// ends a task's value when the task ends.
 MH_ULT_API int make_local_key(void (*destroy)(void*)) noexcept;
-// Returns the address of the calling task's value for `key`; nullptr: no task, or no memory.
+// Returns the address of the calling task's value for `key`; nullptr: the caller is no task, or
+// there is no memory.
 MH_ULT_API void** local(int key) noexcept;
 }  // namespace detail
 
@@ -218,7 +224,7 @@ template <class T>
 class Local {
  public:
   Local() : key_(detail::make_local_key([](void* value) { delete static_cast<T*>(value); })) {}
-  // False: the process has no key left.
+  // False: the process had no key left for this variable, and get() returns nullptr.
   [[nodiscard]] bool valid() const { return key_ >= 0; }
   // Returns the calling task's value. nullptr: the caller is not a task, or there is no key or no
   // memory.
