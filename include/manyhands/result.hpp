@@ -34,7 +34,7 @@ struct [[nodiscard]] Status {
   explicit constexpr operator bool() const { return ok(); }
 };
 
-// Returns the status of a system call that failed with `sys_errno`.
+// Returns the Status that tells of a system call which failed with the errno `sys_errno`.
 Status from_errno(int sys_errno);
 // Returns a short phrase for a text to the user, such as "operation not permitted", never a
 // sentence.

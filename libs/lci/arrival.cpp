@@ -12,7 +12,7 @@
 namespace mh::lci::detail {
 namespace {
 
-// --- the memory of a message: each endpoint uses one function, chosen by place_of() -----------
+// --- the memory for a message: each endpoint has one of these functions, chosen by place_of() --
 
 bool place_explicitly(EndpointState& /*endpoint*/, Packet& packet) {
   packet.place = packet.receive->buffer;
@@ -116,8 +116,9 @@ void EndpointState::free(std::byte* memory) const {
   }
 }
 
-// Handles an arrived packet, on the thread in progress(). False: try again, because the packet's
-// endpoint is not open yet or the matching table is full.
+// Handles an arrived packet: a control message, or a user's message, which is matched with a
+// receive. Called by the thread in progress(). False: try again, because the packet's endpoint is
+// not open yet or the matching table is full.
 bool DeviceState::dispatch(Packet& packet) {
   if (packet.header.kind == Wire::credit) {
     handle_credit(packet);

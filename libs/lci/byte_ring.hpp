@@ -36,8 +36,8 @@ struct alignas(kCacheLine) RingHead {
 static_assert(sizeof(RingHead) == kCacheLine);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The word of a record: the payload size + 1 in the bits of kSizeMask; all other bits are the
-// caller's.
+// The layout of the word in front of a record: the payload size + 1 in the bits of kSizeMask; all
+// other bits are the caller's.
 inline constexpr unsigned kSizeShift = 32;
 inline constexpr std::uint64_t kSizeMask = 0xFFFFFU;
 constexpr std::uint64_t with_size(std::uint64_t word, std::size_t size) {

@@ -116,7 +116,7 @@ Status Communicator::start_receive(int rank, std::uint32_t tag, std::span<std::b
   return status_of(insist(*device_, [&] { return messages_.receive(rank, tag, buffer, done); }));
 }
 
-// --- collectives ----------------------------------------------------------------------------
+// --- collectives over all ranks -------------------------------------------------------------
 
 // A dissemination barrier: after round i each rank knows that 2^(i+1) ranks have arrived.
 Status Communicator::barrier() noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Completion queues, synchronizers, handlers: the last step of each operation.
+// Completion queues, synchronizers and handlers, by which the caller learns that a send or a
+// receive has ended.
 #include "manyhands/lci/completion.hpp"
 
 #include "lci/ring.hpp"

@@ -7,7 +7,8 @@
 
 namespace mh::lci::detail {
 
-// A character for each core: '1' if the process may use the core.
+// Returns a text with a character for each core of the host: '1' if this process may use the core,
+// else '0'.
 std::string usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

@@ -12,7 +12,7 @@
 
 namespace mh::lci::detail {
 
-// The cores that this process may use, as text for own_share().
+// Returns the cores that this process may use, as a text for own_share().
 std::string usable_cores();
 // Returns the number of this rank's cores, at least 1. `cores`: usable_cores() of each rank of the
 // host; `self`: the index of this rank.

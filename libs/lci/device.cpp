@@ -163,7 +163,7 @@ Result<EndpointState*> DeviceState::open_endpoint(const EndpointConfig& chosen) 
   return Status{Code::full};
 }
 
-// --- progress -------------------------------------------------------------------------------
+// --- progress: what the one thread in progress() does ---------------------------------------
 
 std::size_t DeviceState::progress() {
   if (progressing.load(std::memory_order_relaxed) ||
@@ -250,7 +250,7 @@ void DeviceState::post_receives(bool near) {
   if (count != 0) unposted[near].fetch_add(count, std::memory_order_relaxed);
 }
 
-// --- credits --------------------------------------------------------------------------------
+// --- credits: rights to send one message to a peer ------------------------------------------
 
 namespace {
 

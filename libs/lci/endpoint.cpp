@@ -106,7 +106,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
   return code == Code::full ? device.retry(Retry::network) : Answer::error(code);
 }
 
-// --- receives -------------------------------------------------------------------------------
+// --- the posting of receives ----------------------------------------------------------------
 
 // Answer posted: the receive `posted` is in the matching table. Answer done: `posted` has matched a
 // message that had arrived before.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport of fabric.hpp over libfabric.
+// The transport of fabric.hpp, which carries messages over the library libfabric.
 #include "lci/fabric.hpp"
 
 #include <rdma/fabric.h>
@@ -296,7 +296,8 @@ class Fabric final : public Transport {
   }
 
   JobState& job_;
-  // The objects of libfabric, in the order of opening; the destructor closes the last object first.
+  // The objects of libfabric, in the order in which start() opens them; the destructor closes the
+  // last object first.
   Owned<fi_info> info_;
   Owned<fid_fabric> fabric_;
   Owned<fid_domain> domain_;

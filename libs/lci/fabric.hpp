@@ -14,12 +14,13 @@
 
 namespace mh::lci::detail {
 
-// Collective over the job, which must outlive the transport. Errors: as Device::open().
+// Opens the libfabric transport of a device. Collective over the job, which must outlive the
+// transport. Errors: as Device::open().
 Result<std::unique_ptr<Transport>> open_fabric(Job& job, const DeviceConfig& config);
 
-// Collective, for jobs whose ranks are all on one node and need no network: checks that the
-// provider the user has named exists at all ranks all the same. `unsupported`: a rank lacks the
-// provider; `mismatch`: the ranks name different providers.
+// Collective, for jobs whose ranks are all on one node and so need no network. Checks that the
+// provider which the user has named exists at all ranks, as in jobs on several nodes.
+// `unsupported`: a rank lacks the provider; `mismatch`: the ranks name different providers.
 Status check_fabric(Job& job, const DeviceConfig& config);
 
 }  // namespace mh::lci::detail

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Granted buffers: a large message that fits goes by one put, without rendezvous.
+// Granted buffers: a receiver lends a peer a buffer for one message (EndpointConfig::grant_bytes).
+// A large message that fits goes there by one put, without rendezvous.
 //
 //   receiver                               sender
 //     grant {address, key}           ->      usable
 //     deliver, wait for the release  <-      put, with the size in the immediate
 //     grant again                    ->
 //
-// An endpoint has one buffer for each peer in each direction. A grant costs a credit. The receiver
-// sends the next grant after the release of the message, so at most one grant of a buffer is under
-// way. The buffer of a dead peer stays unused until the device is closed.
+// The *immediate* is a word that the network delivers with a put. An endpoint has one buffer for
+// each peer in each direction. A grant costs a credit. The receiver sends the next grant after the
+// release of the message, so at most one grant of a buffer is under way. The buffer of a dead peer
+// stays unused until the device is closed.
 #include <cstring>
 #include <new>
 

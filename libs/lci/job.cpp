@@ -172,7 +172,7 @@ HostAndPort place_of(const std::string& text) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-// --- sockets ---------------------------------------------------------------------------------
+// --- sockets between a rank and rank 0 ------------------------------------------------------
 
 // Turns on TCP keep-alive, which notices a vanished host after 2 s of silence and two probes 1 s
 // apart: 4 s in all.
@@ -264,7 +264,7 @@ Fd connect_to(const HostAndPort& place) {
   return socket;
 }
 
-// --- how rank 0 and the other ranks join -----------------------------------------------------
+// --- how rank 0 and the other ranks join ----------------------------------------------------
 
 // Called by rank 0. Accepts a connection of each other rank. Returns the sockets by rank; `gone`: a
 // rank is missing at the deadline.

@@ -129,7 +129,7 @@ Result<std::vector<std::string>> JobState::allgather(const std::string& mine,
   return std::exchange(whole_, {});
 }
 
-// --- the watcher thread: reads the sockets ----------------------------------------------------
+// --- the watcher thread: reads the sockets --------------------------------------------------
 
 void JobState::watch() {
   std::vector<pollfd> polled;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The state of a Job: one socket to rank 0 (at rank 0: one to each rank), and a thread that reads
-// the sockets.
+// The state of a Job: one socket to rank 0 (at rank 0: one to each rank), and a thread, the
+// watcher, that reads the sockets.
 //
-// Frames: `part` is a rank's text of an allgather, sent to rank 0. `whole` is the result, sent by
-// rank 0 to all ranks. `gone` names a dead rank. A rank is dead when its socket closes. All ranks
-// leave together, in a last allgather.
+// Frames (messages on the sockets): `part` is a rank's text of an allgather, sent to rank 0.
+// `whole` is the result, sent by rank 0 to all ranks. `gone` names a dead rank. A rank is dead when
+// its socket closes. All ranks leave together, in a last allgather.
 //
 // Thread-safety: allgather() by one thread at a time, all else from any thread.
 #pragma once
@@ -35,8 +35,8 @@ std::string this_machine();
 
 class JobState {
  public:
-  // `sockets`: at rank 0 a socket to each rank, by rank, invalid for rank 0 itself; at all other
-  // ranks one socket, to rank 0.
+  // Starts the watcher thread. `sockets`: at rank 0 a socket to each rank, by rank, invalid for
+  // rank 0 itself; at all other ranks one socket, to rank 0.
   JobState(int rank, int size, std::vector<Fd> sockets);
   ~JobState();
   JobState(const JobState&) = delete;

@@ -61,7 +61,7 @@ void DeviceState::give_record(LargeMessage& record) {
   free_records(record.sends).give(&record);
 }
 
-// --- receiver -------------------------------------------------------------------------------
+// --- the receiver of a large message --------------------------------------------------------
 
 // Answers the RTS in `packet` with an RTR, which tells the sender where to put the data. Any thread
 // may call this. False: no record is free, the memory cannot be registered, or the network is full;
@@ -106,7 +106,7 @@ void DeviceState::handle_put(const Header& header) {
   finish_or_defer(record);
 }
 
-// --- sender ---------------------------------------------------------------------------------
+// --- the sender of a large message ----------------------------------------------------------
 
 void DeviceState::handle_rtr(Packet& packet) {
   ReadyToReceive rtr;
@@ -156,7 +156,7 @@ void DeviceState::put_done(LargeMessage& record, Code code) {
   if (code != Code::ok) handle_gone(rank);
 }
 
-// --- sender and receiver ------------------------------------------------------------------------
+// --- sender and receiver --------------------------------------------------------------------
 
 void DeviceState::finish_or_defer(LargeMessage& record) {
   // The memory is deregistered before the completion is delivered, because the user may reuse the

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The key-value space of the launcher, which brings the address of rank 0 to ranks on other hosts.
+// The key-value space of the launcher (mpirun, srun), which brings the address of rank 0 to ranks
+// on other hosts.
 //
 // A launcher offers one of three interfaces. PMIx is a library, opened at run time (Open MPI,
 // PRRTE, srun --mpi=pmix). PMI-1 and PMI-2 are short texts over the socket PMI_FD (hydra of MPICH
@@ -18,10 +19,12 @@ namespace mh::lci::detail {
 enum class Launcher { none, pmi1, pmi2, pmix };
 using Deadline = std::chrono::steady_clock::time_point;
 
-// Returns the interface named "pmi1", "pmi2" or "pmix"; Launcher::none for any other text.
+// Returns the launcher's interface named "pmi1", "pmi2" or "pmix"; Launcher::none for any other
+// text.
 Launcher launcher_named(std::string_view name);
 
-// The name of the interface that the environment offers to this process; empty: there is none.
+// Returns the name of the launcher's interface that the environment offers to this process; empty:
+// there is none.
 std::string offered_launcher();
 
 enum class Spread { unknown, one_host, several_hosts };
@@ -29,9 +32,9 @@ enum class Spread { unknown, one_host, several_hosts };
 // host or on several.
 Spread spread_of(int size);
 
-// Collective. Rank 0 gives a text without spaces and semicolons, and all ranks get that text.
-// Empty: no answer before the deadline, and a message has said why. A launcher that refuses PMI-2
-// is asked for PMI-1.
+// Passes a text from rank 0 to all ranks through the launcher. Collective. Rank 0 gives a text
+// without spaces and semicolons, and all ranks get that text. Empty: no answer before the deadline,
+// and a message has said why. A launcher that refuses PMI-2 is asked for PMI-1.
 std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline);
 
 // Does the work of share_text() by PMI-1 or PMI-2. `version`: 1 or 2.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The loopback transport: a mutex and three queues for each rank. Simple, not fast.
+// The transport of loopback.hpp between ranks of one process: a mutex and three queues for each
+// rank. Simple, not fast.
 #include "lci/loopback.hpp"
 
 #include <algorithm>

@@ -207,8 +207,8 @@ class MatchingTable {
     std::vector<BucketLine*> slabs_;
   };
 
-  // The table grows when a bucket gets a second chained line while there is a chained line for
-  // every fourth bucket. Hashed keys reach that point at 2.5 keys for each bucket.
+  // The table grows when a bucket gets a second chained line, but only while there is a chained
+  // line for every fourth bucket. Hashed keys reach that point at 2.5 keys for each bucket.
   static constexpr std::size_t kChainedOf = 4;
   static constexpr std::size_t kMostArrays = 64;  // each is twice as large as the previous array
   static constexpr std::uintptr_t kSideBit = 1;
@@ -220,8 +220,8 @@ class MatchingTable {
   static unsigned log2_of(std::size_t expected) {
     return static_cast<unsigned>(std::bit_width((expected | 2U) / 2));
   }
-  // Fibonacci hashing after the upper half has been mixed into the lower one: consecutive tags and
-  // consecutive ranks go to different buckets.
+  // Returns a hash of the key, by Fibonacci hashing after the upper half has been mixed into the
+  // lower one: consecutive tags and consecutive ranks go to different buckets.
   static std::uint64_t hash_of(std::uint64_t key) {
     return (key ^ key >> 32U) * 0x9E3779B97F4A7C15U;
   }
@@ -296,7 +296,7 @@ class MatchingTable {
     return {nullptr};
   }
 
-  // --- growth of the bucket array -----------------------------------------------------------
+  // --- growth of the bucket array -------------------------------------------------------------
 
   // Replaces the bucket array `old` by an array twice as large. Does nothing if few lines are
   // chained, if the table would exceed most_buckets_, while another thread grows or scans the

@@ -172,7 +172,7 @@ class NodeTransport final : public Transport {
     return count;
   }
 
-  // --- arrivals: messages in this rank's rings ----------------------------------------------
+  // --- arrivals: messages in this rank's rings ------------------------------------------------
 
   // Reads this rank's rings from all ranks of the node. Each call starts at another ring, so no
   // sender is preferred.
@@ -234,9 +234,9 @@ class NodeTransport final : public Transport {
     return is_ours ? 0 : count;  // report_death() waits until the ring is empty
   }
 
-  // Reports a neighbour's death once, after a poll without events. The neighbour may have sent
-  // messages after that poll read its ring. Its death is therefore reported only after a second
-  // poll without events.
+  // Reports the death of a neighbour (a rank of this node) once, after a poll without events. The
+  // neighbour may have sent messages after that poll read its ring. Its death is therefore reported
+  // only after a second poll without events.
   bool report_death(NetEvent& event) {
     for (Source& source : sources_) {
       if (source.life == Source::Life::dead || job_.alive(source.rank)) continue;
@@ -252,7 +252,7 @@ class NodeTransport final : public Transport {
     return false;
   }
 
-  // --- puts into the memory of a rank of this node -------------------------------------------
+  // --- puts into the memory of a rank of this node --------------------------------------------
 
   // Copies the bytes of a put that are still missing to the target. `full`: the ring is full, and a
   // part remains for a later call.

@@ -5,7 +5,7 @@
 //   message   into the ring; the receiver's poll() copies the message into a posted packet. A full
 //             ring answers `full`, so the size of the ring bounds the messages under way.
 //   put       a single copy into the other process where the kernel allows process_vm_writev, else
-//             chunks through the ring; then the immediate, through the ring
+//             chunks through the ring; then the immediate, the put's header word, through the ring
 //   death     reported by the job; poll() first receives all messages in the ring
 //
 // Thread-safety: as Transport says. Each ring has a lock for its senders.
@@ -32,8 +32,9 @@ struct Neighbours {
   bool everybody = false;  // `all` has all ranks of the job
 };
 
-// Collective. `mismatch`: the ranks do not agree on `config`; `gone`: a rank has died. If any rank
-// gets no memory, no rank has neighbours, and the first such rank prints the reason.
+// Finds the ranks of this node and opens their inboxes. Collective. `mismatch`: the ranks do not
+// agree on `config`; `gone`: a rank has died. If any rank gets no memory, no rank has neighbours,
+// and the first such rank prints the reason.
 Result<Neighbours> find_neighbours(Job& job, const DeviceConfig& config);
 
 // Returns the transport of a rank with neighbours. `far`: the transport to the ranks of other

@@ -31,7 +31,8 @@ namespace mh::lci {
 template <class T>
 class PacketPool {
  public:
-  // A pool for at most `capacity` packets, empty until give() adds them.
+  // Makes a pool for at most `capacity` packets, empty until give() adds them. `lanes`: the number
+  // of threads for which the pool has a lane of their own.
   PacketPool(std::size_t capacity, unsigned lanes)
       : lane_mask_(std::bit_ceil(std::max(lanes, 1U)) - 1),
         lanes_(std::make_unique<Lane[]>(lane_mask_ + 1)) {

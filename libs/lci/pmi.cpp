@@ -68,7 +68,8 @@ class Pmi {
     return is_accepted(ask({"cmd=put", space_, "key=" + key, "value=" + value}));
   }
 
-  // Collective. After the fence, all ranks can get the values that any rank put before the fence.
+  // Collective over the ranks of the job. After the fence, all ranks can get the values that any
+  // rank put before the fence.
   bool fence() {
     if (is_framed_) return is_accepted(ask({"cmd=kvs-fence"}));
     return value_of(ask({"cmd=barrier_in"}), "cmd") == "barrier_out";

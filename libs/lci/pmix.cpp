@@ -45,9 +45,9 @@ const Pmix& pmix() {
   return functions;
 }
 
-// The connection to the launcher. A rank that closes its connection while other ranks are in a
-// fence makes the fence fail. The connection therefore stays open until the end of Job::join()
-// (PmixUse).
+// The process's connection to the launcher by PMIx. A rank that closes its connection while other
+// ranks are in a fence makes the fence fail. The connection therefore stays open until the end of
+// Job::join() (PmixUse).
 struct Session {
   bool is_open = false;
   pmix_proc_t me{};

@@ -125,11 +125,12 @@ struct alignas(kCacheLine) Peer : Deferred {
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
   std::size_t inject_limit = 0;        // bytes; fixed when the device is opened
   bool is_near = false;                // fixed when the device is opened
-  // handle_gone() sets `gone`, then removes the peer's receives from the table. relaxed: a receive
-  // that enters its bucket after the removal reads `gone` after the lock of the same bucket.
+  // True: the peer is dead. First handle_gone() sets `gone`, then it removes the peer's receives
+  // from the matching table. relaxed: a receive that enters its bucket after the removal reads
+  // `gone` after the lock of the same bucket.
   std::atomic<bool> gone{false};
-  // True while tasks wait for a credit. seq_cst with `credits`: a waiter sets `awaited`, then reads
-  // `credits`; give_credits() adds to `credits`, then reads `awaited`.
+  // True while tasks wait for a credit of this peer. seq_cst with `credits`: a waiter sets
+  // `awaited`, then reads `credits`; give_credits() adds to `credits`, then reads `awaited`.
   std::atomic<bool> awaited{false};
   ult::SpinLock waiting_lock;  // guards `waiting`
   ult::detail::WaitQueue waiting;
@@ -139,7 +140,8 @@ struct alignas(kCacheLine) Peer : Deferred {
   std::atomic<bool> telling{false};                        // the Peer is on the deferred list
 };
 
-// Takes one from a count that stays at zero or above. False: the count is zero.
+// Takes one from a count of credits or large messages, which stays at zero or above. False: the
+// count is zero, and nothing was taken.
 inline bool take_one(std::atomic<std::int32_t>& count) {
   if (count.fetch_sub(1, std::memory_order_relaxed) > 0) return true;
   count.fetch_add(1, std::memory_order_relaxed);
@@ -199,7 +201,8 @@ struct EndpointState {
   static bool handle(EndpointState& endpoint, const Event& event, Synchronizer* done);
 };
 
-// The counters of the threads of one lane. relaxed: they are only read for reports.
+// The counters of a device for the threads of one lane (lane.hpp). relaxed: they are only read for
+// reports.
 struct alignas(kCacheLine) LaneCounts {
   std::atomic<std::uint64_t> eager_sent{0}, eager_received{0}, large_sent{0}, large_received{0};
   std::atomic<std::uint64_t> unexpected{0}, deferred{0};
@@ -220,8 +223,8 @@ struct Shares {
 Shares shares_of(const DeviceConfig& config, const Transport& transport);
 
 struct DeviceState {
-  // Errors: `misuse` (config), `full` (no memory), `unsupported` (the transport posts too few
-  // packets), and those of Transport::attach().
+  // Makes the state of a device over a transport. Errors: `misuse` (config), `full` (no memory),
+  // `unsupported` (the transport posts too few packets), and those of Transport::attach().
   static Result<std::unique_ptr<DeviceState>> make(std::unique_ptr<Transport> transport,
                                                    const DeviceConfig& config);
   DeviceState(std::unique_ptr<Transport> network, const DeviceConfig& config);

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The transport interface: packets to peers, puts into registered memory, and events.
+// The transport interface of a device: packets to peers, puts into registered memory, and events.
 // Implementations: memory shared by the ranks of a node (node.hpp), libfabric (fabric.hpp), and
 // ranks of one process (loopback.hpp), for tests.
 //
 // Calls that send return `ok`, `full` (the caller tries again later), `gone` (the peer is dead) or
-// `system`. The transport keeps the context only after `ok`, and returns the context in an event.
+// `system` (the network has failed). The transport keeps the caller's NetContext only after `ok`,
+// and returns it in an event when the operation ends.
 //
 // Thread-safety: all calls from any thread; post() and poll() by one thread at a time.
 #pragma once

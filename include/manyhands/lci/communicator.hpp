@@ -74,7 +74,8 @@ class Communicator {
   // Returns when the caller may change the data. The receiver need not have received the message
   // then.
   MH_LCI_API Status send(int rank, std::uint32_t tag, std::span<const std::byte> data) noexcept;
-  // Returns the size of the message in bytes.
+  // Waits for a message from `rank` with `tag`, and writes it to `buffer`. Returns the size of the
+  // message in bytes.
   MH_LCI_API Result<std::size_t> receive(int rank, std::uint32_t tag,
                                          std::span<std::byte> buffer) noexcept;
   // start_send() and start_receive() start an operation, which wait() completes. Both return at

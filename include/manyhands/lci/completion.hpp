@@ -67,12 +67,13 @@ class Message {
   ~Message() { detail::release(event_); }
 
   [[nodiscard]] Kind kind() const { return event_.kind; }
-  // `gone`: the peer died before the completion. `mismatch`: the message is longer than the
-  // receiver's buffer, which has the part that fits. `system`: the network has failed.
+  // `gone`: the peer died before the completion. `mismatch`: the received message is longer than
+  // the buffer, which has the part that fits. `system`: the network has failed.
   [[nodiscard]] Status status() const { return {event_.code}; }
   [[nodiscard]] int rank() const { return event_.rank; }  // the peer
   [[nodiscard]] std::uint32_t tag() const { return event_.tag; }
-  // Bytes of the whole message, also after `mismatch`, when the buffer has only the part that fits.
+  // Returns the size of the whole message in bytes, also after `mismatch`, when the buffer has only
+  // the part that fits.
   [[nodiscard]] std::size_t size() const { return event_.size; }
   // The pointer that the caller gave the completed send or receive as `context`; nullptr for a
   // message without a posted receive.
@@ -95,9 +96,9 @@ class Message {
   detail::Event event_;
 };
 
-// A queue of completions of any number of endpoints and devices. Any number of threads may call
-// pop() at a time. The queue must outlive the devices whose endpoints use the queue, or be owned by
-// them (EndpointConfig::keep).
+// A queue of completions (Messages) of any number of endpoints and devices. Any number of threads
+// may call pop() at a time. The queue must outlive the devices whose endpoints use the queue, or be
+// owned by them (EndpointConfig::keep).
 class CompletionQueue {
  public:
   // `capacity`: in completions, rounded up to a power of two. While the queue is full, the device

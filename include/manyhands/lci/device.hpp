@@ -86,20 +86,20 @@ class Endpoint;
 // unless a comment says otherwise.
 class Device {
  public:
-  // Collective. The job must outlive the device and must not be moved meanwhile. `misuse`: a value
-  // of `config` is out of range. `unsupported`: no libfabric, or no such provider. `mismatch`: the
-  // ranks do not agree on `config`. `full`: no memory. `gone`: a rank has died. `system`: the
-  // network has failed.
+  // Opens a device on all ranks of the job. Collective. The job must outlive the device and must
+  // not be moved while the device exists. `misuse`: a value of `config` is out of range.
+  // `unsupported`: no libfabric, or no such provider. `mismatch`: the ranks do not agree on
+  // `config`. `full`: no memory. `gone`: a rank has died. `system`: the network has failed.
   MH_LCI_API static Result<Device> open(Job& job, const DeviceConfig& config = {});
   MH_LCI_API Device(Device&&) noexcept;
   Device& operator=(Device&&) = delete;
-  // Collective: makes progress until all other ranks close the device, too, or are dead. No other
-  // thread may use the device meanwhile.
+  // Closes the device. Collective: makes progress until all other ranks close the device, too, or
+  // are dead. No other thread may use the device from this call on.
   MH_LCI_API ~Device();
 
-  // Called by one thread at a time. All ranks open the same endpoints in the same order, but the
-  // call does not wait for other ranks. `full`: the device has 256 endpoints, or no memory;
-  // `misuse`: an invalid config.
+  // Opens the next endpoint of the device. Called by one thread at a time. All ranks open the same
+  // endpoints in the same order, but the call does not wait for other ranks. `full`: the device has
+  // 256 endpoints, or no memory; `misuse`: an invalid config.
   MH_LCI_API Result<Endpoint> open_endpoint(const EndpointConfig& config = {});
 
   // Moves messages once: polls the network, repeats steps that had to wait, delivers completions

@@ -44,15 +44,15 @@ class JobState;
 
 class Job {
  public:
-  // Collective: returns when all ranks have joined. One thread at a time. `misuse`: no valid rank,
-  // size or root; `gone`: a rank did not join in time; `system` or `full`: the system refuses a
-  // connection or a thread. If the environment is at fault or a rank is late, a line on stderr says
-  // so.
+  // Connects this process to the other ranks of the job. Collective: returns when all ranks have
+  // joined. One thread at a time. `misuse`: no valid rank, size or root (meeting place); `gone`: a
+  // rank did not join in time; `system` or `full`: the system refuses a connection or a thread. If
+  // the environment is at fault or a rank is late, a line on stderr says so.
   MH_LCI_API static Result<Job> join(const JobConfig& config = {});
   MH_LCI_API Job(Job&&) noexcept;
   Job& operator=(Job&&) = delete;
-  // Collective: waits until all other ranks destroy the job, too, or are dead. All devices of the
-  // job have been destroyed before.
+  // Leaves the job. Collective: waits until all other ranks destroy the job, too, or are dead. All
+  // devices of the job must have been destroyed before.
   MH_LCI_API ~Job();
 
   [[nodiscard]] MH_LCI_API int rank() const noexcept;

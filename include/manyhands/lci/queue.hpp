@@ -34,8 +34,9 @@ struct QueueConfig {
 // dequeue at a time.
 class Queue {
  public:
-  // All ranks open their queues in the same order, like endpoints, and one thread at a time. Fails
-  // as Device::open_endpoint(). The queue must not be used after the end of its device.
+  // Opens this rank's end of the queue. All ranks open their queues in the same order, like
+  // endpoints, and one thread at a time. Fails as Device::open_endpoint(). The queue must not be
+  // used after the end of its device.
   static Result<Queue> open(Device& device, const QueueConfig& config) {
     Queue queue;
     queue.core_ = std::make_shared<Core>(config);
