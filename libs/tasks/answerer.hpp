@@ -29,12 +29,13 @@ struct StealRequest {
 template <class Memory>
 class Answerer {
  public:
-  // `network` and `memory` outlive the answerer.
+  // `network` and `memory` must outlive the answerer. `most_per_steal`: the most tasks of one
+  // answer.
   Answerer(Network& network, Memory& memory, std::uint32_t most_per_steal)
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
-  // Completes the sends that have ended, and answers the requests that have arrived and that no
-  // other rank of the node has claimed.
+  // Does what is possible without waiting: ends the sends whose tasks have left their slots, and
+  // answers the steal requests that have arrived and that no other rank of the node has claimed.
   Status turn();
   // True: no answer to a thief is still being sent.
   [[nodiscard]] bool at_rest() const { return sending_.empty(); }

@@ -43,7 +43,8 @@ class Bin {
   static constexpr unsigned kShift = 23 - 8;  // 8 bits of the mantissa stay
 
   Bin() = default;
-  // `seconds`: 0 or more, and finite as a float. Durations below 2^-96 count as 2^-96.
+  // Makes the bin of a duration. `seconds`: 0 or more, and finite as a float. Durations below 2^-96
+  // count as 2^-96.
   explicit Bin(double seconds) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(static_cast<float>(seconds)) >> kShift;
     key_ = static_cast<std::uint16_t>(std::clamp(bits, kLeast, kLeast + 0xFFFF) - kLeast);
@@ -53,7 +54,7 @@ class Bin {
     const std::uint32_t bits = ((key_ + kLeast) << kShift) | (1U << (kShift - 1));
     return std::bit_cast<float>(bits);
   }
-  // The bin as a number, for storage; 0 is the shortest.
+  // Returns the bin as a number, for storage in a task's header; 0 is the shortest.
   [[nodiscard]] std::uint16_t key() const { return key_; }
   static Bin of_key(std::uint16_t key) {
     Bin bin;
@@ -168,8 +169,8 @@ Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
 template <class Task>
 class TreeNode {
  public:
-  // `children`: the reports of all children; the index names the child. `average`: the average load
-  // of all ranks, in seconds.
+  // A node with the reports of all its children, whose index names the child. `average`: the
+  // average load of all ranks, in seconds.
   TreeNode(std::vector<Report<Task>> children, double average)
       : children_(std::move(children)), given_(children_.size()), average_(average) {
     for (auto& child : children_) {

@@ -52,8 +52,8 @@ class BalancePlan {
     if (target_ <= 0 || loads.longest <= above_ * target_) return false;
     return pass_++ < passes_;
   }
-  // True: the distribution of the tasks at the last next() is better than all earlier
-  // distributions. The rank then keeps a copy of its list.
+  // True: the distribution of the tasks over the ranks at the last next() is better than all
+  // earlier distributions. The rank then keeps a copy of its list of tasks.
   [[nodiscard]] bool is_best() const { return is_best_; }
 
   // The limits of a rank's load in this pass, in seconds: the ideal load, the load above which a

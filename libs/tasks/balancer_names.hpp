@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The names of the balancers (name_of(), balancer_of(), `mh simulate --scheme`). Constant.
+// The names of the balancers of task collections, for name_of(), balancer_of() and `mh simulate
+// --scheme`. Constant.
 #pragma once
 
 #include <array>

@@ -74,7 +74,8 @@ CollectionCore::~CollectionCore() {
   while (!endpoint_.at_rest()) sched_yield();
 }
 
-// A barrier of all ranks; a rank that waits rests meanwhile (rest()).
+// A barrier of all ranks. A rank that waits in it answers steal requests and helps other ranks
+// meanwhile (rest()).
 Status CollectionCore::meet() {
   const auto barrier = network_->barrier();
   if (!barrier) return failure_ = barrier.status();
@@ -117,7 +118,7 @@ void CollectionCore::placed() {
 
 std::uint64_t CollectionCore::size() const { return deque_.size() + backlog_.count() - fed_; }
 
-// --- process ------------------------------------------------------------------------------------
+// --- process(): runs the tasks of all ranks -------------------------------------------------
 
 Status CollectionCore::process() {
   if (state_ == State::processing) return {Code::misuse};
@@ -169,7 +170,8 @@ void CollectionCore::begin() {
   deque_.release();
 }
 
-// Runs tasks and steals until all tasks of all ranks have ended, or the network fails.
+// Runs this rank's tasks, and steals others, until all tasks of all ranks have ended or the network
+// fails.
 Status CollectionCore::work() {
   while (endpoint_.status().ok() && failure_.ok()) {
     if (!feed()) {

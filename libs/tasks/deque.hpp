@@ -81,8 +81,8 @@ class Deque {
   // worker runs another long one.
   void keep(std::uint64_t most) { keep_ = std::max<std::uint64_t>(most, 1); }
 
-  // From hold() to release(), thieves cannot take the tasks that are added. The deque is empty when
-  // hold() is called.
+  // From hold() to release(), thieves cannot take tasks that the worker adds. The deque must be
+  // empty when hold() is called.
   void hold() { held_ = true; }
   void release() {
     held_ = false;
@@ -109,8 +109,8 @@ class Deque {
   // True: there is a free slot, slot(landing()), into which the caller may write a task.
   bool has_room() { return words_.head - words_.ctail != slots_.capacity() || reclaim(); }
 
-  // Takes the newest task. False: at some moment during the call the deque had no task, neither the
-  // worker's own nor one to steal.
+  // Takes the newest task for the worker. False: at some moment during the call the deque had no
+  // task, neither the worker's own nor one to steal.
   bool get(Task& task) {
     if (words_.head == own_split() && !acquire()) return false;
     slots_.load(slot(words_.head - 1), task);
@@ -182,7 +182,7 @@ class Deque {
   }
 
  private:
-  // relaxed: only the worker, the caller, writes `split`.
+  // The worker's read of `split`. relaxed: only the worker, the caller, writes `split`.
   [[nodiscard]] std::uint64_t own_split() const {
     return words_.split.load(std::memory_order_relaxed);
   }

@@ -37,7 +37,7 @@ class TaskEndpoint {
       : network_(network), memory_(memory), most_(most_per_steal) {}
 
   void send(std::uint32_t to, TaskMessage message);
-  // Gets the next message for the state machine. False: none has arrived.
+  // Gets the next message for the rank's state machine (Process). False: none has arrived.
   bool receive(TaskMessage& message);
   // True: receive() will return the outcome of a steal from a rank of this node, which is known
   // without a message.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks that run on the stack of a task that waits in an MPI call.
+// Tasks that run on the stack of a task that waits in an MPI call (MH_TASKS_IN_WAIT=1).
 //
 // The tasks come from the rank's own deque, from which neighbours can steal as before. The rank
-// neither steals nor votes meanwhile, because the waiting task keeps it active. No task runs in the
-// wait of a task that runs in a wait, so at most two tasks of a rank are under way. The measured
-// duration of the waiting task excludes the tasks that ran meanwhile.
+// meanwhile neither steals nor votes for the end of process(), because the waiting task keeps it
+// active. No task runs in the wait of a task that runs in a wait, so at most two tasks of a rank
+// are under way. The measured duration of the waiting task excludes the tasks that ran meanwhile.
 #include <new>
 
 #include "base/clock.hpp"

@@ -47,13 +47,14 @@ class Lifelines {
   }
   Lifelines(const Lifelines&) = delete;
   Lifelines& operator=(const Lifelines&) = delete;
-  // Releases the mutexes that this rank holds, because the memory may be unmapped after the
-  // destructor.
+  // Releases the mutexes that this rank holds, because the shared memory with the mutexes may be
+  // unmapped after the destructor.
   ~Lifelines() {
     for (const std::uint32_t rank : held_) pthread_mutex_unlock(&lines_[rank].life);
   }
 
-  // Takes this rank's own mutex. `unsupported`: the system has no robust mutexes.
+  // Makes and takes this rank's own mutex, which the kernel marks if the rank dies. `unsupported`:
+  // the system has no robust mutexes.
   Status hold() {
     pthread_mutexattr_t robust;
     pthread_mutexattr_init(&robust);
@@ -77,7 +78,8 @@ class Lifelines {
     held_.push_back(rank);
     return true;
   }
-  // The heir calls this when the dead rank's tasks are saved, or if they cannot be saved.
+  // Called by the heir of a dead rank when the dead rank's tasks are saved, or if they cannot be
+  // saved. All ranks then see the rank as lost.
   void report(std::uint32_t rank, Loss loss) {
     // release: pairs with the acquire in loss(). A rank that reads the loss sees the saved tasks.
     lines_[rank].loss.store(loss, std::memory_order_release);

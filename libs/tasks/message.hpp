@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The messages that ranks exchange while they process tasks, and the interface of the transport
-// that carries them.
+// The messages that ranks exchange while they process tasks (steals, votes, the end), and the
+// interface of the transport that carries them.
 #pragma once
 
 #include <concepts>

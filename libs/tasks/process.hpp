@@ -152,8 +152,8 @@ class Process {
   Termination termination_;
   Victims victims_;
   std::uint64_t mean_ns_ = 0;  // the mean duration of the last tasks that the rank has run
-  // The sum of the durations of all tasks that the rank has run, and their number. longest_pause()
-  // uses their mean, because with retention the last tasks are short.
+  // The sum of the durations of all tasks that the rank has run, and the number of these tasks.
+  // longest_pause() uses their mean, not mean_ns_, because with retention the last tasks are short.
   std::uint64_t task_sum_ns_ = 0;
   std::uint64_t tasks_run_ = 0;
   std::uint64_t pause_ns_ = 0;

@@ -26,8 +26,7 @@ void Survivor::added() {
   states_.add();
 }
 
-// --- meetings: all ranks that are not lost wait for each other
-// -------------------------------------
+// --- meetings: all ranks that are not lost wait for each other ------------------------------
 
 Survivor::Meeting Survivor::at_start() {
   bool all = true;
@@ -52,7 +51,7 @@ Survivor::Meeting Survivor::at_end() {
   return all ? Meeting::met : Meeting::waits;
 }
 
-// --- tasks --------------------------------------------------------------------------------------
+// --- taking and ending tasks ----------------------------------------------------------------
 
 void Survivor::begin(bool steal) {
   steal_ = steal;
@@ -135,7 +134,7 @@ void Survivor::clear() {
   states_.clear();
 }
 
-// --- losses -------------------------------------------------------------------------------------
+// --- losses: saving the tasks of dead ranks -------------------------------------------------
 
 void Survivor::look_for_losses() {
   for (std::uint32_t rank = 0; rank < lines_.ranks(); ++rank) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank of a collection that survives the loss of ranks (Config::survive_loss), on one node.
+// A rank of a collection that survives the loss of ranks (Config::survive_loss), on one node. A
+// *part* is the tasks that one rank has added.
 //
 // No message is sent and no lock is held, so the survivors need nothing of a dead rank. Tasks stay
 // in their slots (task_states.hpp). A rank takes the newest task of its own part, and without own

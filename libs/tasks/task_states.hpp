@@ -10,7 +10,7 @@
 //   running(r) -> ready                 give_back(): r has died
 //   ended(r) -> ended(h)                adopt(): r has died, h records the task for restore()
 //
-// Each change is one atomic store, so a rank may die between any two instructions. A rank adds
+// Each change is one atomic operation, so a rank may die between any two instructions. A rank adds
 // tasks to its own part alone, and publishes the state of a task before the number of added tasks.
 // A task whose rank died before that number changed does not exist; the task that was adding it
 // runs again.
@@ -102,8 +102,8 @@ class TaskStates {
   [[nodiscard]] std::uint64_t returned() const {
     return returned_->load(std::memory_order_acquire);
   }
-  // True: the task ended on the dead rank, and counts from this call on as ended on the caller's
-  // rank.
+  // Called by the heir of a dead rank. True: the task ended on the dead rank, and counts from this
+  // call on as ended on the caller's rank, which records the task for restore().
   bool adopt(std::uint32_t part, std::uint64_t slot, std::uint32_t dead) {
     return change(part, slot, ended(dead), ended(own_), std::memory_order_acq_rel);
   }
@@ -132,8 +132,8 @@ class TaskStates {
   }
   bool change(std::uint32_t part, std::uint64_t slot, Word from, Word to, std::memory_order order) {
     State& state = parts_[part].states[slot];
-    // A load comes first, because most states are not `from`, and a failed exchange would take the
-    // cache line.
+    // A load comes first, because most tasks are not in the state `from`, and a failed exchange
+    // would take the cache line from other ranks.
     if (state.load(std::memory_order_relaxed) != from) return false;
     return state.compare_exchange_strong(from, to, order, std::memory_order_relaxed);
   }

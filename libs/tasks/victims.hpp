@@ -60,7 +60,7 @@ class Victims {
     const std::uint32_t distance = step / 2 + 1;
     return step % 2 == 0 ? (rank_ + distance) % ranks : (rank_ + ranks - distance) % ranks;
   }
-  // A random number below `limit` (SplitMix64).
+  // Returns a random number below `limit`, from the generator SplitMix64.
   std::uint32_t draw(std::uint32_t limit) {
     std::uint64_t z = (state_ += 0x9E3779B97F4A7C15U);
     z = (z ^ (z >> 30U)) * 0xBF58476D1CE4E5B9U;

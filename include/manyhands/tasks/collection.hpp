@@ -48,10 +48,12 @@ MH_TASKS_API Statistics statistics(const CollectionCore& core) noexcept;
 MH_TASKS_API std::uint64_t size(const CollectionCore& core) noexcept;
 }  // namespace detail
 
-// The argument of a task's function. Valid during the call of that function.
+// The argument of a task's function: what a task may ask about its rank. Valid during the call of
+// that function.
 class Context {
  public:
-  // The object to which Config::local of this rank points. `T` is the object's type.
+  // Returns the object to which the member `local` of this rank's Config points. `T` is the
+  // object's type.
   template <class T>
   [[nodiscard]] T& local() const {
     return *static_cast<T*>(local_);
@@ -71,8 +73,8 @@ class Context {
   bool pruned_ = false;
 };
 
-// A registered function for tasks of type `Task`, with the same number on all ranks. Copyable. A
-// default-constructed Function makes add() fail with `misuse`.
+// A handle of a registered function that runs tasks of type `Task`. Its number is the same on all
+// ranks. Copyable. A default-constructed Function makes add() fail with `misuse`.
 template <class Task>
 class Function {
  public:
@@ -87,16 +89,17 @@ class Function {
 // This rank's part of a collection. Movable. The collection owns its network.
 class Collection {
  public:
-  // Collective. `full`: no memory; `misuse`: a value of `config` is out of range; `unsupported`:
-  // Config::server is set and the network has no threads, or Config::survive_loss is set with
-  // another balancer or several nodes; `system`: the network has failed. tasks::create() of mpi.hpp
-  // makes the network.
+  // Makes a collection. Collective. `full`: no memory. `misuse`: a value of `config` is out of
+  // range. `unsupported`: Config::server is set and the network has no threads, or
+  // Config::survive_loss is set and its conditions are not met. `system`: the network has failed.
+  // tasks::create() of mpi.hpp makes the network.
   static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
     const Result<detail::CollectionCore*> core = detail::create(std::move(network), config);
     if (!core) return core.status();
     return Collection(*core);
   }
-  // Collective, also for the collection that an assignment replaces. MPI must still be running.
+  // Destroys this rank's part. Collective, and so is an assignment, which destroys the collection
+  // that it replaces. MPI must still be running.
   ~Collection() = default;
   Collection(Collection&&) = default;
   Collection& operator=(Collection&&) = default;
@@ -118,8 +121,8 @@ class Collection {
   }
 
   // Adds a task to this rank's part. `misuse`: the function is not registered. `full`: the part has
-  // Config::max_tasks tasks; run some of them, or this task, first. `retry`: thieves are still
-  // copying tasks out of the slots that would be free.
+  // Config::max_tasks tasks; run some of them, or this task, first. `retry`: the part has free
+  // slots, but thieves are still copying stolen tasks out of them.
   template <class Task>
   Status add(Function<Task> function, const Task& task) {
     const Result<void*> at = detail::place(*core_, function.number_);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The settings and the statistics of task collections.
 //
-// Balancers are those of Lifflander, Krishnamoorthy, Kale: Work Stealing and Persistence-based Load
-// Balancers for Iterative Overdecomposed Applications, HPDC 2012: `steal` and `retain` of section
-// 6, `plb_central` and `plb_tree` of section 5.
+// Balancers, which decide which rank runs a task, are those of Lifflander, Krishnamoorthy, Kale:
+// Work Stealing and Persistence-based Load Balancers for Iterative Overdecomposed Applications,
+// HPDC 2012: `steal` and `retain` of section 6, `plb_central` and `plb_tree` of section 5.
 #pragma once
 
 #include <cstddef>
@@ -25,42 +25,44 @@ enum class Balancer : std::uint8_t {
   plb_tree,     // as plb_central, but the ranks of a tree decide
   automatic,    // retain, plb_tree or plb_central, by the costs that the ranks have measured
 };
-// Returns the name that programs use in options: "none", "steal", "retain", "plb-central",
-// "plb-tree" or "auto". A constant string; any thread.
+// Returns the name that programs use for a balancer in options: "none", "steal", "retain",
+// "plb-central", "plb-tree" or "auto". A constant string; any thread may call this.
 [[nodiscard]] MH_TASKS_API const char* name_of(Balancer balancer) noexcept;
-// Returns the balancer of that name; `misuse`: there is none. Any thread.
+// Returns the balancer that has this name in options (name_of()); `misuse`: there is none. Any
+// thread may call this.
 MH_TASKS_API Result<Balancer> balancer_of(std::string_view name) noexcept;
 
-// The order in which a rank without tasks tries its victims.
+// The order in which a rank without tasks tries other ranks (victims) to steal from.
 enum class VictimChoice : std::uint8_t {
   random,        // any other rank, uniformly
   hierarchical,  // in turn: two ranks of its NUMA node, two of its node, four of all
   nearest,       // by distance of rank numbers: the next, the previous, then two away, and so on
 };
 
-// All ranks pass the same values, except for `local`. Values out of range make create() fail with
-// `misuse`.
+// The settings of a collection. All ranks pass the same values, except for `local`. Values out of
+// range make create() fail with `misuse`.
 struct Config {
   std::size_t task_bytes = 56;  // the size of the largest task; 1 to 2^20
-  // The most tasks of one rank at a time, up to 2^30; rounded up to a power of two.
+  // The most tasks that one rank has at a time, up to 2^30; rounded up to a power of two.
   std::uint64_t max_tasks = 16384;
   Balancer balancer = Balancer::steal;
   VictimChoice victims = VictimChoice::hierarchical;
-  // An object for all tasks of this rank (Context::local). It stays the caller's.
+  // An object that all tasks of this rank reach through Context::local(). The collection does not
+  // own it.
   void* local = nullptr;
   // Starts a thread in each rank that answers steal requests of other nodes while a task runs.
-  // Without it a rank answers between its tasks, so a thief may wait for as long as a task lasts.
-  // The network needs threads (MPI_THREAD_MULTIPLE).
+  // Without the thread a rank answers between its tasks, so a thief may wait for as long as a task
+  // lasts. The network needs threads (MPI_THREAD_MULTIPLE).
   bool server = false;
   std::size_t steal_bytes = std::size_t{64} * 1024;  // the most bytes of one steal
   std::uint32_t ranks_per_numa = 0;                  // ranks of a NUMA node; 0: of the whole node
   std::uint32_t termination_arity = 2;  // of the tree of termination detection; 1 or more
   std::uint32_t balance_branching = 3;  // of the tree of plb_tree; 2 or more
   std::uint64_t seed = 1;               // of the choice of victims
-  // The other ranks finish the tasks of a rank that dies in process(). A task that was running on
-  // the dead rank runs again, so tasks must be idempotent. For one node, with `none`, `steal` or
-  // `retain`, and without `server`. max_tasks is then the number of tasks that a rank adds until
-  // process() ends (docs/tasks.md).
+  // True: the other ranks finish the tasks of a rank that dies in process(). A task that was
+  // running on the dead rank runs again, so tasks must be idempotent. Allowed on one node, with the
+  // balancers `none`, `steal` and `retain`, and without `server`. max_tasks is then the number of
+  // tasks that a rank adds until process() ends (docs/tasks.md).
   bool survive_loss = false;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Task collections over an MPI communicator. All of it is in this header, because an application's
-// MPI is known only when the application is compiled.
+// Task collections over an MPI communicator. The whole implementation over MPI is in this header,
+// because an application's MPI is known only when the application is compiled.
 //
 // MPI_COMM_TYPE_SHARED finds the ranks of a node, which share a window. All messages travel in a
 // communicator of the collection's own. MPI-3 is enough.
@@ -30,8 +30,8 @@ namespace mh::tasks {
 // (MPI_ERRORS_RETURN), and each error becomes `system`.
 class MpiNetwork final : public Network {
  public:
-  // Collective over `comm`, of which the network makes a copy of its own. `misuse`: MPI is not
-  // running; `system`: an MPI call has failed.
+  // Makes the network of the ranks of `comm`, of which the network keeps a copy of its own.
+  // Collective over `comm`. `misuse`: MPI is not running; `system`: an MPI call has failed.
   static Result<std::unique_ptr<Network>> over(MPI_Comm comm) {
     int begun = 0;
     int ended = 0;
@@ -43,7 +43,8 @@ class MpiNetwork final : public Network {
   }
 
   MpiNetwork() = default;
-  // Collective, unless MPI has ended or abandon() was called: then the destructor frees nothing.
+  // Frees the windows and communicators. Collective, unless MPI has ended or abandon() was called:
+  // then the destructor frees nothing.
   ~MpiNetwork() override {
     int ended = 0;
     if (MPI_Finalized(&ended) != MPI_SUCCESS || ended != 0 || abandoned_) return;
@@ -65,8 +66,9 @@ class MpiNetwork final : public Network {
   Result<std::byte*> share(std::size_t bytes) override {
     int local_rank = 0;
     if (const Status status = check(MPI_Comm_rank(node_, &local_rank)); !status) return status;
-    // MPI libraries begin a window anywhere in a page, at the same offset on all ranks. The first
-    // rank therefore allocates a cache line more, and all ranks begin at the same line.
+    // Memory that begins at a cache line is needed. MPI libraries begin a window anywhere in a
+    // page, at the same offset on all ranks. The first rank therefore allocates a cache line more,
+    // and all ranks begin at the same line.
     const MPI_Aint own = local_rank == 0 ? static_cast<MPI_Aint>(bytes + kLine) : 0;
     void* memory = nullptr;
     MPI_Win window = MPI_WIN_NULL;
@@ -134,8 +136,9 @@ class MpiNetwork final : public Network {
     return check(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN));
   }
 
-  // Makes comm_ and node_. In comm_ the ranks of a node have consecutive numbers, and the nodes
-  // have the order of their first ranks in `comm`.
+  // Makes the network's two communicators, comm_ of all ranks and node_ of the ranks of this node.
+  // In comm_ the ranks of a node have consecutive numbers, and the nodes have the order of their
+  // first ranks in `comm`.
   Status open(MPI_Comm comm) {
     MPI_Comm base = MPI_COMM_NULL;
     if (const Status status = check(MPI_Comm_dup(comm, &base)); !status) return status;
@@ -164,8 +167,8 @@ class MpiNetwork final : public Network {
     ranks_ = static_cast<std::uint32_t>(ranks);
     return check(MPI_Comm_split(base, 0, static_cast<int>(rank_), &comm_));
   }
-  // Returns the number of this rank in comm_, and fills nodes_. `firsts`: for each rank of the
-  // program's communicator, the first rank of its node.
+  // Returns the number of this rank in comm_, and fills nodes_ with the first rank of each node.
+  // `firsts`: for each rank of the program's communicator, the first rank of its node.
   std::uint32_t place(const std::vector<int>& firsts, int rank) {
     const int own = firsts[static_cast<std::size_t>(rank)];
     std::vector<std::uint32_t> counts(firsts.size());

@@ -31,7 +31,7 @@ class Network {
  public:
   using Ticket = int;  // the name of an operation that has begun
   static constexpr std::uint32_t kAnyone = ~std::uint32_t{0};
-  // A message that has arrived at this rank.
+  // A message that has arrived at this rank and that take() can receive: its sender, tag and size.
   struct Envelope {
     std::uint32_t from = 0;
     Tag tag = Tag::control;
@@ -48,13 +48,13 @@ class Network {
 
   [[nodiscard]] virtual std::uint32_t rank() const = 0;
   [[nodiscard]] virtual std::uint32_t ranks() const = 0;
-  // The first rank of each node, ascending.
+  // Returns the number of the first rank of each node, ascending.
   [[nodiscard]] virtual std::span<const std::uint32_t> nodes() const = 0;
   // True: two threads may be in calls of this network at the same time.
   [[nodiscard]] virtual bool threads() const = 0;
 
-  // Memory that all ranks of the node share, aligned to a cache line and not initialised. The
-  // memory stays until the end of the network. All ranks of the node pass the same `bytes`.
+  // Returns memory that all ranks of the node share, aligned to a cache line and not initialised.
+  // The memory stays until the end of the network. All ranks of the node pass the same `bytes`.
   // Collective.
   virtual Result<std::byte*> share(std::size_t bytes) = 0;
 

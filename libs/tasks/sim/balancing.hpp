@@ -28,8 +28,9 @@ struct Balanced {
 // empty. Loads are sums of bins (rounded durations).
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::vector<std::vector<Timed<TaskId>>>& own);
-// Balances by `durations`, the exact durations by task in seconds. Balanced::seeds has the tasks
-// that each rank gets, and Balanced::over_ideal is exact.
+// Balances by `durations`, the exact duration of each task in seconds. `executed`: the tasks that
+// each rank ran. Balanced::seeds has the tasks that each rank gets, and Balanced::over_ideal is
+// exact.
 Balanced balance(Scheme scheme, const MachineModel& machine, const Balance& rules,
                  std::span<const float> durations, const Seeds& executed);
 

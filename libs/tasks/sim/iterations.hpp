@@ -29,10 +29,11 @@ class SimulatedIterations {
   [[nodiscard]] Balancer used() const { return last_; }                 // by the last iteration
   [[nodiscard]] double restore_s() const { return restore_s_; }         // after the last iteration
   [[nodiscard]] const Balanced& balanced() const { return balanced_; }  // by the last restore()
-  // The number of tasks that the last iteration had to run.
+  // The number of tasks that the last simulated iteration had to run, seeds and tasks that tasks
+  // add.
   [[nodiscard]] std::uint64_t expected() const { return expected_; }
   // Call before next(). The iteration after that next() runs each task on the rank that ran it,
-  // without steals and without a balancer: the second iteration of figure 6 of the paper.
+  // without steals and without a balancer: the second iteration of figure 6 of the HPDC 2012 paper.
   void only_seeded() { only_seeded_ = true; }
 
  private:

@@ -28,7 +28,8 @@ class Mailroom {
   // `ticket` ends when the receiver takes the message.
   std::uint32_t put(std::uint32_t from, Tag tag, std::span<const std::byte> data, Ticket ticket);
   void arrive(std::uint32_t to, std::uint32_t mail);
-  // Returns the envelope of the first message with the tag that has arrived at rank `to`.
+  // Returns the envelope of the first message with the tag that has arrived at rank `to`; nothing:
+  // there is none.
   [[nodiscard]] std::optional<Network::Envelope> first(std::uint32_t to, Tag tag) const;
   // Takes the message that first() returns: copies its bytes to `data` and ends the sender's
   // ticket.

@@ -50,8 +50,7 @@ double speed_of(const MachineModel& machine, const Places& places) {
 
 }  // namespace
 
-// --- the simulated memory of a node and the simulated network
-// -------------------------------------
+// --- the simulated memory of a node and the simulated network -------------------------------
 
 bool SimMemory::claim(std::uint32_t thief, std::uint32_t number) {
   std::uint32_t& answered = simulation_->answered_[thief];
@@ -95,7 +94,7 @@ Status SimNetwork::take(const Envelope& envelope, std::span<std::byte> data) {
   return {};
 }
 
-// --- the simulation -----------------------------------------------------------------------------
+// --- the simulated ranks: events, tasks, answers --------------------------------------------
 
 Simulation::Rank::Rank(Simulation& simulation, const NodeShape& shape)
     : memory(simulation, shape),
@@ -205,7 +204,7 @@ void Simulation::need(Rank& rank, std::uint32_t number) {
   queue_.push({(now_ + phase) / every * every + every - phase, number, 0, What::poll});
 }
 
-// Makes a rank without a task look for messages, once its core is free.
+// Makes a simulated rank without a task look for messages, once its core is free.
 void Simulation::wake(std::uint32_t number) {
   Rank& rank = ranks_[number];
   if (rank.busy) return;

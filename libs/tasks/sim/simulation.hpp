@@ -129,7 +129,7 @@ class Simulation {
   // Call after run(). Returns, for each rank, the seeds that it ran, in the order of execution;
   // restore() would bring them back.
   Seeds take_executed();
-  // Returns the seconds of a task, as measured by the rank that ran it.
+  // Returns the seconds that a task took in simulated time, as measured by the rank that ran it.
   [[nodiscard]] float measured(TaskId task) const { return measured_[task]; }
 
  private:

@@ -179,7 +179,7 @@ double work_on(const Problem& problem, const MachineModel& machine) {
   return problem.work_s * kPeak / machine.flops;
 }
 
-// --- the tensor contraction ---------------------------------------------------------------------
+// --- the tasks of the tensor contraction ----------------------------------------------------
 
 using Tiles = std::array<std::vector<std::uint32_t>, 4>;  // sizes, by spatial block
 

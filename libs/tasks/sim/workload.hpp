@@ -55,13 +55,15 @@ inline constexpr Problem kProblems[] = {
     {.name = "tce", .kind = Kind::contraction},
 };
 
-// The durations of the tasks that are not null, in seconds.
+// Returns the durations of the tasks that are not null (have something to compute), in seconds.
 std::vector<float> durations_of(const Problem& problem, const MachineModel& machine);
-// The durations of all blocks^4 tasks, null tasks included. A null task fetches two tiles of the
-// Schwarz matrix from other ranks. Hartree-Fock only. Memory: 4 bytes for each task.
+// Returns the durations of all blocks^4 tasks in seconds, with those of null tasks, which compute
+// nothing. A null task fetches two tiles of the Schwarz matrix from other ranks. Hartree-Fock only.
+// Memory: 4 bytes for each task.
 std::vector<float> all_durations_of(const Problem& problem, const MachineModel& machine);
 
-// Returns seeds with an equal number of tasks for each rank, in the order of their indices.
+// Returns seeds (the first tasks of each rank) with an equal number of tasks for each rank, in the
+// order of the tasks' indices.
 Seeds in_blocks(std::uint32_t tasks, std::uint32_t ranks);
 // Returns an uneven start: the tasks, the longest first, are dealt to the ranks in turn, `many` to
 // every `period`-th rank and one to each other rank (section 7.3 of the HPDC 2012 paper). The seeds
