@@ -77,7 +77,8 @@ class BitSet {
   BitSet(BitSetShape shape, Word* words)
       : shape_(shape), root_(words), hints_(words + 1), leaves_(words + shape.first_leaf()) {}
 
-  // False: the set is empty. True: the set may have a bit.
+  // False: the set is empty, or its newest bits are not visible yet. True: the set may have a bit.
+  // relaxed: a hint before a search.
   [[nodiscard]] bool may_have() const { return root_->load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool has(std::uint32_t slot) const {
     return (leaf_word(slot / kWordBits) & bit(slot)) != 0;
@@ -135,8 +136,8 @@ class BitSet {
   Word* leaves_;
 };
 
-// A set that one thread, its owner, writes with plain stores. Other threads may find a bit that the
-// owner has cleared. They may miss the newest bits unless a fence orders the accesses
+// A set of slots that one thread, its owner, writes with plain stores. Other threads may find a bit
+// that the owner has cleared. They may miss the newest bits unless a fence orders the accesses
 // (doorbell.hpp). clear() leaves the hint set; the owner clears the hint when a search finds the
 // word empty.
 template <class A>
@@ -173,7 +174,7 @@ class OwnBits : public BitSet<A> {
     const std::uint32_t leaf = start / kWordBits;
     if (!this->shape_.two_levels() && own(*this->root_) == bit(leaf) &&
         start < this->shape_.slots) {
-      // Fast path: all bits of the set lie in one word.
+      // The fast path: the root says that all bits of the set lie in the leaf word of `start`.
       const std::uint64_t word = own(this->leaves_[leaf]);
       if (word == 0) {
         lower_hints(leaf);

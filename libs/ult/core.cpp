@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Start and end of a scheduler: its workers, their threads, the counters.
+// The start and the end of a scheduler of light tasks: its workers, their threads, the counters.
 #include <pthread.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -156,7 +156,7 @@ void Worker::adopt_thread_stack(Fibre& fibre) {
   fibre.adopt(static_cast<std::byte*>(low), bytes);
 }
 
-// --- the functions behind manyhands/ult/scheduler.hpp -----------------------------------------
+// --- the functions behind manyhands/ult/scheduler.hpp ---------------------------------------
 
 Result<SchedulerCore*> start(const Config& config) noexcept {
   if (!in_range(config)) return Status{Code::misuse};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The list of schedulers for a debugger. The list consists of plain structures (debug.cpp).
-// tasks_gdb.py reads them without debug information, also in a core file of an optimized build.
+// The list of a process's schedulers for a debugger. The list consists of plain structures
+// (debug.cpp). tasks_gdb.py reads them without debug information, also in a core file of an
+// optimized build.
 #pragma once
 
 #include <atomic>
@@ -24,7 +25,8 @@ struct DebugCore {
   DebugCore* next;
 };
 
-// Keeps a scheduler in the list: the constructor adds the scheduler, the destructor removes it.
+// Keeps a scheduler in the debugger's list: the constructor adds the scheduler, the destructor
+// removes it.
 class DebugEntry {
  public:
   DebugEntry(std::vector<DebugWorker> workers, std::uint32_t slots);

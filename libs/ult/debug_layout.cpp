@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The offsets of a record's fields for a debugger (tasks_gdb.py). The offsets are plain numbers
-// under a C name, so the debugger needs no debug information.
+// The offsets of the fields of a TaskRecord for a debugger (tasks_gdb.py). The offsets are plain
+// numbers under a C name, so the debugger needs no debug information.
 #include <cstddef>
 #include <cstdint>
 
@@ -8,7 +8,8 @@
 
 extern "C" {
 
-// Offsets in a TaskRecord, in bytes. A change of their meaning needs a new `version`.
+// Offsets in a TaskRecord, in bytes, which tasks_gdb.py reads. A change of their meaning needs a
+// new `version`.
 struct mh_ult_debug_layout_t {
   std::uint32_t version, state, borrows, context, stack, name;
 };

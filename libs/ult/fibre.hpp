@@ -69,7 +69,8 @@ class Fibre {
 #endif
   }
 
-  // Call on a worker's thread, for the stack of that thread.
+  // Call on a worker's thread: describes the stack of that thread, which the system has made, to
+  // the sanitizers.
   void adopt(std::byte* low, std::size_t bytes) {
     describe(low, bytes);
 #ifdef MH_ULT_TSAN

@@ -146,9 +146,10 @@ void Worker::join(TaskRecord* record) {
   while (!record->joiner.ended()) ult::wait();
 }
 
-// Runs this worker's newest task on the current stack, if it is a child of the group and has not
-// begun. True: the caller should try again. False: no task is fresh, the newest fresh task is no
-// such child, or there is no room on the stack.
+// Called by a parent that waits for its group. Runs this worker's newest task on the current stack,
+// if it is a child of the group and has not begun. True: the caller should try again. False: no
+// task is fresh (not begun), the newest fresh task is no such child, or there is no room on the
+// stack.
 bool Worker::take_child(Group& group) {
   const std::uint32_t slot = fresh_.find_last();
   if (slot == kNoSlot) return false;
@@ -215,7 +216,7 @@ void detach(TaskRecord* record) noexcept {
   Worker::release(record, this_thread_worker());
 }
 
-// --- variables of a task ---------------------------------------------------------------------
+// --- variables of a task (ult::Local) -------------------------------------------------------
 
 namespace {
 

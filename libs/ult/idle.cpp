@@ -102,7 +102,8 @@ TaskRecord* Worker::spin_for_task() {
   return record;
 }
 
-// Sleeps or dozes until there may be a task for this worker, or the scheduler stops (doorbell.hpp).
+// Sleeps or dozes until there may be a task for this worker, or the scheduler stops. Only a signal
+// for its own tasks wakes a dozing worker early (doorbell.hpp).
 void Worker::nap() {
   counts.slept.add();
   if (!core.stealing) {
@@ -182,7 +183,7 @@ bool Worker::all_done() {
   return true;
 }
 
-// --- stealing ---------------------------------------------------------------------------------
+// --- stealing tasks of other workers --------------------------------------------------------
 
 // Steals a task that another worker has published. Returns the task, claimed for this worker;
 // nullptr: none can be stolen. The victims come in turn, from a random worker on.

@@ -10,8 +10,8 @@
 
 namespace mh::ult::detail {
 
-// Returns the functions of libmanyhands.so that workers call; nullptr: that library is not there.
-// Never nullptr once a task has parked.
+// Returns the functions of libmanyhands.so that workers call; nullptr: libmanyhands.so is not in
+// the process or has not called yet. Never nullptr once a task has parked.
 const mh_parked_waits* parked_waits();
 
 }  // namespace mh::ult::detail

@@ -72,7 +72,7 @@ class StackDepot {
   std::atomic<std::uint64_t> unguarded_{0};
 };
 
-// The free stacks of one worker, for that worker's thread only.
+// The free stacks of one worker. Only that worker's thread uses the pool.
 class StackPool {
  public:
   explicit StackPool(StackDepot& depot) : depot_(depot) {}

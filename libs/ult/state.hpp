@@ -45,8 +45,8 @@ enum class Phase : std::uint32_t {
 template <class A>
 class TaskState {
  public:
-  // `alone`: the scheduler has stealing off. The value never changes, because a worker with a stale
-  // bit of the task may read the value at any time.
+  // `alone`: the scheduler has stealing off, so plain loads and stores suffice. The value never
+  // changes, because a worker with a stale bit of the task may read the value at any time.
   explicit TaskState(bool alone = false) : alone_(alone) {}
 
   // Called by a worker that found the task's bit in its fresh or started set, or in a victim's

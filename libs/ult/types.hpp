@@ -59,7 +59,7 @@ class Worker;
 inline constexpr int kLocalKeys = 64;
 
 // A copy of the C++ runtime's per-thread data about exceptions in flight (__cxa_get_globals()).
-// Each task has its own copy; a switch exchanges the copies.
+// Each task has its own copy; a switch between tasks exchanges the copies.
 struct Exceptions {
   void* caught = nullptr;
   std::uintptr_t uncaught = 0;
@@ -199,7 +199,7 @@ class SchedulerCore {
     return std::min(cores, cores_of_share.load(std::memory_order_relaxed));
   }
   [[nodiscard]] bool shares_cores() const { return own_cores() < cores; }
-  // True: there are more workers than cores, so idle workers do not spin.
+  // True: the scheduler has more workers than this process has cores, so idle workers do not spin.
   [[nodiscard]] bool oversubscribed() const { return count > own_cores(); }
   [[nodiscard]] std::uint32_t awake() const {
     return count - resting.load(std::memory_order_relaxed);

@@ -52,7 +52,7 @@ void Worker::live() {
   }
 }
 
-// --- slots and records ------------------------------------------------------------------------
+// --- task slots and task records ------------------------------------------------------------
 
 // Called on this worker's thread. Takes this worker's first free slot from `after` on, else any
 // free slot. A child's slot thus follows its parent's. kNoSlot: no slot is free.
@@ -139,7 +139,7 @@ void Worker::release(TaskRecord* record, Worker* here) {
   }
 }
 
-// --- making tasks ready -----------------------------------------------------------------------
+// --- making tasks ready ---------------------------------------------------------------------
 
 void Worker::publish(TaskRecord* record, std::uint32_t slot) {
   record->state.start_ready();
@@ -152,8 +152,8 @@ void Worker::publish_shared(TaskRecord* record, std::uint32_t slot, const Worker
   signal(slot, caller);
 }
 
-// Call after publishing a task that a thief may take. Wakes a sleeping worker, unless a worker
-// already seeks work or this process already uses its share of the cores.
+// Called by this worker after it has published a task that a thief may take. Wakes a sleeping
+// worker, unless a worker already seeks work or this process already uses its share of the cores.
 void Worker::announce() {
   if (core.watch.wants_thief() && !core.has_its_share()) [[unlikely]]
     core.ring_a_sleeper(id);
@@ -210,7 +210,7 @@ void signal(TaskRecord* record) noexcept {
   });
 }
 
-// --- yield and wait ---------------------------------------------------------------------------
+// --- yield and wait of the running task -----------------------------------------------------
 
 void Worker::yield() {
   if (TaskRecord* next = with_stack(choose())) {
@@ -230,7 +230,7 @@ void Worker::wait() {
   leave(After::blocked, with_stack(choose()));
 }
 
-// --- the functions behind manyhands/ult/task.hpp ----------------------------------------------
+// --- the functions behind manyhands/ult/task.hpp --------------------------------------------
 
 namespace {
 

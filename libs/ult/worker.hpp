@@ -145,7 +145,7 @@ class alignas(kCacheLine) Worker {
   // which then see the record.
   std::unique_ptr<std::atomic<TaskRecord*>[]> slots_;
 
-  // Only this worker's thread uses the fields up to fruitless_.
+  // Only this worker's thread uses the fields from here to fruitless_.
   alignas(kCacheLine) void* root_ = nullptr;  // context of the root; valid while a task runs
   Exceptions root_exceptions_;
   Fibre root_fibre_;

@@ -37,8 +37,9 @@ class Future {
   Task task_;
 };
 
-// Runs `function` as a task. `spawn` starts a task for the callable that it gets, and returns
-// Result<Task>. Fails as `spawn` does. Throws std::bad_alloc if there is no memory for the value.
+// Runs `function` as a task, and returns a Future of its value. `spawn` starts a task for the
+// callable that it gets, and returns Result<Task>. Fails as `spawn` does. Throws std::bad_alloc if
+// there is no memory for the value.
 template <class Spawn, class F>
 auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_t<F>>> {
   using T = std::invoke_result_t<F>;

@@ -30,8 +30,8 @@ MH_ULT_API void wait(Group& group) noexcept;
 
 }  // namespace detail
 
-// The children of one task, their parent. Only the parent uses the group. The destructor waits for
-// the children that have not ended, and drops their exceptions.
+// The child tasks of one task, their parent. Only the parent uses the group. The destructor waits
+// for the children that have not ended, and drops their exceptions.
 class Group {
  public:
   Group() = default;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A scheduler: its configuration, its workers, its counters.
+// A scheduler of light tasks: its configuration, its workers (threads that run tasks), its
+// counters.
 #pragma once
 
 #include <chrono>
@@ -21,8 +22,8 @@ enum class Order : std::uint8_t {
 
 struct Config {
   unsigned workers = 0;  // at most 4096; 0: one for each core that this process may use
-  // The maximum number of tasks of one worker at a time, 512 to 262,144. The scheduler rounds the
-  // number up to a multiple of 64.
+  // The maximum number of tasks that one worker has at a time, 512 to 262,144. The scheduler rounds
+  // the number up to a multiple of 64.
   std::uint32_t tasks_per_worker = 4096;
   // The least stack size of a task in bytes, 8 KB to 1 GB. Linux allocates a page of the stack at
   // the first touch, so unused pages cost no memory.
@@ -32,14 +33,15 @@ struct Config {
   bool steal = true;                 // idle workers take tasks of other workers
   bool inline_joins = true;  // a joined task that has not begun runs on the stack of the joiner
   bool bind = false;         // worker i stays on the i-th core that this process may use
-  // The time for which an idle worker looks for work before it sleeps. With more workers than
-  // cores, an idle worker sleeps at once.
+  // The time for which an idle worker looks for work before it sleeps. If the scheduler has more
+  // workers than the process has cores, an idle worker sleeps at once.
   std::chrono::microseconds spin{20};
   const char* name = "ult";  // the worker threads are named NAME-0, NAME-1, ...
 };
 
-// The counters of a worker since the start of its scheduler. While the worker runs, they are read
-// one after the other, so sums of several counters are approximate.
+// The counters of a worker since the start of its scheduler. While the worker runs,
+// Scheduler::counters() reads them one after the other, so sums of several counters are
+// approximate.
 struct Counters {
   std::uint64_t spawned;    // tasks that this worker's running tasks spawned on this worker
   std::uint64_t finished;   // tasks that ended on this worker
@@ -58,8 +60,8 @@ namespace detail {
 class SchedulerCore;
 MH_ULT_API Result<SchedulerCore*> start(const Config& config) noexcept;
 MH_ULT_API void finish(SchedulerCore* core) noexcept;
-// Any thread. Limits the workers of this process to `own` cores from this call on, because other
-// processes use the same cores.
+// Any thread may call this. Limits the workers of this process to `own` cores from this call on,
+// because other processes use the same cores.
 MH_ULT_API void share_cores(unsigned own) noexcept;
 MH_ULT_API unsigned workers(const SchedulerCore* core) noexcept;
 MH_ULT_API const char* worker_name(const SchedulerCore* core, unsigned worker) noexcept;
@@ -81,16 +83,17 @@ class Scheduler {
 
   Scheduler(Scheduler&& other) noexcept : core_(std::exchange(other.core_, nullptr)) {}
   Scheduler& operator=(Scheduler&&) = delete;
-  // Ordinary threads only. Runs all ready tasks and all tasks that are parked in MPI calls to their
-  // ends, then abandons the tasks that still wait for a signal. A line on stderr gives the number
-  // of abandoned tasks. In a task of this scheduler, as after exit(), the destructor does nothing.
+  // For ordinary threads only, not for tasks. Runs all ready tasks and all tasks that are parked in
+  // MPI calls to their ends, then abandons the tasks that still wait for a signal. A line on stderr
+  // gives the number of abandoned tasks. In a task of this scheduler, as after exit(), the
+  // destructor does nothing.
   ~Scheduler() {
     if (core_ != nullptr) detail::finish(core_);
   }
 
-  // Ordinary threads only; a task calls spawn() and join() instead. Runs `function` as a task. The
-  // calling thread sleeps until the task has ended. Throws the exception of the function. `misuse`:
-  // the caller is a task. Other failures are those of spawn() and Task::join().
+  // For ordinary threads only; a task calls spawn() and join() instead. Runs `function` as a task.
+  // The calling thread sleeps until the task has ended. Throws the exception of the function.
+  // `misuse`: the caller is a task. Other failures are those of spawn() and Task::join().
   template <class F>
   Status run(F&& function) {
     if (self()) return {Code::misuse};
@@ -98,9 +101,9 @@ class Scheduler {
     return task ? task->join() : task.status();
   }
 
-  // Any thread. Starts a task on a worker of this scheduler; spawn() takes the workers in turn.
-  // `full`: the worker has no free task slot, and the call had no effect. `misuse`: an unknown
-  // worker.
+  // Any thread may call spawn() and spawn_on(). They start a task on a worker of this scheduler;
+  // spawn() takes the workers in turn. `full`: the worker has no free task slot, and the call had
+  // no effect. `misuse`: there is no such worker.
   template <class F>
   Result<Task> spawn(F&& function, const char* name = nullptr) {
     return spawn_on(kNoWorker, std::forward<F>(function), name);
@@ -115,7 +118,8 @@ class Scheduler {
   }
 
   [[nodiscard]] unsigned workers() const { return detail::workers(core_); }
-  // The name of the worker's thread: Config::name, a hyphen and the worker's number.
+  // The name of the worker's thread: the first nine characters of Config::name, a hyphen and the
+  // worker's number.
   [[nodiscard]] const char* name(unsigned worker) const {
     return detail::worker_name(core_, worker);
   }

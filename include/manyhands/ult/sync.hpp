@@ -64,7 +64,8 @@ MH_ULT_API void back_off(unsigned turn) noexcept;
 class SpinLock {
  public:
   void lock() noexcept {
-    // acquire: pairs with the release in unlock().
+    // acquire: pairs with the release in unlock(), so the caller sees what earlier holders of the
+    // lock wrote.
     for (unsigned turn = 0; held_.exchange(true, std::memory_order_acquire);) {
       while (held_.load(std::memory_order_relaxed)) detail::back_off(turn++);
     }
@@ -82,7 +83,8 @@ class Mutex {
  public:
   void lock() noexcept {
     std::uint32_t expected = kFree;
-    // acquire: pairs with the release in unlock().
+    // acquire: pairs with the release in unlock(), so the caller sees what earlier holders of the
+    // Mutex wrote.
     if (!word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) lock_queued();
   }
   bool try_lock() noexcept {
@@ -112,7 +114,8 @@ class Mutex {
 class Barrier {
  public:
   explicit Barrier(std::uint32_t count) : count_(count) {}
-  // Returns true to the last task or thread that arrives, and false to all others.
+  // Waits until `count` tasks and threads have called wait(). Returns true to the last that
+  // arrives, and false to all others.
   MH_ULT_API bool wait() noexcept;
 
  private:
@@ -138,14 +141,15 @@ class Semaphore {
   detail::WaitQueue queue_;
 };
 
-// An event that stays set after set(). Any number of tasks and threads may wait for it.
+// An event, which stays set once a task or thread has called set(). Any number of tasks and threads
+// may wait for it.
 class Event {
  public:
   [[nodiscard]] bool is_set() const noexcept { return set_.load(std::memory_order_acquire); }
   MH_ULT_API void set() noexcept;
   MH_ULT_API void wait() noexcept;
-  // The caller ensures that no task or thread uses the event meanwhile. relaxed: no other memory is
-  // published.
+  // Makes the event unset again. The caller ensures that no task or thread uses the event during
+  // the call. relaxed: the store publishes no other data.
   void reset() noexcept { set_.store(false, std::memory_order_relaxed); }
 
  private:

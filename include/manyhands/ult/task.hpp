@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tasks: spawn, join, yield, wait and signal, and variables of a task.
+// Light tasks: spawn, join, yield, wait and signal, and variables of a task.
 //
-// Any thread may call a function, unless its comment says "task only". A function that can fail
-// returns mh::Status or mh::Result. join() rethrows an exception that left the task's function. A
-// function that starts a task throws std::bad_alloc if a callable beyond kStorage bytes gets no
-// memory.
+// Any thread may call a function, unless its comment says that only tasks may. A function that can
+// fail returns mh::Status or mh::Result. join() rethrows an exception that left the task's
+// function. A function that starts a task throws std::bad_alloc if a callable beyond kStorage bytes
+// gets no memory.
 #pragma once
 
 #include <cstddef>
@@ -100,8 +100,9 @@ TaskRecord* launch(Draft draft, F&& function, const char* name, Group* group) {
 }  // namespace detail
 
 // A reference to a task, for signals. A TaskRef may be copied and does not keep the task alive. A
-// signal to an ended task is harmless: at most, another task's wait() returns without a signal. A
-// TaskRef must not be used after the end of the task's scheduler.
+// signal to an ended task is harmless: at most, another task, which got the ended task's record,
+// leaves its wait() without a signal meant for it. A TaskRef must not be used after the end of the
+// task's scheduler.
 class TaskRef {
  public:
   TaskRef() = default;
@@ -133,21 +134,23 @@ class Task {
   }
   ~Task() { leave(); }
 
-  // False after join(), detach() or a move.
+  // True: join() or detach() may be called. False after join(), after detach(), and after a move
+  // from this object.
   [[nodiscard]] bool joinable() const { return record_ != nullptr; }
   [[nodiscard]] TaskRef ref() const { return TaskRef(record_); }
 
-  // Returns when the task has ended. A calling task is suspended; an ordinary thread sleeps. Throws
-  // the exception of the task's function. `full`: the task never ran, because no stack could be
-  // mapped. `misuse`: not joinable. A task that has not begun may run inside this call, on the
-  // calling task's stack.
+  // Returns when the task has ended. A task that calls this is suspended meanwhile; an ordinary
+  // thread sleeps. Throws the exception of the task's function. `full`: the task never ran, because
+  // no stack could be mapped. `misuse`: not joinable. A task that has not begun may run inside this
+  // call, on the calling task's stack.
   Status join() {
     if (record_ == nullptr) return {Code::misuse};
     const detail::Outcome outcome = detail::join(std::exchange(record_, nullptr));
     if (outcome.thrown) std::rethrow_exception(outcome.thrown);
     return outcome.status;
   }
-  // Gives up the right to join. The library then drops an exception of the task's function.
+  // Gives up the right to join: the task runs on and nobody waits for it. The library then drops an
+  // exception of the task's function.
   void detach() {
     if (record_ != nullptr) detail::detach(std::exchange(record_, nullptr));
   }
@@ -178,9 +181,10 @@ inline TaskRef self() { return TaskRef(detail::self()); }
 // when the task yields, if that worker has a free task slot. On an ordinary thread, yield() calls
 // sched_yield().
 MH_ULT_API void yield() noexcept;
-// Task only. Suspends the task until a signal. Returns at once if the task got a signal since it
-// last began to run. wait() may also return without a signal. So always call wait() in a loop. The
-// condition is atomic, and the signaller sets it before the signal:
+// Call in a task only. Suspends the task until another task or thread signals it
+// (TaskRef::signal()). Returns at once if the task got a signal since it last began to run. wait()
+// may also return without a signal. Therefore always call wait() in a loop. The condition is
+// atomic, and the signaller sets it before the signal:
 //     while (!arrived.load()) mh::ult::wait();
 MH_ULT_API void wait() noexcept;
 inline void signal(TaskRef task) noexcept { task.signal(); }
@@ -226,8 +230,8 @@ class Local {
   Local() : key_(detail::make_local_key([](void* value) { delete static_cast<T*>(value); })) {}
   // False: the process had no key left for this variable, and get() returns nullptr.
   [[nodiscard]] bool valid() const { return key_ >= 0; }
-  // Returns the calling task's value. nullptr: the caller is not a task, or there is no key or no
-  // memory.
+  // Returns the calling task's value of this variable. nullptr: the caller is not a task, or there
+  // is no key or no memory.
   T* get() {
     void** place = key_ < 0 ? nullptr : detail::local(key_);
     if (place == nullptr) return nullptr;
