@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Status and Result, the only error channel of Manyhands, inside the library and in its C++
-// interfaces.
+// Status and Result, by which functions of Manyhands report failures, inside the library and in its
+// C++ interfaces.
 //
-// Manyhands throws no exception across a public boundary and never ends the host program. A
-// function that can fail returns Status or Result<T>. The code tells the caller how to react. A
-// function writes its outputs on success only. The function that detects a failure sets the code.
+// Manyhands reports no failure by an exception, except std::bad_alloc and std::system_error where a
+// header says so, and never ends the host program. A function that can fail returns Status or
+// Result<T>. The code tells the caller how to react. The outputs of a function are valid on success
+// only. The function that detects a failure sets the code.
 #pragma once
 
 #include <cstdint>
