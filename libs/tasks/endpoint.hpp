@@ -128,7 +128,8 @@ void TaskEndpoint<Memory>::steal_far(std::uint32_t victim, std::uint32_t most) {
   far_asked_ = true;
   const StealRequest request{memory_.shape().rank, victim, most, ++requests_};
   post(victim, Tag::request, detail::as_sent(request));
-  // A rank that has not yet received an earlier request of this thief gets no further request.
+  // A second rank of the victim's node gets the request, too, unless that rank has not yet received
+  // an earlier request of this thief.
   const std::uint32_t other = stand_in(victim);
   if (other != victim && !has_unread(other)) post(other, Tag::request, detail::as_sent(request));
 }
