@@ -56,8 +56,8 @@ constexpr std::size_t kPackets = 1024;
 constexpr std::size_t kPacketBytes = 4096;
 
 struct Times {
-  double first = 0;   // ns: insert, take, push
-  double second = 0;  // delete, give, pop
+  double first = 0;   // ns: an insert; or a take and a give, or a push and a pop, together
+  double second = 0;  // ns: a delete; else 0
 };
 
 // A measurement: runs one thread's part of a round. Returns the mean time of an operation in ns.
@@ -272,8 +272,9 @@ Work hand_over(const std::shared_ptr<Queue>& queue) {
   };
 }
 
-// Adds two measurements of a queue: pushes and pops by each thread, and a hand-over from one thread
-// to the other. The queue is empty at the start, and each thread pushes before it pops.
+// Adds two measurements of a queue to `cases`. In the first, each thread pushes kBatch times and
+// then pops as often, so no pop waits for the other thread's push. In the second, one thread pushes
+// and the other pops. The queue is empty before and after each.
 template <class Queue>
 void add_queue(std::vector<Case>& cases, const std::string& name) {
   const auto queue = std::make_shared<Queue>();

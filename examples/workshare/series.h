@@ -48,9 +48,10 @@ bool timing_run(const struct timing_options* options, loop_function plain, loop_
                 const void* work, struct timing* timing);
 void timing_free(struct timing* timing);
 
-// timing_print() prints a table of loop times on rank 0. There, `amounts` has the amount of work of
-// each rank in the unit that `unit` names. timing_json() writes the times of both series.
+// Rank 0 prints the loop time of each rank beside its amount of work, and then the wall times.
+// `amounts`, read on rank 0 only: the amount of work of each rank, in the unit `unit`.
 void timing_print(const struct timing* timing, const char* unit, const double* amounts);
+// Writes the times of the measured series and of the reference series.
 void timing_json(const struct timing* timing, struct json* json);
 
 #endif

@@ -170,8 +170,8 @@ Status Communicator::all_reduce_bytes(std::span<std::byte> data, Combine combine
   return broadcast(0, data);
 }
 
-// All receives are posted before the first send, so no arrived message has to keep its packet until
-// its receive is posted.
+// Posts all of this rank's receives before its first send, so that few messages arrive before their
+// receive and have to keep their packet.
 Status Communicator::all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                 std::size_t block) noexcept {
   const auto ranks = static_cast<std::size_t>(size());

@@ -148,8 +148,8 @@ namespace detail {
 inline constexpr auto kLonger = [](const auto& a, const auto& b) { return b.bin < a.bin; };
 }  // namespace detail
 
-// Moves the shortest tasks of `own`, a rank's tasks, into the rank's report until the rank's load
-// is at most `limit` seconds. Returns the report.
+// Takes the shortest tasks out of `own`, a rank's tasks, until those left take at most `limit`
+// seconds. Returns the rank's report, which has the tasks taken out.
 template <class Task>
 Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
   Report<Task> report;

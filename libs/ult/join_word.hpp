@@ -33,8 +33,8 @@ class JoinWord {
   // name. Unless the task is detached, the record then belongs to its joiner.
   std::uintptr_t end() { return word_.exchange(kEnded, std::memory_order_acq_rel); }
   [[nodiscard]] bool ended() const { return word_.load(std::memory_order_acquire) == kEnded; }
-  // Called by the joiner, which then blocks until the task's end. False: the task has ended
-  // already.
+  // Called by the joiner with its name (a light task or a thread). True: the joiner must now block
+  // until the task's end. False: the task has ended already.
   bool enlist(std::uintptr_t name) {
     std::uintptr_t nobody = kNobody;
     return word_.compare_exchange_strong(nobody, name, std::memory_order_acq_rel,

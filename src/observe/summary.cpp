@@ -204,8 +204,9 @@ bool is_same(const UnsharedRegion& a, const UnsharedRegion& b) {
   return std::string_view(a.at) == b.at && std::string_view(a.name) == b.name;
 }
 
-// Merges the unshared OpenMP regions of all ranks. The result is sorted by the largest fraction of
-// a rank's run that a region takes, the largest first.
+// Merges the unshared OpenMP regions of all ranks: one entry for each region, known by its address
+// and name. Sorted by the largest part of its run time that any rank spent in the region, the
+// largest first.
 std::vector<MergedRegion> merge_regions(std::span<const UnsharedRegion> left_out) {
   std::vector<MergedRegion> all;
   for (const UnsharedRegion& region : left_out) {

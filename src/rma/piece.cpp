@@ -25,8 +25,9 @@ std::uint64_t whole_elements(std::uint64_t bytes, const Operation& what) {
   return bytes / what.element * what.element;
 }
 
-// Returns the buffer of an operation whose stream is in memory only from byte `begin` on, at
-// `bytes`. Nothing accesses the part of the buffer before that.
+// Returns a buffer for a piece of an operation. Only the piece's part of the packed stream, from
+// byte `begin` on, is in memory, at `bytes`. The buffer's address is `bytes - begin`, so that
+// offsets in the whole stream lead to the right byte. Nothing accesses addresses below `bytes`.
 RmaBuffer end_of(const std::byte* bytes, std::uint64_t begin, const memory::View& owner) {
   RmaBuffer buffer;
   buffer.base = {reinterpret_cast<std::uint64_t>(bytes) - begin, owner.pid, owner.rank};

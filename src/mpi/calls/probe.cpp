@@ -43,8 +43,8 @@ bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   return flag != 0 || code != MPI_SUCCESS;
 }
 
-// Looks for a message once. Where many threads wait, the server thread may do this for the thread
-// that has called the probe. True if there is a message, or an error.
+// Makes one attempt to find a message, without waiting. Where many threads wait, the server thread
+// may do this for the thread that has called the probe. True if there is a message, or an error.
 bool look_once(Probe& probe) {
   using Kind = rndv::MatchingStep::Kind;
   rndv::note_probe();

@@ -56,7 +56,8 @@ class PairwiseRound {
     if (code_ == MPI_SUCCESS) code_ = code;
   }
   static std::uint32_t index(int rank) { return static_cast<std::uint32_t>(rank); }
-  // The step to this rank's first peer: 1, or the step to the root if the root is the only peer.
+  // The distance in ranks from this rank up to its first peer: 1, or the distance to the root if
+  // the root is the only peer.
   static int first_step(const Comm& comm, const coll::Peers& peers) {
     if (!peers.only_root(index(comm.rank))) return 1;
     const int step = static_cast<int>(peers.root) - comm.rank;

@@ -53,8 +53,8 @@ inline Comm* comm_with_boards(MPI_Comm handle) {
 inline bool is_rank(const Comm& comm, int rank) { return rank >= 0 && rank < comm.size; }
 
 // False if the program has switched off help on this rank by MPI_Pcontrol. Help may be on at other
-// ranks, so this rank still takes part in each round, and leaves it to the MPI library by its
-// record.
+// ranks, which then wait for this rank's record. This rank therefore still publishes a record,
+// which says that its data goes by the MPI library.
 inline bool is_switched_on() { return switches.switched_on.load(std::memory_order_relaxed); }
 
 // True if a round with `bytes` bytes of data of each rank is to go through staged blocks. The data

@@ -259,12 +259,17 @@ static void test_each(Batch* batch, bool look_first) {
   }
 }
 
-// Ends the ops of a call that completed all its requests, or whose statuses tell the error of each
-// request. `code` is what the call returned.
+// Traces and frees the operations of a batch once MPI_Waitall or MPI_Testall has returned `code`.
+// With MPI_SUCCESS all are complete. With MPI_ERR_IN_STATUS each status has the error of its
+// operation. Operations with MPI_ERR_PENDING, and all after another error, are waited for one by
+// one.
 static void all_over(Batch* batch, int code) {
   int class = code;
   if (code != MPI_SUCCESS) MPI_Error_class(code, &class);
-  if (class != MPI_SUCCESS && class != MPI_ERR_IN_STATUS) see("all of a batch: %s", class_of(code));
+  if (class != MPI_SUCCESS && class != MPI_ERR_IN_STATUS) {
+    see("all of a batch: %s", class_of(code));
+    return wait_each(batch);
+  }
   for (int i = 0; i < batch->count; ++i) {
     int each = class == MPI_ERR_IN_STATUS ? batch->statuses[i].MPI_ERROR : MPI_SUCCESS;
     if (each != MPI_SUCCESS) MPI_Error_class(each, &each);
