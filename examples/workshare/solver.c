@@ -145,8 +145,9 @@ static void exchange_ghosts(struct solver* solver) {
                MPI_COMM_WORLD, MPI_STATUS_IGNORE);
 }
 
-// Sets the first solution: the given value on the border, and zero at inner nodes. The residual of
-// an inner node is then the right side, since rows of inner nodes have no entries for the border.
+// Sets the elements of the vectors for the node of this matrix row. The first solution is the given
+// value on the border and zero at inner nodes. The residual of an inner node is then its right
+// side, since its row has no entries for border nodes. That of a border node is zero.
 static void start_row(struct solver* solver, int row) {
   const bool border = mesh_on_border(solver->mesh, mesh_node(solver->mesh, row));
   const double right = solver->matrix->right[row];

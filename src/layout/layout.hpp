@@ -49,7 +49,8 @@ class Layout {
   }
   // True if any number of elements is a single block of bytes that begins at the buffer's address.
   [[nodiscard]] bool contiguous() const;
-  // The number of contiguous blocks of an element, as the copy loops (kernels.hpp) see them.
+  // The number of blocks that the copy loops (kernels.hpp) move for an element. Blocks that touch
+  // count as one only if the shape has merged them (shape.hpp). 0: an element has no bytes.
   [[nodiscard]] std::uint64_t blocks() const { return root_.node ? root_.node->blocks : 0; }
 
   [[nodiscard]] const PlacedShape& root() const { return root_; }

@@ -107,7 +107,7 @@ struct ShapeNode {
   ShapeKind kind = ShapeKind::grid;
   unsigned depth = 0;        // levels above the leaves
   std::uint64_t size = 0;    // bytes of the stream, never 0
-  std::uint64_t blocks = 1;  // contiguous blocks as the copy loops see them; saturates at 2^63
+  std::uint64_t blocks = 1;  // that the copy loops move, see Layout::blocks(); at most 2^63
   std::int64_t low = 0;      // the bytes lie in [low, high), relative to the stream's first byte
   std::int64_t high = 0;
 

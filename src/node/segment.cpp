@@ -109,8 +109,8 @@ struct SocketAddress {
   socklen_t length = 0;
 };
 
-// Returns the address of the door's socket. It is an abstract address, a zero byte and the name, so
-// there is no file.
+// Returns the address of the socket through which ranks get the segment (segment.hpp). It is an
+// abstract address, a zero byte and the name, so there is no file.
 SocketAddress address_of(const DoorName& name) {
   SocketAddress address;
   address.where.sun_family = AF_UNIX;

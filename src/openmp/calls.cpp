@@ -16,8 +16,10 @@ struct CallRow {
   Effect effect = Effect::none;
 };
 
-// Rules for functions of the OpenMP run times; the first matching row applies. The names come from
-// GCC's libgomp.map (up to GCC 15) and LLVM's dllexports (up to LLVM 19).
+// For functions of the OpenMP run times: the obstacle to sharing a region that calls the function,
+// and the effect of the call in a shared region. The first matching row applies; a function without
+// a row is an obstacle. The names come from GCC's libgomp.map (up to GCC 15) and LLVM's dllexports
+// (up to LLVM 19).
 constexpr CallRow kRows[] = {
     // Regions inside the region that makes the call. The first four calls are of GCC before 4.9.
     {"GOMP_parallel_start", Obstacle::nested, Effect::begins_region},

@@ -224,7 +224,8 @@ constexpr KernelTable kWide = table(std::make_index_sequence<kOps>{}, true);
 
 template <class... Listed>
 constexpr std::array<std::size_t, kTypes> sizes(TypeList<Listed...> /*types*/) {
-  static_assert(sizeof...(Listed) + 1 == kTypes, "Types is in the order of Type, without `other`");
+  static_assert(sizeof...(Listed) + 1 == kTypes,
+                "Types has a C++ type for each Type in order, without `other`");
   return {sizeof(Listed)..., 0};
 }
 constexpr std::array<std::size_t, kTypes> kSizes = sizes(Types{});

@@ -14,6 +14,7 @@
 
 namespace mh::rma {
 
+// A new operation goes before `replace`.
 enum class Op : std::uint8_t {
   sum,
   prod,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Operations on a rank of another node complete while that rank computes without MPI calls, and
-// while it is in a call without an arrival barrier. Such a call is a broadcast whose root first
-// needs its own operations done, or the opening of a file, which all ranks must enter. Without the
-// target's server thread, rank 0 would wait too long in the first case and for ever in the other
-// two.
+// Rank 0 operates on a window of a rank on another node. The operations complete while that rank
+// computes without MPI calls, and while it waits inside the MPI library. It waits there in a
+// broadcast whose root, rank 0, comes only after its operation, and in the opening of a file.
+// Without the target's server thread, rank 0 would wait too long in the first case and for ever in
+// the other two.
 //
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all
 #include "check.h"

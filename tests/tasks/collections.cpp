@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Runs task collections over a real MPI. Rank 0 prints the completed tasks, or the error.
 //
-//   collections every BALANCER [server]   tasks that add tasks, three iterations
+//   collections every BALANCER [server]   tasks that add tasks, three iterations; with `server`,
+//                                         each rank has a server thread (Config::server)
 //   collections two                       tasks of one collection add to another
 //   collections large                     tasks of 4,000 bytes, all on one rank
 //   collections long                      long tasks, for a test that kills a rank
-//   collections odd                       over a communicator whose ranks are in reverse
+//   collections odd                       on a communicator with the ranks in reverse order
 #include <mpi.h>
 #include <unistd.h>
 

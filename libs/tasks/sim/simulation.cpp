@@ -227,7 +227,8 @@ void Simulation::resume(std::uint32_t number) {
   wake(number);
 }
 
-// Advances a rank that runs no task, as the loop of CollectionCore::work() (core.cpp) does.
+// Does for a rank that runs no task what the loop of CollectionCore::work() (core.cpp) does, until
+// the rank begins a task or has no further message. A later event then calls this function again.
 void Simulation::advance(std::uint32_t number) {
   Rank& rank = ranks_[number];
   rank.clock = std::max(rank.clock, now_);

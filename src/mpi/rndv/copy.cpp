@@ -198,19 +198,20 @@ bool copy_by_pipeline(const TakenMessage& message) {
 
 // Copies a contiguous message to a receive buffer with gaps: each piece is copied to memory of this
 // process, from which this thread unpacks it. Used where the ranks use no pipelines.
-bool copy_in_pieces(const TakenMessage& message) {
+std::optional<MessagePath> copy_in_pieces(const TakenMessage& message) {
   const PieceBuffer buffer;
   const memory::View room = view_of(buffer.data(), config.me);
   const std::uint64_t pieces = (message.bytes + kPiece - 1) / kPiece;
+  std::optional<MessagePath> path;
   for (std::uint64_t index = 0; index < pieces; ++index) {
     const std::uint64_t offset = steal::chunk_position(index, pieces, message.order) * kPiece;
     const std::uint64_t piece = std::min(kPiece, message.bytes - offset);
     const memory::View from = message.send.from.at(offset);
-    if (!copy_in_chunks({.to = room, .from = from, .bytes = piece, .order = message.order}))
-      return false;
+    path = copy_in_chunks({.to = room, .from = from, .bytes = piece, .order = message.order});
+    if (!path) return path;
     p2p::unpack(message.to, {offset, offset + piece}, buffer.data());
   }
-  return true;
+  return path;
 }
 
 // Copies a message that has gaps in the send buffer or the receive buffer, or that this process
@@ -219,7 +220,9 @@ bool copy_in_pieces(const TakenMessage& message) {
 std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool readable) {
   if (copy_by_shapes(message)) return MessagePath::mapped;
   const bool in_pieces = readable && !config.pipelines;
-  if (in_pieces && copy_in_pieces(message)) return MessagePath::kernel;
+  if (in_pieces) {
+    if (const auto path = copy_in_pieces(message)) return path;
+  }
   if (config.pipelines && copy_by_pipeline(message)) return MessagePath::cells;
   return std::nullopt;
 }
