@@ -15,7 +15,7 @@ constexpr lend::UnitLength::UnitRules kUnits{
     .least = static_cast<std::uint64_t>(tuning::kLeastUnitNs),
     .first = static_cast<std::uint64_t>(tuning::kFirstUnitNs),
     .most = static_cast<std::uint64_t>(tuning::kMostUnitNs),
-    .look = static_cast<std::uint64_t>(tuning::kUnitLookNs)};
+    .look_cost = static_cast<std::uint64_t>(tuning::kUnitLookNs)};
 constexpr double kShareOfRest = 8;    // a helper takes an eighth of the iterations that are left
 constexpr std::size_t kReviews = 16;  // how often an owner renews its offer during its loop
 constexpr double kHandOverNs = 2e3;   // lending a core and getting it back
