@@ -6,7 +6,7 @@ python bench/tasks/results.py [--work FOLDER] [--jobs N] [--only-page]
 Runs validate.py, workloads.py and the runs of scale.py, which takes an hour or two on a quiet
 machine; a run whose file is in FOLDER is not repeated. N simulations run at a time, one a core
 by default. The page has the paper's numbers in a column beside ours, and the error that the
-validation found.
+validation found. Needs matplotlib.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import csv
 import datetime
+import importlib.util
 import json
 import os
 import shutil
@@ -283,6 +284,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only-page", action="store_true")
     options = parser.parse_args()
+    if importlib.util.find_spec("matplotlib") is None:
+        parser.error(
+            "matplotlib is missing, which draws the page's picture: pip install matplotlib"
+        )
     work: Path = options.work
     if not options.only_page:
         for script in ("validate.py", "workloads.py"):
