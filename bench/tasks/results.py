@@ -184,7 +184,8 @@ def scaled(work: Path, errors: Errors) -> tuple[str, list[Line]]:
             scheme = (
                 "StealAll" if with_null and line["iteration"] == 1 else scheme_name(line, seeded)
             )
-            all_lines.append({"problem": problem, "machine": machine, **line})
+            null = int(with_null and line["iteration"] == 1)
+            all_lines.append({"problem": problem, "machine": machine, "null_tasks": null, **line})
             rows.append(
                 (
                     f"{problem}, {machine}{mark}",
@@ -194,7 +195,7 @@ def scaled(work: Path, errors: Errors) -> tuple[str, list[Line]]:
                     f"{100 * line['efficiency']:.1f} (+- {errors.of(line['scheme'])})",
                     f"{line['attempts']:.0f}",
                     f"{line['steals']:.2f}",
-                    said(problem, machine, line, line is found[-1]),
+                    "" if with_null else said(problem, machine, line, line is found[-1]),
                 )
             )
     head = ("problem, machine", "cores", "iteration", "scheme", "efficiency, %", "attempts")
