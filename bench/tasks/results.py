@@ -261,7 +261,7 @@ def page(work: Path, folder: Path) -> str:
     ns = ", ".join(f"{name} {value:.0f}" for name, value in machine["ns"].items())
     about = (HERE / "results_about.txt").read_text()
     parts = {
-        "DATE": machine["date"],
+        "DATE": f"{datetime.date.fromisoformat(machine['date']):%-d %B %Y}",
         "FOLDER": folder.name,
         "INPUTS": table(("input", "value", "where it comes from"), INPUTS),
         "MACHINE": f"{machine['cpu']}, {machine['cores']} cores, {machine['mpi']}, "
