@@ -66,7 +66,7 @@ class Program:
     def missing(self) -> str | None:
         """The reason why the program cannot run on this machine, or None."""
         if self.example:
-            return None
+            return None if shutil.which("make") else "make is not installed"
         if shutil.which(self.words[0]) is None:
             return f"{self.words[0]} is not installed (package {self.package})"
         if self.needs is not None and not self.needs.exists():

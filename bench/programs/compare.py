@@ -56,14 +56,6 @@ ARMS: dict[str, dict[str, str]] = {
 TRACED = {"traced": {**ARMS["default"], "MH_TRACE": "trace"}}  # the trace's folder
 UNPROFILED = ("bare", "unprofiled")
 RANKS = 2
-COLLECTIVES = {
-    f"MPI_{name}"
-    for name in (
-        *("Barrier", "Bcast", "Reduce", "Allreduce", "Reduce_scatter", "Reduce_scatter_block"),
-        *("Scan", "Exscan", "Gather", "Gatherv", "Scatter", "Scatterv", "Allgather"),
-        *("Allgatherv", "Alltoall", "Alltoallv", "Alltoallw"),
-    )
-}
 LIMIT_S = 300
 CERTAIN = 0.05  # a ratio differs from 1 if a two-sided sign test gives a smaller probability
 
@@ -122,8 +114,7 @@ def run_once(program: Program, mpi: MpiBuild, arm: str) -> Sample:
 
 def in_collectives(seen: record.Profile) -> float:
     """Seconds of transfer in blocking collectives, the mean of the ranks."""
-    rows = [row.transfer_s for row in seen.rows if row.call in COLLECTIVES]
-    return sum(rows) / len(seen.ranks)
+    return sum(row.transfer_s for row in seen.rows if row.is_collective) / len(seen.ranks)
 
 
 def turns(rounds: int) -> Iterator[list[str]]:
@@ -265,7 +256,7 @@ def main() -> None:
         ARMS.update(TRACED)
     wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
     if not wanted:
-        names = ", ".join(p.name for p in PROGRAMS)
+        names = "; ".join(p.name for p in PROGRAMS)
         sys.exit(f"no program has '{chosen.only}' in its name; there are {names}")
     out = Console(width=160)
     builds = find_builds(ROOT)
@@ -279,7 +270,7 @@ def main() -> None:
                 continue
             try:
                 arms = measure(program, builds[program.mpi], chosen.rounds, bar)
-            except Failed as failure:
+            except (Failed, subprocess.CalledProcessError) as failure:
                 out.print(f"{program.name} failed: {failure}", markup=False)
                 continue
             measured[program.name] = arms

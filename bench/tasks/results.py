@@ -286,9 +286,9 @@ def main() -> None:
     parser.add_argument("--only-page", action="store_true")
     options = parser.parse_args()
     if importlib.util.find_spec("matplotlib") is None:
-        parser.error(
-            "matplotlib is missing, which draws the page's picture: pip install matplotlib"
-        )
+        parser.error("the page's picture needs matplotlib: pip install matplotlib")
+    if options.jobs < 1:
+        parser.error("--jobs must be at least 1")
     work: Path = options.work
     if not options.only_page:
         for script in ("validate.py", "workloads.py"):

@@ -12,7 +12,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,8 +92,12 @@ def run_all(program: Path, out: Path, jobs: int) -> None:
     """Runs what has no file in `out` yet, `jobs` simulations at a time, one thread each."""
     out.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(jobs) as pool:
-        for done in [pool.submit(_run, program, out, run) for run in runs()]:
-            done.result()
+        try:
+            for done in as_completed([pool.submit(_run, program, out, run) for run in runs()]):
+                done.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)  # begins no further simulation
+            raise
 
 
 def lines(out: Path, name: str) -> list[Line]:

@@ -23,9 +23,8 @@ class Finding:
 @dataclass
 class Report:
     findings: list[Finding] = field(default_factory=list)
-    memory_path: str = (
-        "none"  # of reading a rank's memory: cma, cma after naming the ancestor, none
-    )
+    # How a rank reads another rank's memory: cma, cma after naming the ancestor, or none.
+    memory_path: str = "none"
 
     def add(self, name: str, found: str, verdict: str = OK, advice: str = "") -> None:
         self.findings.append(Finding(name, found, verdict, advice))

@@ -9,10 +9,6 @@ from manyhands.profiling.record import Profile, Row
 
 NOTICEABLE = 0.03  # part of the run
 LONG = 64 << 10  # bytes: longer messages gain by the heap
-COLLECTIVES = (
-    "Barrier Bcast Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv "
-    "Alltoallw Reduce Allreduce Reduce_scatter Reduce_scatter_block Scan Exscan"
-).split()
 
 
 def percent(part: float, whole: float) -> str:
@@ -75,7 +71,7 @@ def _on_transfer(profile: Profile) -> str | None:
     text = f"{part} of the run is transfer, most of it in {top.call}."
     helped = profile.summary is not None and not profile.summary.get("not_helping_because")
     total = profile.summary["total"] if profile.summary is not None and helped else {}
-    if top.call.removeprefix("MPI_").removesuffix("_c") in COLLECTIVES:
+    if top.is_collective:
         return f"{text} {_on_collectives(total)}"
     if _is_long_message(top) and not total.get("heap_peak_bytes", 0):
         return f"{text} The shared heap, not used here, lets the ranks copy such messages directly."

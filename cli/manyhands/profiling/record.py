@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 FORMAT = "manyhands-profile-1"
+COLLECTIVES = (
+    "Barrier Bcast Gather Gatherv Scatter Scatterv Allgather Allgatherv Alltoall Alltoallv "
+    "Alltoallw Reduce Allreduce Reduce_scatter Reduce_scatter_block Scan Exscan"
+).split()
 
 
 class NotAProfile(Exception):
@@ -48,6 +52,11 @@ class Row:
     @property
     def waiting_s(self) -> float:
         return self.seconds - self.transfer_s
+
+    @property
+    def is_collective(self) -> bool:
+        """True for a blocking collective that moves data, and for `MPI_Barrier`."""
+        return self.call.removeprefix("MPI_").removesuffix("_c") in COLLECTIVES
 
 
 @dataclass(frozen=True)
