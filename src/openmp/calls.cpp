@@ -93,8 +93,8 @@ constexpr CallRow kRows[] = {
     {"__kmpc_cancel", Obstacle::single},
     {"__kmpc_cancellationpoint", Obstacle::single},
 
-    // Tasks keep a region from being shared. Tasks that a helper still creates run at once, on the
-    // helper.
+    // Tasks keep a region from being shared. A region that is already shared may come to create
+    // tasks; those of a helper run at once, on the helper.
     {"GOMP_task*", Obstacle::tasks},
     {"GOMP_workshare_task_*", Obstacle::tasks, Effect::owners_only},
     {"__kmpc_omp_task*", Obstacle::tasks},
@@ -183,7 +183,8 @@ constexpr std::string_view kVirtual[] = {
     "omp_get_num_devices",
 };
 
-// Returns the name in C of an OpenMP function that Fortran code calls by an alias with an ending.
+// Returns the name in C of an OpenMP function that Fortran code calls by an alias with the ending
+// `_` or `_8_`.
 std::string_view without_fortrans_ending(std::string_view name) {
   if (!name.starts_with("omp_")) return name;
   if (name.ends_with("_8_")) name.remove_suffix(3);

@@ -42,13 +42,13 @@ unsigned team_now() {
   return most > 1 ? static_cast<unsigned>(most) : 1;
 }
 
-// The number of threads that OpenMP gives to a region of this thread, whose clause asks for
-// `wanted` threads (0: no clause).
+// The number of threads that OpenMP gives to a region of this thread. `wanted`: the number in the
+// region's num_threads clause; 0: it has no such clause.
 unsigned team_of(unsigned wanted) { return wanted != 0 ? wanted : team_now(); }
 
-// True if the region, which was executed once under watch, has a static loop. Calls show it,
-// because GCC's code computes its share of such a loop from the thread's number and the size of the
-// team.
+// True if the region, which was executed once under watch, has a static loop. The region's queries
+// show it: GCC's code asks for the thread's number and the size of the team, from which it computes
+// the thread's share of such a loop.
 bool is_static(const Participant& watched) {
   return watched.obstacle == Obstacle::thread_number && watched.loops == 0 && watched.asked_team;
 }
@@ -215,8 +215,9 @@ struct WholeLoop {
 }
 
 // Executes the region by virtual threads: its function is called once for each thread number of the
-// team, by any thread. The result is not `done` if the team is small, or if the region calls
-// through pointers, and code that virtual threads cannot run may have been loaded since.
+// team, by any thread. The result is not `done` if the team is not larger than the rank's number of
+// cores. Nor is it for a region that calls through pointers, once a library is loaded whose code
+// virtual threads cannot run.
 [[gnu::noinline]] EncounterResult run_by_virtual_threads(Site& site, const Encounter& met,
                                                          VirtualUse use) {
   const std::uint32_t size = team_of(met.threads);
@@ -270,8 +271,8 @@ EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChu
   if (site != nullptr && is_unseen(*site)) [[unlikely]]
     search_code(*site, met);
   if (site == nullptr || is_excluded(*site)) return {.done = false, .timed = site};
-  // Not shared this time: under schedule(runtime) the user has chosen a static schedule. The next
-  // execution may have another schedule.
+  // This execution is not shared: the loop has schedule(runtime), and the user has chosen a static
+  // schedule for it. The next execution may have another schedule.
   if (own_rule.schedule == Schedule::unspecified) return {.done = false, .timed = site};
   return {.done = run_at(*site, met, own_threads(met.threads), nullptr, &whole)};
 }
@@ -294,10 +295,10 @@ bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order
 
 namespace {
 
-// kManyThreads is the size of the team that a helper is told if the loop is not marked and the
-// helper asks. Such a helper is about to compute its share of a static loop, from its number and
-// the size. GCC's code is told that the helper is the last of kManyThreads threads, whose share is
-// empty. Limit: loops of less than a million iterations.
+// kManyThreads is the size of the team that a helper is told if the user has not marked the loop
+// (marker.hpp) and the helper asks for that size. Such a helper is about to compute its share of a
+// static loop, from its number and the size. GCC's code is told that the helper is the last of
+// kManyThreads threads, whose share is empty. Limit: loops of less than a million iterations.
 //
 // In all other cases, a thread of a shared region is told the following. In a marked region,
 // helpers are members of the team. Any other region has the owner's team, as without Manyhands. A

@@ -43,7 +43,7 @@ struct EncounterResult {
 // Executes the region if helpers may join it, or if this first execution is to show whether they
 // may; else the result is not `done`.
 EncounterResult run_shared(const Encounter& met);
-// Executes, as the function above, a region that is one loop and nothing else. `own`: how the
+// Does the same as run_shared(met) for a region that is one loop and nothing else. `own`: how the
 // owner's threads cut chunks. `in_order`: each thread must get its iterations in ascending order.
 EncounterResult run_shared(const Encounter& met, const Loop& loop, const LoopChunkRule& own,
                            bool in_order);
@@ -77,9 +77,9 @@ class Nested {
 };
 
 // Begins a loop of the calling thread's region, with the rule `own` for the owner's chunks. An
-// unspecified rule means a static loop, which is shared only in a marked region. `in_order`: each
-// thread must get its iterations in ascending order. Returns true if this loop is the one that
-// helpers may join; the loop is then open.
+// unspecified rule means a static loop, which is shared only in a region that the user has marked.
+// `in_order`: each thread must get its iterations in ascending order. Returns true if this loop is
+// the one that helpers may join; the loop is then open.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
 // Each adds functions of Manyhands to the table by which calls of the run time are redirected: for

@@ -7,7 +7,7 @@
 // thread that hands a fibre to another thread orders the memory (virtual_threads.cpp). Stacks are
 // kept for the next team. Limits: one team at a time in a process; no stacks where the address
 // space is limited (ulimit -v). Rounding modes and floating-point exceptions are those of the
-// thread.
+// thread that runs the fibre.
 #pragma once
 
 #include <cstddef>

@@ -42,7 +42,7 @@ void parallel(Body body, void* data, unsigned threads, unsigned flags) {
   real.parallel(body, data, nested.threads(threads), flags);
 }
 
-// ---- Loops --------------------------------------------------------------------------------------
+// ---- Loops: the calls by which a thread of a region gets its chunks -----------------------------
 
 Loop loop_of(long start, long bound, long step) {
   const auto from = static_cast<std::uint64_t>(start);

@@ -43,10 +43,11 @@ struct Prefixes {
 //   .  nothing
 //   x  not an instruction
 //   b  1 byte       w  2 bytes      t  3 bytes      d  4 bytes
-//   z  an operand   v  an operand, 8 bytes if wide   o  an address
-//   M  modrm        m  modrm and 1 byte              W  modrm and an operand
+//   z  an immediate of Prefixes::operand() bytes
+//   v  the same, but 8 bytes if the operand has 64 bits     o  an address
+//   M  modrm        m  modrm and 1 byte              W  modrm and an immediate as for z
 //   1  modrm, and 1 byte for the first two members of a group
-//   2  modrm, and an operand for the first two members of a group
+//   2  modrm, and an immediate as for z for the first two members of a group
 //   p  modrm for the first member of a group; the other members are AMD's XOP
 constexpr std::string_view kFirstMap =
     "MMMMbzxxMMMMbzxx"  // 00

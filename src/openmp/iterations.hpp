@@ -8,10 +8,11 @@
 //
 //   I1  A claim is one compare-and-swap: no iteration is given twice or left out.
 //   I2  A helper joins by one compare-and-swap, and only while helpers are admitted and
-//       iterations are left. Otherwise, with no helper inside, none can join until the owner
-//       opens or admits again. An owner that sees that state needs no fence: a loop without
-//       helpers costs its claims only.
-//   I3  open() may overwrite the word by a plain store: by I2 no other thread changes it then.
+//       iterations are left. If either is not so and no helper is inside, none can join until
+//       the owner opens or admits again. An owner that sees this state (is_settled()) needs no
+//       fence: a loop without helpers costs its claims only.
+//   I3  open(), called in the state of I2, may overwrite the word by a plain store: no other
+//       thread changes the word at that time.
 //
 // Threads: any number claim; one calls open(), after is_settled() of the previous loop. Limits:
 // kMostHelpers at a time. In loops of more than 2^27 iterations, claims are rounded up to multiples
@@ -90,7 +91,7 @@ class Iterations {
   // reopen().
   void see_all() const { (void)word_.load(std::memory_order_acquire); }
 
-  // ---- Helpers ----------------------------------------------------------------------------------
+  // ---- Helpers: who may join, who is inside -----------------------------------------------------
 
   [[nodiscard]] bool is_admitting() const {
     return unpack(word_.load(std::memory_order_relaxed)).admitting;

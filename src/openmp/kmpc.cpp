@@ -66,12 +66,12 @@ RealKmpc real_kmpc;
 template <class Index>
 Dispatch<Index> real_dispatch;
 
-// ---- Regions ------------------------------------------------------------------------------------
+// ---- Regions: the calls by which compiled code starts them --------------------------------------
 
 constexpr std::int32_t kUnasked = -1;
 
 // A num_threads clause that applies to the next region of this thread, and libomp's number of the
-// thread, which the call for the clause has told.
+// thread, which is an argument of the call for the clause.
 struct NumThreadsClause {
   std::int32_t threads = 0;  // 0: no clause
   std::int32_t thread = kUnasked;
@@ -238,10 +238,11 @@ void push_num_threads(SourceLocation* /*location*/, std::int32_t thread, std::in
   t_clause = {.threads = threads, .thread = thread};
 }
 
-// ---- Loops --------------------------------------------------------------------------------------
+// ---- Loops: the calls by which a thread gets its chunks or its static share ---------------------
 
 // The difference between a schedule's number in libomp and in omp_sched_t: enum sched_type of kmp.h
-// numbers dynamic, guided and runtime from 35 on. The schedule's modifiers are bits.
+// numbers dynamic, guided and runtime from 35 on. Modifiers of the schedule (kModifiers) are high
+// bits of libomp's number.
 constexpr std::int32_t kBeforeOurs = 35 - kDynamic;
 constexpr std::int32_t kMonotonic = 1 << 29;
 constexpr std::int32_t kModifiers = 3 << 29;
@@ -279,8 +280,8 @@ int store_chunk(const Loop& loop, const IterationRange& range, std::int32_t* las
   return 1;
 }
 
-// Gives the calling thread the next chunk of its loop, whatever the thread and the loop. Not
-// inlined, to keep the path of an owner's next chunk short (dispatch_next()).
+// Gives the calling thread the next chunk of its loop, for any thread (helpers too) and any loop
+// (shared or not). Not inlined, to keep the path of an owner's next chunk short (dispatch_next()).
 template <class Index>
 [[gnu::noinline]] int next_of_any(SourceLocation* location, std::int32_t thread, std::int32_t* last,
                                   Index* low, Index* high, std::make_signed_t<Index>* step) {

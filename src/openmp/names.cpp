@@ -36,7 +36,7 @@ std::string symbol_at(const mh_object& object, const void* address) {
   return found ? name.data() : "";
 }
 
-// ---- References to a function -------------------------------------------------------------------
+// ---- Instructions that load the address of a region's function ----------------------------------
 
 // True if the x86-64 instruction at `code` loads `address` into a register: lea
 // DISTANCE(%rip),REGISTER in position-independent code, mov $ADDRESS,REGISTER elsewhere.

@@ -31,7 +31,7 @@ extern std::atomic<SharedRegion*> region;
 // shared.
 inline SharedRegion* shared_region() { return detail::region.load(std::memory_order_relaxed); }
 
-// ---- The calling thread -------------------------------------------------------------------------
+// ---- The calling thread's role in parallel regions ----------------------------------------------
 
 // True if the calling thread runs the body of the process's shared region (region.hpp), as owner or
 // as helper.
@@ -91,7 +91,7 @@ void meet_team(Together&& together) {
 }
 
 // Number of parallel regions that this thread has encountered and not left, and that the run time
-// executes. The run time knows the number, too, but LLVM's query takes a quarter of the time that a
+// executes. The run time could tell the number, but LLVM's query takes a quarter of the time that a
 // shared loop costs.
 extern constinit thread_local std::uint32_t depth;
 

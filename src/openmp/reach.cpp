@@ -127,9 +127,9 @@ void add_import(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// Adds an import of the object, for a search whose region is to run by virtual threads. Every
-// import counts there. If another object defines the function, its obstacle is found only when the
-// code calls it.
+// Adds an import of the object, for a search whose region is to run by virtual threads. In such a
+// search every import counts. If another object defines the function, the search looks for the
+// obstacle in it (ForeignCode) only if the region's code calls it.
 void add_import_of_virtual(const char* name, void** slot, void* data) {
   auto& object = *static_cast<SearchedObject*>(data);
   Import import{.obstacle = Obstacle::none, .name = name};
@@ -166,7 +166,7 @@ constexpr std::size_t kMost = 4U << 20U;  // bytes of code that a search decodes
 class CodeWalk {
  public:
   // Returns the obstacle in a function of another object, by the name of the function. If the
-  // constructor gets none (null), such functions are ignored.
+  // constructor's `behind` is null, such functions are ignored.
   using ForeignCode = std::function<Obstacle(std::string_view name)>;
   explicit CodeWalk(const SearchedObject& object, ForeignCode behind = nullptr)
       : object_(object), behind_(std::move(behind)) {}
@@ -177,8 +177,8 @@ class CodeWalk {
   [[nodiscard]] bool has_pointers() const { return pointers_; }
 
   // Returns the first obstacle that is found in the code at `code` and in all code that it calls.
-  // If some code cannot be decoded, or there is too much of it, the object's `worst` obstacle is
-  // returned instead.
+  // If some code cannot be decoded, or there is too much of it, the first obstacle among the
+  // object's imports (`worst`) is returned instead.
   Obstacle from(std::uintptr_t code) {
     follow_code(code);
     while (!open_.empty() && found_ == Obstacle::none) {

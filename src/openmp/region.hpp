@@ -168,7 +168,7 @@ class SharedRegion final : public lend::LendableWork {
   void close() { pool_.withdraw(lend::WorkKind::loops); }
 
   // Called by the thread that encounters the region, which is in it until leave(). Returns false if
-  // another thread is in the process's shared region, so that this one cannot be shared.
+  // another thread is in the process's shared region, so that this execution cannot be shared.
   bool enter(Site& site, Body body, void* data, std::uint32_t own_threads) {
     if (!entered_.raise()) return false;
     site_ = &site;
@@ -218,7 +218,7 @@ class SharedRegion final : public lend::LendableWork {
   }
 
   // Sets the chunk rules with which the user has marked the loop. They are used instead of the rule
-  // in open().
+  // that open() gets.
   void set_chunk_rules(const LoopChunkRule& own, const LoopChunkRule& helpers) {
     own_ = load_apart(own);
     helpers_ = load_apart(helpers);
@@ -329,8 +329,8 @@ class SharedRegion final : public lend::LendableWork {
   [[nodiscard]] bool is_brief() const;
   void offer_briefly();
   [[nodiscard]] float rate_now(std::uint64_t now, std::uint64_t done);
-  // True if the loop is timed in this execution although its time is known. It is the case in one
-  // of kReviewEvery executions.
+  // True if the loop is timed in this execution although its time is known. This is so in one of
+  // kReviewEvery executions.
   [[nodiscard]] bool has_its_turn() const { return site_->estimate.executions % kReviewEvery == 0; }
   [[nodiscard]] bool teaches(const Participant& owner) const {
     if (!known_) return owner.done != 0;

@@ -21,8 +21,8 @@ struct StaticLoop {
   std::make_signed_t<Index> chunk;
 };
 
-// A thread's share of a static loop: the interval from `low` to `high`, and the same interval again
-// at every further multiple of `stride`.
+// A thread's share of a static loop: the interval from `low` to `high`, and this interval shifted
+// by each multiple of `stride` up to the loop's end.
 template <class Index>
 struct StaticShare {
   Index low;

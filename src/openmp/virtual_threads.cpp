@@ -46,7 +46,7 @@ void VirtualTeam::run(Participant& me, std::uint32_t number) {
   me.team = nullptr;
 }
 
-// ---- Barriers -----------------------------------------------------------------------------------
+// ---- Barriers, at which virtual threads pause ---------------------------------------------------
 
 bool VirtualTeam::run_on_fibre(std::uint32_t number) {
   TeamFibre& fibre = fibres_[number];
@@ -95,8 +95,8 @@ void VirtualTeam::combine_all() {
 // region is over.
 bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
   if (phase == kOver) return false;  // the region ended before this thread came
-  // True once the phase has ended at the barrier. Both conditions are needed: the phase gets its
-  // new number before its virtual threads can be claimed.
+  // True once `phase` has ended, or its virtual threads can be claimed. A thread that has read the
+  // number of a new phase may have come before these could be claimed.
   const auto is_past = [&] {
     return phase_.load(std::memory_order_acquire) != phase || shared_region()->progress() != 0;
   };
@@ -108,7 +108,7 @@ bool VirtualTeam::await_phase(Participant& me, std::uint32_t phase) const {
   return phase_.load(std::memory_order_acquire) != kOver;
 }
 
-// ---- Numbers ------------------------------------------------------------------------------------
+// ---- Thread numbers of virtual threads ----------------------------------------------------------
 
 // Chooses a free thread number for a claim of a virtual thread. There are as many claims as
 // numbers, so a number is left for each. A thread of the owner takes the first free number of its
@@ -131,7 +131,7 @@ bool VirtualTeam::take(std::uint32_t number) {
   return (word.fetch_or(bit, std::memory_order_relaxed) & bit) == 0;
 }
 
-// ---- Threads that wait for one another ----------------------------------------------------------
+// ---- StuckWatch: virtual threads that wait for one another --------------------------------------
 
 namespace {
 

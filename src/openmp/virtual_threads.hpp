@@ -60,7 +60,7 @@ class VirtualTeam {
   // virtual threads of the VirtualTeam `team` and runs them, until all are claimed.
   static void run_claimed(void* team);
 
-  // ---- Barriers; called by virtual threads ------------------------------------------------------
+  // ---- Barriers of the team; called by virtual threads ------------------------------------------
 
   [[nodiscard]] bool has_barriers() const { return fibres_ != nullptr; }
   // A barrier: returns when all virtual threads of the team have called meet(). `number`: the
@@ -68,8 +68,8 @@ class VirtualTeam {
   void meet(std::uint32_t number);
   // A barrier with a reduction: returns as meet() does, after the data of all virtual threads have
   // been combined into the data of thread 0. `combine` adds the data of its second argument to
-  // those of its first. The order of the sums is that of LLVM's run time, a tree: the data of a
-  // thread take in those of the threads whose numbers differ in one bit.
+  // those of its first. The order of the sums is that of LLVM's run time, a tree: a thread's data
+  // take in those of threads whose numbers differ from its own in one bit.
   using Combine = void (*)(void*, void*);
   void meet_and_combine(std::uint32_t number, void* data, Combine combine);
 
