@@ -90,10 +90,10 @@ constexpr std::uint32_t bit_of(WorkKind kind) { return 1U << static_cast<unsigne
 
 struct alignas(kCacheLine) WorkOffer {
   // The time (ticks) at which the owner's process would finish its exposed work of each kind alone;
-  // 0: nothing can be started. The time is absolute, so an offer is worth less as time passes. May
-  // be a word of BriefOffer. Written by the owner and its helpers. The rank at the other end of a
-  // message also writes the offer of pipelines, as it may know of the message first. The accesses
-  // are relaxed, because the time is only a hint for lenders.
+  // 0: nothing can be started. The time is absolute, so an offer is worth less as time passes. The
+  // value may be a BriefOffer (below) in place of a time. Written by the owner and its helpers. The
+  // rank at the other end of a message also writes the offer of pipelines, as it may know of the
+  // message first. The accesses are relaxed, because the time is only a hint for lenders.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: the owner lets helpers look for work of kind k (Pool::expose()), even if nothing can be
   // started at the moment. Written by the owner. relaxed: a hint for ranks that know of work for

@@ -67,8 +67,8 @@ std::uint64_t Lender::end_of_loop(std::uint32_t rank, std::uint64_t now) {
 }
 
 // Returns the latest time (ticks) at which `rank` would finish work that it offers and that this
-// lender may help with; 0: none. Work other than loops counts only if it ends at `worth` or later.
-// This rank's own work counts only if it is a loop.
+// lender may help with; 0: none. Work other than loops counts only if it ends at the time `worth`
+// (ticks) or later. This rank's own work counts only if it is a loop.
 std::uint64_t Lender::end_of_offer(std::uint32_t rank, std::uint64_t now, std::uint64_t worth) {
   std::uint64_t last = end_of_loop(rank, now);
   if (rank == node_.me()) return last;
@@ -108,7 +108,8 @@ Channel* Lender::hold(std::uint32_t owner) const {
     // answers wake-ups.
     if (channel.helper_tid.load(std::memory_order_acquire) == 0) return nullptr;  // no more helpers
     std::uint32_t expected = kFree;
-    // The load comes first, because an exchange would take the cache line from a busy helper.
+    // The load comes first, because a compare-exchange, even if it fails, would take the cache line
+    // from a busy helper.
     if (channel.word.load(std::memory_order_relaxed) == kFree &&
         channel.word.compare_exchange_strong(expected, word(ChannelState::held),
                                              std::memory_order_acquire,
@@ -154,8 +155,8 @@ LendResult Lender::lend(const std::function<void()>& before) {
   return LendResult::nothing;
 }
 
-// Called if all helpers of `owner` are at work. The present search skips `owner`, and all_at_work
-// asks the owner's process to make further helpers.
+// Called if all helpers of `owner` are at work. The lender leaves `owner` out of its search for a
+// rank to help, and all_at_work asks the owner's process to make further helpers.
 void Lender::add_without_helper(std::uint32_t owner) {
   without_helper_.push_back(owner);
   std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
@@ -172,7 +173,7 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
-// Counts the last loan of this core in the length of later units (UnitLength). `something_came`:
+// Makes later units longer or shorter by the last loan of this core (UnitLength). `something_came`:
 // the lender's own wait is over, perhaps while its core was away. A unit that ended before its
 // planned end is not counted as a delay, since it kept no message waiting.
 void Lender::learn(bool something_came) {
@@ -217,9 +218,9 @@ LendResult Lender::wait_for_helper() {
   Channel& channel = channel_of(out);
   const std::uint32_t lent = word(ChannelState::lent);
   futex_wait(channel.word, lent, tuning::kLenderSleepNs);
-  // acquire: pairs with the release of done in Pool::serve(). A word that is neither lent nor done
-  // says that a helper which must wait has given the core back (evicted), or that another lender
-  // has held the channel since.
+  // acquire: pairs with the release of done in Pool::serve(). If the word is neither lent nor done,
+  // a helper that must wait has given the core back (evicted). Another lender may have reserved the
+  // channel after that.
   const std::uint32_t now = channel.word.load(std::memory_order_acquire);
   if (now == lent) {
     if (node_.is_alive(owner)) return LendResult::still_out;

@@ -5,8 +5,9 @@
 //
 // There is a Lender for each core that a rank lends. One thread at a time uses a Lender, but
 // recall() is thread-safe. lend() sleeps while the helper works, for a unit and in any case not
-// much longer than kLenderSleepNs. If the helper's unit goes on then (LendResult::still_out), the
-// helper keeps the core between calls, until take_back().
+// much longer than kLenderSleepNs. If the unit still goes on when lend() returns
+// (LendResult::still_out), the helper keeps the core until it ends the unit, for which the next
+// lend() waits, or until take_back().
 #pragma once
 
 #include <atomic>

@@ -54,8 +54,8 @@ void give_core_back() {
   Channel& channel = t_loan->channel;
   std::uint32_t lent = t_loan->word;
   const std::uint32_t evicted = word_of(ChannelState::evicted, lender_of(lent));
-  // relaxed: nothing is published. If the exchange fails, the lender takes its core back and moves
-  // this thread itself.
+  // relaxed: nothing is published. If the compare-exchange fails, the lender takes its core back
+  // and moves this thread itself.
   if (!channel.word.compare_exchange_strong(lent, evicted, std::memory_order_relaxed)) return;
   t_loan->is_home = true;
   t_loan->given_back.fetch_add(1, std::memory_order_relaxed);
@@ -91,9 +91,9 @@ Pool::~Pool() {
   }
 }
 
-// Returns stack_, the bytes of stack that helpers need for loops, if `count` such stacks take at
-// most a sixteenth of a limited address space (RLIMIT_AS). Returns 0 otherwise, because the program
-// needs the address space itself.
+// Returns stack_, the bytes of stack that helpers need for loops, if the address space has no limit
+// (RLIMIT_AS), or `count` such stacks take at most a sixteenth of the limit. Returns 0 otherwise,
+// because the program needs the address space itself.
 std::size_t Pool::affordable_stack(std::size_t count) const {
   constexpr std::size_t kPart = 16;
   rlimit limit{};

@@ -29,7 +29,8 @@ class UnitLength {
   explicit UnitLength(const UnitRules& rules)
       : rules_(rules), between_(rules.first * rules.first / (2 * rules.look_cost)) {}
 
-  // The length of the next unit in ticks, from the time of lending between two messages.
+  // The length of the next unit in ticks, computed from the mean time of lending between two
+  // messages for the lender, or from the time since the last message if that is longer.
   [[nodiscard]] std::uint64_t length() const {
     const auto quiet = static_cast<double>(std::max(between_, since_));
     const double best = std::sqrt(2 * quiet * static_cast<double>(rules_.look_cost));
@@ -38,8 +39,8 @@ class UnitLength {
 
   // Records that no message came for the lender while its core was lent for `away` ticks.
   void nothing_came(std::uint64_t away) { since_ += away; }
-  // Records that a message for the lender came while its core was lent for `away` ticks. The mean
-  // time between two messages covers about four messages.
+  // Records that a message for the lender came while its core was lent for `away` ticks. The new
+  // time between two messages counts a quarter in the mean.
   void came_late(std::uint64_t away) {
     between_ = between_ - between_ / 4 + (since_ + away) / 4;
     since_ = 0;

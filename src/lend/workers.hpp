@@ -2,10 +2,10 @@
 // Lends the spare cores of a rank whose OpenMP team is idle. A rank that waits lends its spare
 // cores to late ranks. A rank with a long loop lends them to its own loop as well.
 //
-// A *worker* is a thread of this rank that lends one core which belongs to this rank alone (the
-// workers of MPI Workshare, which give their whole team to others). A worker sleeps except between
-// start() and stop(). A worker runs with the idle scheduling policy, so that it never competes with
-// a thread of the program, and does nothing while its core is busy.
+// A *worker* is a thread of this rank that lends one core which belongs to this rank alone (MPI
+// Workshare has such workers, which give the rank's whole team to others). A worker sleeps except
+// between start() and stop(). A worker runs with the idle scheduling policy, so that it never
+// competes with a thread of the program, and does nothing while its core is busy.
 //
 // Threads are made on the first start(). Limit: kMost workers in a rank.
 #pragma once
