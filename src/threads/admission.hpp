@@ -15,7 +15,8 @@
 //   - some time has passed: the thread that is out may compute for long.
 //
 // Of the finished waits, the newest ends first: the sender of its message runs now, so both
-// partners have their cores at the same time. After `patience` the oldest finished wait ends first.
+// partners have their cores at the same time. If no core becomes free for `patience` (Limits), the
+// oldest finished wait ends instead.
 //
 // Threads: pure arithmetic on ticks; only the server calls it.
 #pragma once
@@ -40,9 +41,9 @@ class WaitAdmission {
   }
 
   // True if threads are out, that is, between the end of a wait and the next one. Becomes false
-  // once the server has had its core to itself for `patience`, because a thread that has exited
-  // never comes back. `patience` is longer than `alone`, because the system may give the core back
-  // to a server that has run less than other threads.
+  // once the server has had its core to itself for `patience` (Limits, in ticks), because a thread
+  // that has exited never comes back. `patience` is longer than `alone`, because the system may
+  // give the core back to a server that has run less than other threads.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }

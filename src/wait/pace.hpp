@@ -38,8 +38,8 @@ class Pace {
   }
 
   // Called after tight() has been true. Returns the number of further MPI calls that belong to the
-  // tight loop by the last look at the clock. The caller counts these calls itself, and does not
-  // ask for them.
+  // tight loop by the last look at the clock. The caller counts these calls itself, and calls
+  // neither tight() nor known_tight() for them.
   std::uint32_t grant() { return std::exchange(tight_left_, 0); }
   // Takes back those `calls` of the last grant() that the program has not made.
   void give_back(std::uint32_t calls) { tight_left_ = calls; }

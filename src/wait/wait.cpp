@@ -132,8 +132,8 @@ class WaitScope {
 
   // Pauses between two steps of the wait loop. With more ranks than cores, the awaited rank may
   // have to run on this core, so the thread yields. Otherwise the thread keeps the core, as the MPI
-  // library does: if it yielded, a process of another job would get the core for a time slice, a
-  // hundred times the latency of a message.
+  // library does: if it yielded, a process of another program would get the core for a time slice,
+  // a hundred times the latency of a message.
   void back_off() {
     if (emulated::pause()) return;
     if (g_waits.rules.oversubscribed || (g_waits.rules.yields && !spins())) {
@@ -315,10 +315,10 @@ void until_shared_by_threads(detail::Predicate done) {
   t_is_out = true;
 }
 
-// The wait whose loop the caller of help_once() and end_help() writes itself; nothing: none.
+// This thread's wait from help_once() to end_help(), whose loop the caller writes; nothing: none.
 constinit thread_local std::optional<WaitScope> t_own_loop_wait;
 
-// --- Polling ---
+// --- Help between polls of the program, such as MPI_Test ---
 
 PollingStretch& thread_stretch() {
   thread_local PollingStretch stretch({.longest_period = ticks_from_ns(tuning::kLongestPollNs),
@@ -353,7 +353,7 @@ bool help_between_polls(PollingStretch& stretch, detail::Predicate poll) {
   return came;
 }
 
-// --- Light tasks ---
+// --- Waits of parked light tasks ---
 
 void until_in_task(detail::Predicate done) {
   if (!done()) parking::park(done);

@@ -67,16 +67,16 @@ class WaitActions {
   // Counts a wait of this rank that has ended after `waited` ticks, which include the copying of
   // messages in the wait.
   virtual void count_wait(std::uint64_t waited) = 0;
-  // Called after a step that found no work, before the wait's condition is tested again. In a
-  // marked loop whose threads call MPI in turns, the thread passes its turn on.
+  // Called after a step that found no work, before the wait's condition is tested again. In a loop
+  // that the user has marked and whose threads call MPI in turns, the thread passes its turn on.
   virtual void between_polls() = 0;
   // True if the calling thread runs on a core lent by another rank, and so helps no other rank.
   virtual bool is_guest() = 0;
   // True if the calling thread has kept the core that another rank has lent it for longer than a
   // unit.
   virtual bool is_overdue() = 0;
-  // Gives the core on which the calling guest runs back to the rank that lent it. A second call in
-  // a unit has no effect.
+  // Gives the core on which the calling thread, a guest, runs back to the rank that lent it. A
+  // second call in a unit has no effect.
   virtual void return_core() = 0;
 };
 
@@ -84,7 +84,7 @@ struct WaitRules {
   // Bounds, in ticks, of the time for which a wait spins before the rank helps others.
   std::uint64_t least_spin = 0;
   std::uint64_t most_spin = 0;
-  // There are more ranks than cores, where MH_CORES may set the number of cores: a wait yields at
+  // There are more ranks than cores (MH_CORES, if set, is the number of cores): a wait yields at
   // once, and helps no rank.
   bool oversubscribed = false;
   // More ranks than CPUs that they may really use, whatever MH_CORES says: a wait yields once it
@@ -128,8 +128,8 @@ bool help_if_polling(Predicate poll);
 
 // Number of calls of done() in a wait before any bookkeeping, so that a short wait costs these
 // calls alone. A rank that may have chunks of its own messages to move uses kFewPolls. Any other
-// rank uses kManyPolls, a microsecond or two of failed tests, because its wait may be part of a
-// latency-bound exchange.
+// rank uses kManyPolls, a microsecond or two of failed tests, because its wait may be for one of
+// many short messages in turn, whose latency counts.
 inline constexpr int kFewPolls = 8;
 inline constexpr int kManyPolls = 40;
 
