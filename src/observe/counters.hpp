@@ -42,7 +42,8 @@ struct alignas(kCacheLine) RankCounters {
   Counter messages_without_slot;  // left to the MPI library: the send table was full
   Counter messages_ended;         // left to the MPI library: rendezvous had ended on the node
 
-  // Numbers and bytes of the chunks that this rank has copied, down to others_bytes.
+  // This member and the next five, down to others_bytes: numbers and bytes of the chunks that this
+  // rank has copied.
   alignas(kCacheLine) Counter
       own_chunks_received;  // copied by this rank, the owner, for its own receives
   Counter own_bytes_received;

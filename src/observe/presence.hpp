@@ -15,8 +15,8 @@ namespace mh::observe {
 
 class alignas(kCacheLine) Presence {
  public:
-  // The calling thread enters or leaves MPI at `now`, in ticks. The rank is inside MPI while any of
-  // its threads is inside.
+  // The calling thread enters MPI at `now` (ticks). The rank is inside MPI while any of its threads
+  // is inside.
   void enter(std::uint64_t now) {
     if (threads_.fetch_add(1, std::memory_order_relaxed) == 0)
       since_.store(now, std::memory_order_relaxed);
@@ -42,8 +42,8 @@ class alignas(kCacheLine) Presence {
   // threads enter and leave at the same time.
   [[nodiscard]] std::uint64_t ticks_inside(std::uint64_t now) const {
     for (int look = 0; look < kLooks; ++look) {
-      // acquire: pairs with the store of kOutside in leave(), so the reader sees the total that
-      // belongs to it.
+      // acquire: pairs with the store of kOutside in leave(): a reader of kOutside sees the total
+      // that leave() has written before.
       const std::uint64_t begin = since_.load(std::memory_order_acquire);
       const std::uint64_t total = total_.load(std::memory_order_acquire);
       if (begin == kChanging || since_.load(std::memory_order_relaxed) != begin) continue;

@@ -190,7 +190,7 @@ void add_loops(Lines& lines, const Totals& sum) {
   if (excluded > 0) lines.add("not shared     {} ({})", excluded, reasons);
 }
 
-// ---- Regions that are not shared ----------------------------------------------------------------
+// ---- OpenMP regions whose loops are not shared --------------------------------------------------
 
 // An OpenMP region with whose loops other ranks cannot help, merged over all ranks that have
 // executed it.

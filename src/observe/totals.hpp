@@ -98,7 +98,7 @@ struct RankReport : RankCounts {
   double elapsed_s;       // from MPI_Init to MPI_Finalize
   double wait_s;          // all time inside the wait loop
   double help_s;          // part of wait_s: copying for other ranks
-  double own_copy_s;      // part of wait_s: copying own messages
+  double own_copy_s;      // copying own messages: in waits, part of wait_s, and in polls
   double lent_s;          // part of wait_s: the core was lent to another rank
   Loops loops;
 };

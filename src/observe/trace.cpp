@@ -135,7 +135,8 @@ void TraceWriter::add(const TraceEvent& event) {
   here.number.store(index + 1, std::memory_order_release);
 }
 
-// Records that the trace ends at `now`. relaxed: the reader of a running job wants a recent value.
+// Records that the trace ends at `now`. relaxed: a reader of the file during the run wants a recent
+// value.
 void TraceWriter::end(std::uint64_t now) {
   header().end_ticks.store(now, std::memory_order_relaxed);
 }
