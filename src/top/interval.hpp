@@ -43,12 +43,12 @@ struct Interval {
   observe::Totals so_far;  // since the start of the job
 };
 
-// Watches the job of `view` for `length`, and returns what its ranks did meanwhile. Nothing: the
-// job has ended.
+// Watches the MPI job of `view` for `length`, and returns what its ranks did meanwhile. Nothing:
+// the job has ended.
 std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& descriptor,
                               std::chrono::milliseconds length);
 
-// True while the job of `view` runs: the process still has the descriptor, it still refers to
+// True while the MPI job of `view` runs: the process still has the descriptor, it still refers to
 // `file` (ProcessDescriptor::file()), and the node's first rank lives.
 bool goes_on(const SegmentView& view, const ProcessDescriptor& descriptor, std::uint64_t file);
 

@@ -30,7 +30,7 @@ std::uint64_t units_received(const mpi::RankArea& area) {
   return units;
 }
 
-// ---- Help between ranks -------------------------------------------------------------------------
+// ---- Which rank helps which ---------------------------------------------------------------------
 
 void note_helper(RankState& owner, std::uint32_t helper) {
   if (std::ranges::find(owner.helpers, helper) == owner.helpers.end())
@@ -60,7 +60,7 @@ void note_claims(const SegmentView& view, std::uint32_t rank, std::vector<RankSt
   }
 }
 
-// ---- Late ranks ---------------------------------------------------------------------------------
+// ---- Late ranks: those for which a rank waits ---------------------------------------------------
 
 // Returns the number of the last round (a collective by the ranks) that a rank has published on
 // `board`, its board for one communicator.

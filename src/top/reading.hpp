@@ -54,8 +54,8 @@ std::vector<RankState> read_states(const SegmentView& view, bool own_pids);
 // wait under way counts.
 std::vector<RankNumbers> read_numbers(const SegmentView& view, std::uint64_t now);
 
-// The work of the ranks since the start of the job, and the age of the job in seconds. `now`: the
-// time (ticks) up to which both count.
+// The work of the ranks since the start of the MPI job, and the age of the job in seconds. `now`:
+// the time (ticks) up to which both count.
 observe::Totals read_totals(const SegmentView& view, std::uint64_t now);
 
 // True if the process numbers in the segment are valid in the pid namespace of this process.

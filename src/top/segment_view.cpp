@@ -23,7 +23,7 @@
 namespace mh::top {
 namespace {
 
-// ---- The layout that this program reads ---------------------------------------------------------
+// ---- The structures of the segment that this program reads --------------------------------------
 
 constexpr std::uint64_t fingerprint(std::initializer_list<std::uint64_t> numbers) {
   std::uint64_t hash = 0xcbf29ce484222325ULL;  // FNV-1a
@@ -79,12 +79,12 @@ constexpr std::uint64_t kShape = fingerprint({
     offsetof(Area, jobs),
 });
 // If the assertion fails, the segment's structures have changed: raise node::kLayout, and write
-// both numbers of the assertion anew. Without a new kLayout, `mh top` would read the wrong bytes of
-// jobs of an older library.
+// both numbers of the assertion anew. Without a new kLayout, `mh top` would read the wrong bytes in
+// the segment of a job that runs with an older library.
 static_assert(node::kLayout == 10 && kShape == 968251968932415649ULL,
               "raise node::kLayout with the shape");
 
-// ---- Descriptors --------------------------------------------------------------------------------
+// ---- File descriptors of other processes --------------------------------------------------------
 
 struct CloseFolder {
   void operator()(DIR* folder) const { ::closedir(folder); }
@@ -156,7 +156,7 @@ Search find_segments(uid_t user) {
   return found;
 }
 
-// ---- The view -----------------------------------------------------------------------------------
+// ---- SegmentView: opens, maps and checks a segment ----------------------------------------------
 
 SegmentView::SegmentView(const ProcessDescriptor& descriptor) {
   map(descriptor);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The node segment of a running job, as a process outside of the job sees it.
+// The node segment of a running MPI job, as a process outside of the job sees it.
 //
 // The first rank of a node keeps a descriptor of the segment (node::PublishedFd). A process of the
 // same user opens it again by /proc, read-only, and maps it without permission to write. The view
 // writes nothing, takes no lock, and leaves nothing in the job. The job's memory stays allocated
 // until the last view is gone.
 //
-// A segment of another layout is refused. Only `magic` and `layout` are read before the layout is
-// known; they are the first members of the header in every version.
+// A segment whose structures are those of another version (node::kLayout) is refused. Only `magic`
+// and `layout` are read before the layout is known; they are the first members of the header in
+// every version.
 //
 // Not thread-safe.
 #pragma once

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// mh-top: reads the node segments of running jobs and prints JSON lines. `mh top` runs the program
+// mh-top: reads the node segments of running MPI jobs and prints JSON lines. `mh top` runs mh-top
 // and shows the lines to people.
 //
-//   mh-top find                    a line for each job of this user on this machine
+//   mh-top find                    a line for each MPI job of this user on this machine
 //   mh-top watch PID FD MS COUNT   a line for each interval of MS milliseconds, COUNT times (0:
 //                                  until the job ends); then, if the job has ended, {"ended": ...}
 //
@@ -36,7 +36,7 @@ bool print(const std::string& line) {
   return std::puts(line.c_str()) >= 0 && std::fflush(stdout) == 0;
 }
 
-// ---- find ---------------------------------------------------------------------------------------
+// ---- find: the MPI jobs of this user ------------------------------------------------------------
 
 // True if the descriptor is that of the node's first rank itself. Forked children of the rank
 // inherit the descriptor, so several processes may have one for the same segment; the rank's own is
@@ -62,9 +62,9 @@ void find() {
   if (search.unreadable != 0) print("{\"unreadable\":" + std::to_string(search.unreadable) + "}");
 }
 
-// ---- watch --------------------------------------------------------------------------------------
+// ---- watch: an MPI job, interval by interval ----------------------------------------------------
 
-// The shared heaps of the ranks of a job. The constructor looks for their descriptors, once.
+// The shared heaps of the ranks of an MPI job. The constructor looks for their descriptors, once.
 class Heaps {
  public:
   explicit Heaps(const SegmentView& view) {
@@ -112,7 +112,7 @@ void watch_job(const ProcessDescriptor& descriptor, std::chrono::milliseconds le
   }
 }
 
-// ---- Arguments ----------------------------------------------------------------------------------
+// ---- Arguments of the command line --------------------------------------------------------------
 
 std::optional<int> number(std::string_view text) {
   int value = 0;
