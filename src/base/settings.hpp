@@ -42,14 +42,14 @@ struct ChunkRule {
 
 struct Settings {
   bool enable;
-  // The sizes in bytes from which a message within a node goes by rendezvous. The first is for all
-  // messages. The others replace it for contiguous messages of an exchange, and for contiguous
-  // messages from a send buffer in a shared heap.
+  // The sizes in bytes from which a message within a node goes by rendezvous. `threshold` is for
+  // all messages except two kinds. `exchange_threshold` is for contiguous messages of an exchange,
+  // `mapped_threshold` for contiguous messages from a send buffer in a shared heap.
   std::uint64_t threshold;
   std::uint64_t exchange_threshold;
   std::uint64_t mapped_threshold;
-  // The sizes in bytes from which third ranks help with a message. The first is for messages that
-  // the kernel copies, the second for messages whose buffers all ranks map.
+  // The sizes in bytes from which third ranks help with a message. `help_threshold` is for messages
+  // that the kernel copies, `mapped_help_threshold` for messages whose buffers all ranks map.
   std::uint64_t help_threshold;
   std::uint64_t mapped_help_threshold;
   std::vector<ChunkRule> chunks;  // ascending; the first row starts at 0 bytes

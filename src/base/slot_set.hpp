@@ -19,8 +19,7 @@ class SlotSet {
  public:
   static constexpr std::uint32_t kNone = ~std::uint32_t{0};
 
-  // Takes the lowest free slot of the first `most`, and returns it; kNone if all of these are in
-  // use.
+  // Takes the lowest free number below `most`, and returns it; kNone if all of them are in use.
   std::uint32_t take(std::uint32_t most = kSlots) {
     for (std::uint32_t first = 0; first < most; first += 64) {
       std::atomic<std::uint64_t>& word = words_[first / 64];

@@ -3,8 +3,9 @@
 // origin of the value. Message sizes are in settings.json (MH_*THRESHOLD), table sizes with the
 // tables.
 //
-// Origins. Measured: on the machine of docs/results/first-measurements.md (two cores), unless
-// another is named. Chosen: between two values that differ by orders of magnitude.
+// Origins. Measured: on the machine of docs/results/first-measurements.md (two cores), unless the
+// comment names another machine. Chosen: not measured; the value lies between one too short and one
+// too long, which differ by orders of magnitude.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@ inline constexpr double kLookAtShortNs = 100e3;  // same, receives that are shor
 inline constexpr double kLookForLostNs = 20e6;   // RTS headers that matched too short a receive
 inline constexpr double kLookForObjectsNs = 50e6;  // libraries that the program has loaded
 
-// ---- Waits in MPI
+// ---- Waits in MPI: when to skip the wait loop
 
 // Blocking short calls wait in the MPI library itself while the calls of a thread follow each other
 // by less than this on average (wait/pace.hpp). If the calls are further apart, a start and a test
@@ -60,7 +61,7 @@ inline constexpr double kLookBetweenTasksNs = 10e3;
 // sleeps. Measured: a wake-up across cores takes 24 us.
 inline constexpr double kSpinForLockNs = 25e3;
 
-// ---- Messages
+// ---- Messages: when to push them, and when to give up a wait
 
 // A sender pushes a message to a receiver that is not in MPI. The first attempt comes kFirstPushNs
 // after the start of the send, because a receiver that waits in MPI copies the message itself, and
@@ -72,8 +73,8 @@ inline constexpr double kLastPushNs = 1e6;
 // header is in flight for microseconds.
 inline constexpr double kLostAfterNs = 200e6;
 // Before a library call in which a rank cannot take rendezvous messages, it looks at most this long
-// for RTS headers addressed to it. A receive waits as long for a sender that is trying to push.
-// Chosen: an RTS header is in flight for microseconds.
+// for RTS headers addressed to it. A receive waits equally long for a sender that is trying to
+// push. Chosen: an RTS header is in flight for microseconds.
 inline constexpr double kSettleNs = 20e6;
 // A thread that raises an MPI error, while another thread of the process runs an error handler,
 // waits this long for the handler's end. It then continues, because the handler may be waiting for
@@ -112,7 +113,7 @@ inline constexpr double kWorthLendingNs = 40e3;
 // of the message.
 inline constexpr double kWorthInvitingNs = 150e3;
 
-// ---- Lent cores
+// ---- Lent cores: when a loan is worth its cost, and how long it lasts
 
 // A rank is lent a core only if the work that it offers goes on for at least this long. The work
 // must be worth two hand-overs, and the time that its owner waits for the helper's last chunk.
@@ -130,8 +131,8 @@ inline constexpr double kUnitLookNs = 3.3e3;
 inline constexpr double kAtOnceNs = 20e3;
 // A rank that only polls (MPI_Test) helps as one that waits (wait/polling.hpp). A rank may be such
 // a rank once polls at most kLongestPollNs apart have failed for kPollingLastsNs. The library then
-// times a poll: between two polls, a loop that only polls takes at most half that time and
-// kAroundPollNs. A rank that takes longer computes, and is examined again after kPollingPauseNs.
+// times a poll: a loop that only polls spends at most half of that poll's time plus kAroundPollNs
+// between two polls. A rank that spends more computes, and is examined again after kPollingPauseNs.
 inline constexpr double kLongestPollNs = 1e3;
 inline constexpr double kPollingLastsNs = 50e3;
 inline constexpr double kPollingPauseNs = 1e6;
@@ -155,7 +156,7 @@ inline constexpr double kWorkerPatienceNs = 200e3;
 // thread that uses it.
 inline constexpr double kPromptWorkerNs = 300e3;
 
-// ---- Shared loops
+// ---- OpenMP loops that are shared with helpers
 
 // A loop is offered to helpers only if the rest of it takes at least this long. A shorter loop is
 // done before a helper is awake. Measured.
