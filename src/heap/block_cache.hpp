@@ -7,9 +7,9 @@
 // which allocates and frees blocks of a few sizes mostly meets only its own blocks. At most kRows *
 // kSlots blocks are cached, 17 MB.
 //
-// Thread-safe and safe in signal handlers: each access to a slot is one exchange. The exchange
-// makes the freeing thread's writes to the block and to its boundary tags visible to the thread
-// that takes the block.
+// Thread-safe and safe in signal handlers: each access to a slot is one atomic exchange. That
+// exchange makes the freeing thread's writes to the block and to its boundary tags visible to the
+// thread that takes the block.
 #pragma once
 
 #include <pthread.h>

@@ -246,7 +246,7 @@ Span File::part(std::uint32_t index) const {
   return index == 0 ? Span{base(), bytes()} : statics_[index - 1];
 }
 
-// --- replaced mappings -----------------------------------------------------------------------
+// --- replacing mappings of the file by private memory ----------------------------------------
 
 // Calls `by`, which replaces a mapping, for each mapping of the heap's file within a span. If
 // /proc/self/maps cannot be read, the whole span is taken for one writable mapping of the file.
@@ -333,7 +333,7 @@ bool File::retire() {
   return true;
 }
 
-// --- isolated spans --------------------------------------------------------------------------
+// --- isolated (private) spans of a shared heap -----------------------------------------------
 
 void File::isolate(const Span& span) {
   const std::uint64_t page = page_bytes();

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gives a fork()ed child its own copy of the shared heap.
 //
-// A plain child has a copy of its parent's memory. The kernel copies private memory only, so:
+// The child of a program without Manyhands has a copy of all of its parent's memory. fork() copies
+// private memory only, not the heap, so:
 //
 //   prepare   blocks signals, takes the heap's lock (this thread may hold it already: fork() in a
 //             signal handler that interrupted malloc), makes a pipe.

@@ -73,7 +73,7 @@ void Heap::start(const Options& options) {
   started_.store(true, std::memory_order_release);
 }
 
-// --- growth -----------------------------------------------------------------------------------
+// --- growth of the heap -----------------------------------------------------------------------
 
 bool Heap::open_locked() {
   if (file_.state() != File::State::none) return true;
@@ -101,7 +101,7 @@ bool Heap::ensure_file() {
   return hold && open_locked() && file_.shared();
 }
 
-// --- allocation -------------------------------------------------------------------------------
+// --- allocation of blocks ---------------------------------------------------------------------
 
 // The pages of an extent for a block of `bytes` bytes. A block begins at a distance from the
 // beginning of its extent, the stagger. Room for the largest stagger counts in every extent, so
@@ -211,7 +211,7 @@ void* Heap::allocate_extent(std::size_t bytes, std::size_t alignment, bool zero)
   return block;
 }
 
-// --- release ----------------------------------------------------------------------------------
+// --- release of blocks ------------------------------------------------------------------------
 
 Page Heap::extent_of(const void* block) const {
   const auto page =
@@ -322,7 +322,7 @@ void Heap::trim() {
   give_back(0);
 }
 
-// --- resizing ---------------------------------------------------------------------------------
+// --- resizing of blocks -----------------------------------------------------------------------
 
 // Implements malloc_usable_size(). Returns the bytes that the program has requested, not the
 // extent's: resize() need not preserve bytes that the program does not know of.
@@ -379,7 +379,7 @@ void* Heap::moved(void* block, std::size_t to) {
   return there;
 }
 
-// --- huge pages -------------------------------------------------------------------------------
+// --- collapsing touched pages into huge pages -------------------------------------------------
 
 void Heap::wants_huge(const void* address, std::size_t bytes) {
   if (!options_.promote_asked || !owns(address)) return;
@@ -405,7 +405,7 @@ void Heap::collapse_one() {
   promotion_.settle(address, !done);
 }
 
-// --- queries and advice -----------------------------------------------------------------------
+// --- queries, isolation and emptying of ranges ------------------------------------------------
 
 Stats Heap::stats() {
   const Hold hold(lock_);

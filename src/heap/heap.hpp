@@ -65,7 +65,7 @@ class Heap {
   [[nodiscard]] bool started() const { return started_.load(std::memory_order_acquire); }
 
   // Returns a block at a multiple of `alignment`, a power of two, filled with zeros if `zero`.
-  // Returns nullptr if the heap does not serve the block; errno is unchanged then, too.
+  // Returns nullptr if the heap does not serve the block; errno is unchanged in either case.
   void* allocate(std::size_t bytes, std::size_t alignment, bool zero);
   // Frees a block of this heap. An address in a page of the heap in which no block begins is
   // ignored.

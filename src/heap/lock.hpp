@@ -3,9 +3,9 @@
 // holds the lock already.
 //
 // A signal handler may interrupt its own thread while that thread holds the lock, and a handler of
-// fork() may allocate while its thread holds the lock. A plain lock would deadlock there. One word
-// holds both the owner and the waiters' bit, so no instruction lies between taking the lock and
-// being its owner (a pthread mutex has such a gap). The owner's name is pthread_self(), which,
+// fork() may allocate while its thread holds the lock. An ordinary lock would deadlock there. One
+// word holds both the owner and the waiters' bit, so no instruction lies between taking the lock
+// and being its owner (a pthread mutex has such a gap). The owner's name is pthread_self(), which,
 // unlike the kernel's thread number (gettid), stays the same in a fork()ed child.
 #pragma once
 

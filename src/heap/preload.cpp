@@ -65,7 +65,7 @@ inline const Next& forward() {
   return next;
 }
 
-// --- the start --------------------------------------------------------------------------------
+// --- the start of the heap --------------------------------------------------------------------
 
 // Whether the heap has been started. A start asks the system a dozen times whether this process
 // gets a heap (judge()). Most processes of an MPI job (shells, launchers) have no large block and
@@ -104,7 +104,7 @@ bool make_file() { return start_heap() && heap.ensure_file(); }
   mh::heap::move_statics(heap.file(), make_file, most);
 }
 
-// --- large blocks -----------------------------------------------------------------------------
+// --- blocks that the heap is asked for --------------------------------------------------------
 
 constexpr std::size_t kMallocAlignment = alignof(std::max_align_t);
 
@@ -202,7 +202,7 @@ MH_EXPORT int mh_heap_explain(const char* mode, const char** why) {
   return mh::heap::is_good(found) ? 1 : 0;
 }
 
-// --- what the program calls -------------------------------------------------------------------
+// --- the functions that the program calls -----------------------------------------------------
 
 MH_EXPORT void* malloc(std::size_t bytes) {
   if (bytes < mh::heap::kThreshold) [[likely]]

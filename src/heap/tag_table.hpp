@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The boundary tags of all pages of a heap (extents.hpp), in chunks that never move: a thread reads
-// the tags of its own block while another thread makes room for more.
+// The boundary tags of all pages of a heap (extents.hpp), in a few arrays that never move: a thread
+// reads the tags of its own block while another thread makes room for more.
 //
-// Address space is taken chunk by chunk, because a program may have a limit on it. Not thread-safe:
-// the caller holds a lock, except for operator[] on the tags of its own used extent. The destructor
-// frees nothing: the heap lives as long as its process.
+// Address space is taken for one array at a time, because a program may have a limit on it. Not
+// thread-safe: the caller holds a lock, except for operator[] on the tags of its own used extent.
+// The destructor frees nothing: the heap lives as long as its process.
 #pragma once
 
 #include <sys/mman.h>
