@@ -14,7 +14,7 @@ bool multiply_checked(std::int64_t a, std::int64_t b, std::int64_t& product) {
   return fits_offset(wide);
 }
 
-// ---- bounds ----------------------------------------------------------------------------------
+// ---- lower and upper bounds of datatypes -----------------------------------------------------
 
 // Extends the bounds of an element to `count` elements, `stride` bytes apart. A count of 0 leaves
 // no bounds, not even those that the program set explicitly (marked). False: the new bounds do not
@@ -141,7 +141,7 @@ Result<LayoutPtr> layout_of_list(Numbers lengths, Numbers displacements, std::in
   return sequence.finish();
 }
 
-// ---- arrays ----------------------------------------------------------------------------------
+// ---- subarrays and distributed arrays --------------------------------------------------------
 
 // Makes the layout of a subarray or darray, whose bounds are those of the whole array (`bytes`
 // bytes).

@@ -27,7 +27,7 @@ namespace mh::layout::detail::far {
 
 inline constexpr std::size_t kLine = kCacheLine;
 
-// ---- Writing --------------------------------------------------------------------------------
+// ---- Writing past the caches (unpacking) ----------------------------------------------------
 
 inline void fence_stores() { _mm_sfence(); }
 
@@ -77,7 +77,7 @@ inline bool write_rows(Address at, const BlockRows& rows, const std::byte* strea
   return true;
 }
 
-// ---- Reading --------------------------------------------------------------------------------
+// ---- Reading in four lanes (packing) --------------------------------------------------------
 
 inline constexpr std::uint64_t kLanes = 4;
 // Each of the four lanes of a read prefetches this many bytes of its part of the stream ahead.

@@ -84,7 +84,7 @@ std::shared_ptr<ShapeNode> copy_of(const ShapeNode& node) {
   return made;
 }
 
-// ---- sequences -------------------------------------------------------------------------------
+// ---- joining sequences of shapes -------------------------------------------------------------
 
 ShapePtr node_of(const SequencePart& piece, const ShapePtr& like) {
   if (piece.node) return piece.node;

@@ -54,8 +54,8 @@ inline std::byte* pointer_to(Address at) { return reinterpret_cast<std::byte*>(a
 
 // A row of equal blocks, in the form that the copy loops take: `stride` is the distance from block
 // to block in memory, `stream_stride` that in the packed stream. In the stream the distance is the
-// size of a block if the blocks are adjacent there, and the size of a record if each block is a
-// field of a record.
+// size of a block if the blocks are adjacent there. It is the size of a record (a short list of
+// runs, repeated at a stride) if each block is a run of a record.
 struct BlockRow {
   Address at;
   std::int64_t stride;
