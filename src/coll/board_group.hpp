@@ -35,8 +35,9 @@
 namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
-// The number of records of a board, used in turn (R2). It is so large that, with more ranks than
-// cores, a root gives up its core before all of its records are in use by late members.
+// The number of records of a board, used in turn (R2). With more ranks than cores, a root gives its
+// core away once late members use all of its records. The number is so large that this switch of 2
+// µs is rare.
 inline constexpr std::uint32_t kRecords = 128;
 // The number of long blocks of a board, used in turn (R2). Together they take 192 KB, so the long
 // blocks of two boards stay in a second-level cache.
@@ -66,7 +67,7 @@ struct MappedBuffers {
 struct alignas(kCacheLine) RoundRecord {
   // The number of the record's round, and the member's Route. The board's owner stores the stamp
   // with release, after the other fields of the record and the staged data. Peers acquire it in
-  // has_come() and route_of(), and then see those.
+  // has_come() and route_of(), and then see these fields and data.
   std::atomic<std::uint64_t> stamp{0};
   std::uint64_t terms;  // equal on all members if the program is right: call, operation, type, root
   std::uint64_t bytes;  // of the member's contribution

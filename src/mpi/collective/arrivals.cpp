@@ -190,8 +190,9 @@ Comm* enter_collective(Comm* comm) {
 }
 
 // Ends the short path that enter_collective() has granted to the next calls on a communicator
-// (passes_tight_loop()), and returns the calls not made yet to the communicator's Pace. Called when
-// all granted calls are made, or a collective on another communicator begins.
+// (passes_tight_loop()). Gives those calls that the program has not made back to the communicator's
+// Pace (wait/pace.hpp), which detects tight loops. Called when all granted calls are made, or a
+// collective on another communicator begins.
 void end_tight_loop() {
   if (detail::tight.comm != nullptr) detail::tight.comm->pace.give_back(detail::tight.left);
   detail::tight = {};

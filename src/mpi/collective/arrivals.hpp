@@ -18,10 +18,10 @@
 //
 // A rank does not wait at an arrival barrier while more of its threads are in collectives than it
 // has cores. A thread that waits in the library keeps its core for a time slice unless another
-// thread wants the library. Threads in the wait loop and threads in the library would therefore
-// delay each other by milliseconds, so all threads wait in the library in this case. On an
-// oversubscribed node, with more ranks than cores, a rank helps no other. If every rank needs every
-// rank, a rank of such a node also waits in the library.
+// thread wants to call the library. Threads in the wait loop and threads in the library would
+// therefore delay each other by milliseconds, so all threads wait in the library in this case. On
+// an oversubscribed node, with more ranks than cores, a rank helps no other. If every rank needs
+// every rank, a rank of such a node also waits in the library.
 //
 // A collective may fail on one rank alone (a bad count, MPI_ERRORS_RETURN). The failing rank has
 // counted an arrival that no other rank counts. After a failure no rank waits at that arrival
@@ -153,8 +153,9 @@ int left_window(MPI_Win win, int result);
 // all members are on this node. If false, the caller makes the MPI library's barrier. Without an
 // arrival barrier the function returns false at once.
 bool barrier(MPI_Comm comm);
-// Carries out the same barrier for a communicator, or for the entry that stands for a window (its
-// *shadow*, comms::make_shadow()), that has an arrival barrier.
+// Carries out a barrier among the members on this node, as barrier(MPI_Comm) does, for a
+// communicator, or for the entry that stands for a window (its *shadow*, comms::make_shadow()),
+// that has an arrival barrier.
 bool barrier(Comm& comm);
 
 namespace detail {

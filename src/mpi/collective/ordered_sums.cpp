@@ -35,8 +35,8 @@ std::uint64_t mixed(std::uint64_t x) {
   return x ^ x >> 31U;
 }
 
-// A random number of either sign from 1/8 to 16: sums of few such numbers are rounded, and no
-// product overflows.
+// A random number of either sign from 1/8 to 16: even a sum of a few such numbers has to be
+// rounded, and no product overflows.
 double random_double(std::uint64_t bits) {
   const std::uint64_t exponent = 1023 - 3 + (bits >> 52U) % 7;
   return std::bit_cast<double>((bits & 0x800fffffffffffffULL) | exponent << 52U);

@@ -75,10 +75,10 @@ class PairwiseRound {
     return coll::entry_for(index(comm_.rank), index(rank), peers_, round_.staged_by(rank));
   }
 
-  // ---- Sending ----------------------------------------------------------------------------------
+  // ---- The blocks that this rank sends ----------------------------------------------------------
 
   // The length of this rank's staged block: its block table and all blocks that it sends, as far as
-  // a board has room for them. Blocks that do not fit move otherwise.
+  // a board has room for them. Blocks that do not fit are mapped, or move as messages.
   [[nodiscard]] std::uint64_t staged_bytes() const {
     std::uint64_t bytes = coll::BlockTable::bytes_of(peers_.count(index(comm_.rank)));
     for (int step = first_step_; step < end_step_; ++step)
@@ -149,7 +149,7 @@ class PairwiseRound {
     }
   }
 
-  // ---- Receiving --------------------------------------------------------------------------------
+  // ---- The blocks that this rank receives -------------------------------------------------------
 
   void move_own() {
     const TypedBlocks& from = blocks_.out[comm_.rank];
@@ -209,7 +209,7 @@ class PairwiseRound {
     if (request != MPI_REQUEST_NULL) messages_.push_back(request);
   }
 
-  // ---- Messages ---------------------------------------------------------------------------------
+  // ---- Blocks that move as messages of the MPI library ------------------------------------------
 
   [[nodiscard]] int node_rank(int rank) const {
     return static_cast<int>(comm_.members[static_cast<std::size_t>(rank)].node_rank);

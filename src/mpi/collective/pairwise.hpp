@@ -26,8 +26,9 @@ struct PeerBlocks {
   TypedBlocks out[coll::kMostMembers];
   TypedBlocks in[coll::kMostMembers];
 
-  // Sets the bytes of the blocks that a call with a root uses on this rank to 0: the root's and
-  // this rank's own, and on the root all blocks. The other blocks stay uninitialised.
+  // Sets the length (`bytes`) of each block that a call with a root uses on this rank to 0. These
+  // are the blocks for the root and for this rank itself, and on the root the blocks for all ranks.
+  // The other blocks stay uninitialised.
   void empty_used_blocks(const Comm& comm, int root) {
     out[root].bytes = in[root].bytes = out[comm.rank].bytes = in[comm.rank].bytes = 0;
     for (int rank = 0; root == comm.rank && rank < comm.size; ++rank)

@@ -22,7 +22,7 @@ using mh::rma::Op;
 using mh::rma::ReduceKernel;
 using mh::rma::Type;
 
-// ---- Which reductions ---------------------------------------------------------------------------
+// ---- Which reductions the ranks can carry out ---------------------------------------------------
 
 bool is_signed(Type type) { return type >= Type::int8 && type <= Type::int64; }
 bool is_integer(Type type) { return type >= Type::int8 && type <= Type::uint64; }
@@ -120,7 +120,7 @@ bool are_refused(const void* in, const void* out) {
   return in == nullptr || out == nullptr || out == MPI_IN_PLACE || in == out;
 }
 
-// ---- Staged -------------------------------------------------------------------------------------
+// ---- Reductions of staged data ------------------------------------------------------------------
 
 void stage(Round& round, const void* data, std::uint64_t bytes) {
   std::memcpy(round.stage(), data, bytes);
@@ -164,7 +164,7 @@ CallResult allreduce_staged(Round& round, const Reduction& reduction, const Comm
   return MPI_SUCCESS;
 }
 
-// ---- Mapped -------------------------------------------------------------------------------------
+// ---- Reductions of data in mapped buffers -------------------------------------------------------
 
 // Computes elements of a reduction whose ranks map each other's buffers, in pieces that fit into
 // the first-level cache.
@@ -352,7 +352,8 @@ CallResult scan_staged(RoundCall call, const void* in, void* out, const Reductio
 // ---- MPI_Reduce ---------------------------------------------------------------------------------
 
 // True if the MPI library accepts that the root of MPI_Reduce has one buffer as send buffer and as
-// receive buffer. Found out by such a call on this rank alone.
+// receive buffer. Found out by an MPI_Reduce with these arguments among this rank alone
+// (config.self_comm).
 bool accepts_aliases(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op) {
   return by_count::Reduce(real, in, out, count, type, op, 0, config.self_comm) == MPI_SUCCESS;
 }

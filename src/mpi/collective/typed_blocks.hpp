@@ -71,7 +71,7 @@ inline TypedBlocks typed_blocks(const BlockArgs& args) {
 MPI_Count extent_of(const TypedBlocks& blocks);
 
 // These functions pack the block of `rank` to the memory at `to`, or unpack the block from the
-// packed stream at `from`. False: the MPI library refuses.
+// packed stream at `from`. False: only the MPI library can do so, and it has refused.
 bool pack(const TypedBlocks& from, int rank, std::byte* to);
 bool unpack(const TypedBlocks& to, int rank, const std::byte* from);
 
