@@ -49,8 +49,8 @@ struct ReplacedHandlers {
   std::mutex mutex;
   std::vector<ReplacedHandler> handlers;  // guarded by `mutex`
   // Held by a thread that raises an error, and by a thread that replaces a handler. Therefore no
-  // thread can replace the program's handler between the moment at which raise_by_handler()
-  // restores it and its call. A handler may call MPI or wait for other threads, so the lock is
+  // thread can replace the program's handler after raise_by_handler() has restored it and before
+  // that function calls it. A handler may call MPI or wait for other threads, so the lock is
   // recursive and is awaited for tuning::kHandlerPatienceNs at most. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 

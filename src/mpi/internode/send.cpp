@@ -260,8 +260,8 @@ bool complete_instead_of_cancel(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   for (const auto& send : g_sends.by_id) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
-    // The FIN of such a send is sent, so its request may be complete and the handle may belong to
-    // another request by now.
+    // The FIN of a send that counts as done is sent, so its request may be complete and the handle
+    // may belong to another request by now.
     if (send->counts_as_done) continue;
     // The pieces are copies of the send buffer, so the program's request may complete before the
     // pieces are received.

@@ -31,8 +31,9 @@ inline constexpr std::uint64_t kMostBuffered = 256U << 20U;
 // send that is posted to this rank.
 void end_rendezvous_after_truncation();
 
-// Buffers the sends to this rank that have been posted for too long, if MPI errors return to the
-// program or start_to_buffer_overdue_sends() was called. A step of the wait loop.
+// Buffers the sends to this rank that have been posted for longer than tuning::kLostAfterNs, if MPI
+// errors return to the program or start_to_buffer_overdue_sends() was called. A step of the wait
+// loop.
 void buffer_overdue_sends();
 void start_to_buffer_overdue_sends();
 

@@ -108,9 +108,9 @@ void ReceiveTable::enter(ReceiveRequest& request, MPI_Request handle) {
   request.handle = handle;
   ReceiveRequest** bucket = bucket_of(handle);
   for (ReceiveRequest* at = *bucket; at != nullptr; at = at->next_in_bucket_) {
-    // An old request has the same handle. If another thread has claimed it, that thread is
-    // completing it; otherwise a call that is not intercepted has completed it, and its entry is
-    // removed here.
+    // The library has reused the handle of an older request, whose entry is still in the table. If
+    // another thread has claimed the older request, that thread is completing the request.
+    // Otherwise a call that is not intercepted has completed it, and its entry is removed here.
     if (at->handle != handle || at->claimed.load(std::memory_order_relaxed)) continue;
     set_started(*at, false);
     unlink(*at);

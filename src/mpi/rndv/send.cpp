@@ -88,7 +88,7 @@ void free_slot(Slot slot) {
   services.send_table.release(slot);
 }
 
-// ---- Pushing -----------------------------------------------------------------------------------
+// ---- Pushing messages into posted receives -----------------------------------------------------
 
 // An entry of the receiver's posted-receive table, and the address of its buffer when this rank
 // found the entry. The receiver may reuse the entry for another buffer at any time.
@@ -210,7 +210,7 @@ bool try_to_push(Slot slot, p2p::SendSlot& send, std::uint64_t now) {
   return push(slot, send);
 }
 
-// ---- Posting -----------------------------------------------------------------------------------
+// ---- Choosing rendezvous, and posting sends in the send table ----------------------------------
 
 void trace_left(std::uint64_t bytes, LeftBecause because) {
   if (observe::trace() == nullptr) return;
@@ -489,7 +489,7 @@ bool move_own_sends() {
 void serve_resends() {
   if (!services.send_table.resends_wanted()) return;
   services.send_table.for_each([](Slot slot, p2p::SendSlot& send) {
-    // acquire: pairs with the release by which the receiver asks (receive_by_library()).
+    // acquire: pairs with the receiver's release of `resend` in receive_by_library().
     if (send.state() != p2p::SlotState::resend) return;
     if (g_sends.by_slot[slot].resent) return;
     g_sends.by_slot[slot].resent = true;
