@@ -117,7 +117,7 @@ std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) 
   return {&one, 1};
 }
 
-// ---- Communicators -----------------------------------------------------------------------------
+// ---- The members of communicators, as ranks on the node ----------------------------------------
 
 // Stores the list of ranks, once for equal lists, for as long as the process lives. Called with
 // g_profile.mutex locked.
@@ -179,7 +179,7 @@ const CommMembers& members_of(MPI_Comm comm) {
 
 bool has_peers() { return services.node && config.ranks > 1; }
 
-// ---- Requests ----------------------------------------------------------------------------------
+// ---- The facts of the calls that have started requests -----------------------------------------
 
 // Packs CallFacts into a word: bytes << 18 | peer + 1 << 2 | has several peers << 1 | contiguous.
 // The word does not tell which peers several are, so unpacked() returns all ranks of the node in
@@ -268,7 +268,7 @@ std::int32_t late_peer(ProfiledThread& state, const Peers& peers, std::uint64_t 
 
 }  // namespace
 
-// ---- Facts -------------------------------------------------------------------------------------
+// ---- The facts of a call: its data and its peers -----------------------------------------------
 
 CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers) {
   if (count <= 0 || type == MPI_DATATYPE_NULL) return no_data(peers);
@@ -397,8 +397,8 @@ TimedPoll::TimedPoll(std::size_t call, const CallFacts& facts)
     : call_(call), facts_(facts), begin_(ticks()) {}
 
 // Each poll that this thread has made untimed since its last timed poll is taken to have lasted as
-// long as this poll. This poll may be long because the thread has lost its core, so together they
-// all count no longer than the time since the last timed poll.
+// long as this poll. This poll may be long because the thread has lost its core, so the untimed
+// polls and this poll together count no longer than the time since the last timed poll.
 TimedPoll::~TimedPoll() {
   const std::uint64_t end = ticks();
   const std::uint64_t own = end - begin_;
@@ -448,7 +448,7 @@ void add_transfer(std::size_t call, const observe::CallData& data, std::uint64_t
 
 }  // namespace detail
 
-// ---- Start and end -----------------------------------------------------------------------------
+// ---- Start and end of the profile --------------------------------------------------------------
 
 void begin_init() { g_profile.init_begin = ticks(); }
 void begin_finalize() { g_profile.finalize_begin = ticks(); }

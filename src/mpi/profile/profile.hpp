@@ -48,8 +48,8 @@ struct CallFacts {
 
 CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers);
 inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peers}; }
-// The facts of a call that has a count for each member of `comm`, such as MPI_Allgatherv. As its
-// data counts a block with the mean of these counts.
+// The facts of a call that has a count for each member of `comm`, such as MPI_Allgatherv. Its data
+// is taken to be a single block, with the mean of these counts as its count.
 CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm);
 CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm);
 // The peers of a call on `comm`. peer() returns the member with this rank alone, or all members if
@@ -201,7 +201,7 @@ void begin_finalize();
 // True if the calls of this process are to be timed, because MH_PROFILE or MH_TRACE is set.
 inline bool is_wanted() { return !settings().profile.empty() || !settings().trace.empty(); }
 
-// ---- Start and end ------------------------------------------------------------------------------
+// ---- Start and end of the profile ---------------------------------------------------------------
 
 // Starts the profile after MPI_Init. On a rank without a node segment no peer is known, so the
 // whole time of every call counts as transfer.
