@@ -42,8 +42,8 @@ std::optional<std::uint32_t> PackPipeline::claim() {
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
     if (use_in(offered) != use_in(next) || count_in(next) >= count_in(offered)) return std::nullopt;
-    // A failed compare-and-swap reads next_ again, with acquire. The order is also that of a
-    // success, because GCC wants no weaker one there.
+    // A failed compare-and-swap reads next_ again, with acquire. A successful one has the same
+    // order, because GCC accepts no order for success that is weaker than that for failure.
     if (next_.compare_exchange_weak(next, next + 1, std::memory_order_acquire)) {
       return count_in(next);
     }

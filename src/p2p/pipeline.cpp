@@ -24,8 +24,8 @@ std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std
   return use;
 }
 
-// Puts the cells of the next message, `bytes` bytes together, behind the cells of the last message;
-// at the beginning if `room`, the bytes of the pipeline, has no room for them there.
+// Puts the cells of the next message, `bytes` bytes together, behind the cells of the last message,
+// or at the beginning if they do not fit there. `room`: the bytes of all cells of the pipeline.
 void Pipeline::move_on(std::uint64_t bytes, std::uint64_t room) {
   const std::uint64_t last = cells_used_.load(std::memory_order_relaxed);
   begin_ += last * chunk_bytes_;

@@ -115,7 +115,7 @@ layout::CacheLevel PipelineEngine::cache_level_of(std::uint64_t bytes) const {
   return layout::cache_level_of(bytes, node_.header().cache_bytes);
 }
 
-// ---- Sender ------------------------------------------------------------------------------------
+// ---- The sender's end of a message -------------------------------------------------------------
 
 void PipelineEngine::announce(std::uint32_t slot, const End& from) {
   from_[slot] = from;
@@ -150,7 +150,7 @@ bool PipelineEngine::fill(std::uint32_t slot) {
   return true;
 }
 
-// ---- Receiver ----------------------------------------------------------------------------------
+// ---- The receiver's end of a message -----------------------------------------------------------
 
 std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t sender,
                                                    const End& to, std::uint64_t bytes,
@@ -167,7 +167,7 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
       .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_, order)};
   senders_[index].store(sender, std::memory_order_relaxed);
   const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
-  // A short message must not withdraw the invitation of a longer message on the other pipeline.
+  // A short message must not withdraw the invitation of a longer message on another pipeline.
   if (alone >= ticks_from_ns(tuning::kWorthInvitingNs)) {
     invite(sender, alone);
     invite(node_.me(), alone);
@@ -216,7 +216,7 @@ bool PipelineEngine::drain(std::uint32_t pipeline) {
   return true;
 }
 
-// ---- Either ------------------------------------------------------------------------------------
+// ---- Messages of which this rank is sender or receiver -----------------------------------------
 
 bool PipelineEngine::move_one() {
   for (std::uint32_t pipeline = 0; pipeline < kPipelines; ++pipeline) {

@@ -66,7 +66,7 @@ class PipelineEngine final : public lend::LendableWork {
   PipelineEngine& operator=(const PipelineEngine&) = delete;
   ~PipelineEngine() override;
 
-  // ---- Sender
+  // ---- The sender's end of a message
 
   // announce(): called when this rank posts a rendezvous send, which a pipeline may carry; `from`
   // is its send buffer. withdraw(): called when the send is done.
@@ -80,12 +80,12 @@ class PipelineEngine final : public lend::LendableWork {
   // filled.
   bool fill(std::uint32_t slot);
 
-  // ---- Receiver
+  // ---- The receiver's end of a message
 
   // Puts the message of a send that this rank has taken on one of its pipelines, which changes the
   // send's state to moving. Returns the index of the pipeline, or nothing if none is free. The
   // caller waits until over() is true and calls finish(); the receive buffer `to` must live until
-  // then. Chunks go in the order `order`, with both_ends from the low end.
+  // then. Chunks go in the order `order`; a pipeline takes both_ends as from the low end.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes,
                                      steal::CopyOrder order = steal::CopyOrder::both_ends);
@@ -102,7 +102,7 @@ class PipelineEngine final : public lend::LendableWork {
   // the message is incomplete.
   bool finish(std::uint32_t pipeline);
 
-  // ---- Either
+  // ---- Messages of which this rank is sender or receiver
 
   // True if a pipeline carries a message to or from this rank, or if this rank has an announced
   // send, which a pipeline may carry. A hint.

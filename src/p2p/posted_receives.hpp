@@ -67,8 +67,8 @@ struct alignas(kCacheLine) PostedReceive {
   }
 
   // Called by the sender after it has taken the send whose RTS header lies in `buffer`. True if
-  // this posted receive is still that of `buffer`. Then only the caller changes it: the receiver
-  // cannot close it without the send.
+  // this posted receive is still that of `buffer`. If so, only the caller changes it from now on:
+  // the receiver waits for the sender that has taken the send.
   [[nodiscard]] bool is_of(std::uint64_t buffer) const {
     return state.load(std::memory_order_acquire) == PostedState::open &&
            address.load(std::memory_order_relaxed) == buffer;

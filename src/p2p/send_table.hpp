@@ -79,8 +79,9 @@ struct PostedFields {
 
 struct alignas(kCacheLine) SendSlot {
   // The sender writes these members while the slot is free. They are read by the rank that has
-  // taken the send, and by a rank that finds in `word` the generation of the send that it means,
-  // not over; `word` orders these reads. All other ranks read a copy, by fields_of() or posted().
+  // taken the send, and by a rank that finds in `word` that the send which it means (by its
+  // generation) is not over; `word` orders these reads. All other ranks read a copy, by fields_of()
+  // or posted().
   memory::View from;
   std::uint64_t bytes;
   std::uint64_t communicator;  // the key: the same number on every member
@@ -193,8 +194,8 @@ class SendTable {
   void attach(SharedSendTable* shared) { shared_ = shared; }
 
   // Posts the send in a free slot and returns the slot's index; kNone if all slots are in use. With
-  // `fin_tag` == kOwnTag the FIN has the tag SendSlot::own_fin(); otherwise the caller's tag, or
-  // there is none (kNoFin).
+  // `fin_tag` == kOwnTag the FIN has the tag SendSlot::own_fin(); otherwise `fin_tag` is the
+  // caller's tag, or no FIN is sent (kNoFin).
   static constexpr std::uint32_t kOwnTag = 0xfffffffeU;
   std::uint32_t post(const NewSend& send, std::uint32_t fin_tag);
 
