@@ -6,9 +6,9 @@
 
 namespace mh::node {
 
-// Returns a hash of these facts. Processes with the same hash run on one kernel, under one host
-// name and in the same namespaces, so they can share memory. 0: the facts are not known.
-// Thread-safe.
+// Returns a hash of the host's facts: kernel, host name and namespaces. Processes with the same
+// hash run on one kernel, under one host name and in the same namespaces, so they can share memory.
+// 0: the facts are not known. Thread-safe.
 std::uint64_t host_identity();
 
 }  // namespace mh::node

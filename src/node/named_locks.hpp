@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Locks that all threads of all ranks of a node share, by name (`ws critical`, `ws atomic`).
+// Locks that all threads of all ranks of a node share, by name, for the pragmas `ws critical` and
+// `ws atomic`.
 //
 // The locks lie in the header of the segment. A name is a number (a hash). A lock gets its name
 // when it is first asked for, and keeps the name. The kernel watches the holder: if the thread or

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The only exported function of a variant: takes mh_chain from the front, finds the functions
-// behind Manyhands, and fills the front's table of entries. These functions are those of the next
-// tool or library (`next`), and those of the MPI library (`real`).
+// The only exported function of a variant: takes mh_chain (functions that look symbols up) from the
+// front, finds the functions behind Manyhands, and fills the front's table of entries. These
+// functions are those of the next tool or library (`next`), and those of the MPI library (`real`).
 //
 // The front calls mh_variant_open() once per process, before any wrapper can run, while every other
 // thread with an MPI call waits; plain stores therefore suffice. The function makes no MPI call.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Exclusion among all ranks of the node, for `ws critical` and `ws atomic`: the locks of the
-// segment.
+// Exclusion among all ranks of the node, for the pragmas `ws critical` and `ws atomic`: the locks
+// of the segment.
 //
 // In addition, the compiler's own code excludes the threads of this rank from each other. Without a
 // segment (one rank on the node) only the compiler's code excludes threads.

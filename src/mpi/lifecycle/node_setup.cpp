@@ -49,7 +49,7 @@ struct NodeConstruction {
 };
 NodeConstruction g_node;
 
-// ---- Agreement ----------------------------------------------------------------------------------
+// ---- Agreement of the node's ranks on each step -------------------------------------------------
 
 // Returns the reason of the lowest rank that has one, the same on all ranks of the node; empty if
 // no rank has a reason. Collective.
@@ -99,7 +99,7 @@ std::string check_network(const std::vector<PeerInfo>& infos) {
   return same ? "" : "ranks of the node run in different network namespaces";
 }
 
-// ---- The segment --------------------------------------------------------------------------------
+// ---- The node's segment -------------------------------------------------------------------------
 
 struct Invitation {
   std::uint64_t bytes;  // 0: the root could not make a segment
@@ -203,7 +203,7 @@ std::string try_memory(const std::vector<PeerInfo>& infos) {
   return probe_peers(infos);
 }
 
-// ---- Start and stop -----------------------------------------------------------------------------
+// ---- Building the node, step by step ------------------------------------------------------------
 
 // Maps the heaps of the ranks if every rank has one. Ranks in different pid namespaces cannot tell
 // whether a peer is alive, and map no heaps. All messages of such ranks are left to the library:

@@ -42,8 +42,8 @@ Wishes agree_on_wishes() {
 }
 
 void own_loops(observe::Loops& loops) {
-  // The report counts excluded regions by obstacle; it has no count for Obstacle::none, the first
-  // one.
+  // The report counts the regions that are not shared by the reason, their Obstacle. It has no
+  // count for Obstacle::none, the first value.
   static_assert(openmp::kObstacles == observe::kObstacles + 1);
   const openmp::SharingReport report = openmp::sharing_report();
   loops.regions_shared = report.shared;
