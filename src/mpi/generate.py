@@ -459,10 +459,10 @@ namespace mh::mpi {{
 """
 
 
-# --- the profile --------------------------------------------------------------------------------
+# --- the functions of the profile (src/mpi/profile) ---------------------------------------------
 
-# The profile measures the time of a call as a wait for other ranks, except for the calls with these
-# names: IMMEDIATE never wait for another rank, and programs repeat POLLS until they succeed.
+# The profile takes every call for one that may wait for other ranks, except for the calls with
+# these names: IMMEDIATE never wait for another rank, and programs repeat POLLS until they succeed.
 IMMEDIATE = re.compile(
     r"I(?!nit|ntercomm|probe|mprobe)|.*_init|Start|Bsend|Cancel|Request_free|Pack|Unpack|Type_free"
     r"|Put|Get|Accumulate|R(put|get|accumulate)|Get_accumulate|Fetch_and_op|Compare_and_swap"
@@ -587,8 +587,8 @@ def stand_in_body(index: int, call: Call) -> str:
     if call.kind == "observe":
         fixed = ", ".join(f"[[maybe_unused]] {x}" for x in p.parameters if x != "...")
         return f"void {p.name}({fixed}) {{\n  stand_in::count({index});\n}}"
-    # Finalize and Abort are the last calls of a process. In them the stand-in of the tests reports
-    # how often each call was made.
+    # Finalize and Abort are the last calls of a process. In them the tests' stand-in for the
+    # wrappers reports how often each call was made.
     report = "  stand_in::report();\n" if p.name in ("Finalize", "Abort") else ""
     return f"""int {p.name}({p.declared}) {{
   stand_in::count({index});

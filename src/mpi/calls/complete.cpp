@@ -144,7 +144,7 @@ int complete_found(RequestHandles& handles, Statuses& statuses, int found, const
         rndv::complete(handles.needed() ? handles.claim(at) : ReceiveClaim(), own, &status);
     if (own != MPI_SUCCESS || completed == MPI_SUCCESS) continue;
     // The first error of the call: it will return MPI_ERR_IN_STATUS, so the program reads MPI_ERROR
-    // of every status. The library has not set that of the others.
+    // of every status. The library has not set MPI_ERROR of the other statuses.
     for (std::size_t j = 0; j < length(found) && !has_errors; ++j)
       statuses[j].MPI_ERROR = MPI_SUCCESS;
     has_errors = true;

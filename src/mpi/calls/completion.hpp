@@ -92,8 +92,9 @@ class Statuses {
   MPI_Status* statuses_;
 };
 
-// Called by every call that completes requests: tells the detector of exchanges that the rank does
-// so. True if a request may be of a rendezvous message, which rndv::complete() has to fetch.
+// Called by every call that completes requests: tells the detector of exchanges
+// (p2p/exchange_detector.hpp) that the rank completes requests. True if a request may be of a
+// rendezvous message, which rndv::complete() has to fetch.
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;

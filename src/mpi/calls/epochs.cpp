@@ -45,7 +45,7 @@ bool is_rank(const Win& win, int rank) {
   return rank >= 0 && static_cast<std::uint32_t>(rank) < win.ranks();
 }
 
-// ---- Fence --------------------------------------------------------------------------------------
+// ---- MPI_Win_fence ------------------------------------------------------------------------------
 
 // A barrier of the window's ranks, after their operations have completed. Writes of a rank before
 // the barrier are visible to all ranks after it, because arrivals::barrier() releases and acquires
@@ -69,7 +69,7 @@ int fence(int assert, Win& win) {
   return epoch_result(win, window_barrier(win) && fine);
 }
 
-// ---- Post, start, complete, wait ----------------------------------------------------------------
+// ---- MPI_Win_post, start, complete, wait and test -----------------------------------------------
 
 // Translates the members of a group to ranks of the window. False if a member is not in the window.
 bool translate(const Win& win, MPI_Group group, std::vector<std::uint32_t>& found) {
@@ -190,7 +190,7 @@ int test_for_origins(int* flag, Win& win) {
   return MPI_SUCCESS;
 }
 
-// ---- Locks --------------------------------------------------------------------------------------
+// ---- MPI_Win_lock, unlock, flush and sync -------------------------------------------------------
 
 enum class Flushed : bool { at_origin, at_target };
 

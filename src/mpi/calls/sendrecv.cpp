@@ -16,7 +16,7 @@ namespace mh::mpi {
 namespace {
 
 // Cancels the receive of an MPI_Sendrecv whose send has failed to start, and waits for it: the
-// message may have come before. Returns `code`, the error of the send.
+// message may have come before the receive is cancelled. Returns `code`, the error of the send.
 int withdraw(BlockingReceive& receive, int code) {
   if (receive.request == MPI_REQUEST_NULL) return code;
   next.Cancel(&receive.request);

@@ -47,7 +47,8 @@ constexpr PairName kPairs[] = {
 };
 
 // Returns the type of `bytes` bytes. `smallest`, of `smallest_bytes` bytes, is the first of `sizes`
-// consecutive values of mh::rma::Type, each of which stands for a type twice as long as the last.
+// consecutive values of mh::rma::Type, each of which stands for a type twice as long as the one
+// before.
 Type by_bytes(std::uint64_t bytes, Type smallest, std::uint64_t smallest_bytes, int sizes) {
   for (int i = 0; i < sizes; ++i) {
     if (bytes == smallest_bytes << static_cast<unsigned>(i)) {

@@ -73,8 +73,8 @@ Result<LayoutPtr> structure_layout(const Contents& made, int depth, Gaps gaps) {
   const auto count = static_cast<std::size_t>(made.number(0));
   std::vector<LayoutPtr> children;
   for (std::size_t i = 0; i < made.types(); ++i) {
-    // A structure often has many members of one type, so the type of the last member is not read
-    // again.
+    // A structure often has many members of one type, so a type that equals that of the member
+    // before is not read again.
     const bool again = i > 0 && made.type(i) == made.type(i - 1);
     Result<LayoutPtr> child =
         again ? Result<LayoutPtr>(children.back()) : read_layout(made.type(i), depth + 1, gaps);

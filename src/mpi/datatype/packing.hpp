@@ -22,9 +22,9 @@
 namespace mh::mpi::packing {
 
 // Returns the least length of a packed stream, in bytes, from which the layout engine packs faster
-// than the library. `block`: the mean length of the type's blocks in bytes. Open MPI is as fast
-// with blocks of 25 to 63 bytes, and fast with a few longer blocks; MPICH is slower with all blocks
-// (docs/decisions/layout).
+// than the library. `block`: the mean length of the type's blocks in bytes. Open MPI is as fast as
+// the engine with blocks of 25 to 63 bytes, and faster with a few longer blocks; MPICH is slower
+// with blocks of any length (docs/decisions/layout).
 constexpr std::uint64_t least_bytes([[maybe_unused]] std::uint64_t block) {
 #if defined(MH_ABI_OPENMPI)
   if (block <= 24) return 2048;
