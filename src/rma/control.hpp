@@ -86,7 +86,7 @@ struct alignas(kCacheLine) RankPart {
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
 
   // Bit i is set while jobs[i] may have chunks left. Written by this rank, read by thieves.
-  // relaxed: a hint, since the job decides.
+  // relaxed: a hint, since the job decides whether a chunk is left.
   alignas(kCacheLine) std::atomic<std::uint32_t> open{0};
 
   // Bit r is set while rank r may have an active message for this rank. Origins set bits, this rank

@@ -75,7 +75,7 @@ class Epochs {
   [[nodiscard]] std::size_t origins() const { return origins_; }
   void end_exposure() { exposed_ = false; }
 
-  // ---- Locks ------------------------------------------------------------------------------------
+  // ---- Locks of targets (passive-target epochs) -------------------------------------------------
 
   // The state of this rank's lock on a target. `unchecked`: locked with MPI_MODE_NOCHECK, so no
   // other rank wants the lock and none is taken in shared memory.

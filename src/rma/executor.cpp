@@ -46,8 +46,8 @@ Status for_blocks(const RmaBuffer& buffer, layout::StreamRange range, Each&& eac
 }  // namespace
 
 // Applies an atomic operation to the target's blocks, in the order of the stream and under the
-// locks of their stripes. layout::walk_range() calls its functions for the blocks of a layout (a
-// sink).
+// locks of their stripes. The class is a sink of layout::walk_range(), which calls its functions
+// for the blocks of a layout.
 class BlockUpdater {
  public:
   BlockUpdater(Executor& executor, const BoundOperation& operation, const std::byte* origin,
@@ -302,7 +302,7 @@ Status Executor::after_writing(const RmaBuffer& to, std::uint64_t offset,
   return reach_->write(there, to.mapped + offset, bytes);
 }
 
-// ---- Lists --------------------------------------------------------------------------------------
+// ---- Lists of deferred operations ---------------------------------------------------------------
 
 Status Executor::run(const DeferredList& list, const memory::View& target, StripeLocks& locks) {
   if (scratch_ == nullptr) return {Code::full, 0};

@@ -34,7 +34,8 @@ struct MappingQuery {
   static constexpr unsigned long kRequest = _IOC(_IOC_READ | _IOC_WRITE, 'f', 17, 13 * 8);
   // Flags of a query for mappings that are readable, writable, shared, and backed by a file.
   static constexpr std::uint64_t kSharedFile = 0x01 | 0x02 | 0x08 | 0x20;
-  // Flag of a query: if no such mapping has the address, the answer is the next mapping behind it.
+  // Flag of a query: if no mapping that the other flags ask for has the address, the answer is the
+  // next such mapping behind it.
   static constexpr std::uint64_t kOrNext = 0x10;
 
   std::uint64_t size = sizeof(MappingQuery);

@@ -37,7 +37,7 @@ RmaBuffer end_of(const std::byte* bytes, std::uint64_t begin, const memory::View
 
 }  // namespace
 
-// ---- At the origin ------------------------------------------------------------------------------
+// ---- Pieces at the origin, which sends them -----------------------------------------------------
 
 OperationPiece::OperationPiece(const BoundOperation& operation, std::uint64_t begin,
                                std::size_t most)
@@ -97,7 +97,7 @@ void OperationPiece::write(RmaMessage head, std::byte* to) const {
   if (operation_.what.has_origin) pack_here(operation_.origin, range_, to);
 }
 
-// ---- At the target ------------------------------------------------------------------------------
+// ---- Pieces at the target, which carries them out -----------------------------------------------
 
 PieceRun::PieceRun(Window& window, const RmaContext& context, const RmaMessage& message,
                    std::byte* result, std::uint32_t chunk_bytes, bool shared)

@@ -10,7 +10,7 @@
 namespace mh::rma {
 namespace {
 
-// ---- Types --------------------------------------------------------------------------------------
+// ---- The C types of the elements ----------------------------------------------------------------
 
 // The C structures of MPI's pair types (MPI_DOUBLE_INT): a value and its index.
 template <class Value, class Index>
@@ -55,7 +55,7 @@ inline constexpr bool is_logical = false;
 template <class Bits>
 inline constexpr bool is_logical<Logical<Bits>> = true;
 
-// ---- Operations ---------------------------------------------------------------------------------
+// ---- An operation on a single element -----------------------------------------------------------
 
 template <Op op, class T>
 constexpr bool is_defined() {
@@ -161,7 +161,7 @@ inline T combine_elements(T target, T origin) {
   }
 }
 
-// ---- Kernels ------------------------------------------------------------------------------------
+// ---- Kernels: an operation on arrays of elements ------------------------------------------------
 
 // Combines the elements of two arrays. Accesses them by memcpy, because they may lie at any
 // address; compilers turn memcpy into plain loads and stores.

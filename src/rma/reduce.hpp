@@ -14,7 +14,7 @@
 
 namespace mh::rma {
 
-// A new operation goes before `replace`.
+// A new operation goes before `replace`, because kOps is counted from the last one, no_op.
 enum class Op : std::uint8_t {
   sum,
   prod,

@@ -60,7 +60,7 @@ layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const st
           std::min(what.begin + end - lead, what.bytes)};
 }
 
-// ---- RmaContext ---------------------------------------------------------------------------------
+// ---- class RmaContext ---------------------------------------------------------------------------
 
 RmaContext::RmaContext(const node::Node& node, const memory::Reach& reach)
     : node_(&node),
@@ -80,7 +80,7 @@ RmaBuffer RmaContext::end_of(const SharedBuffer& shared, std::size_t number) {
   return buffer;
 }
 
-// ---- Window -------------------------------------------------------------------------------------
+// ---- class Window -------------------------------------------------------------------------------
 
 Window::Window(const Control& control, std::uint32_t me, std::vector<Exposed> exposed)
     : control_(control),
@@ -159,7 +159,7 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
   return context.executor().run(operation, range_of(operation.what, job.lead, chunk));
 }
 
-// ---- Active messages ----------------------------------------------------------------------------
+// ---- Active messages, by which a target acts for an origin --------------------------------------
 
 namespace {
 
@@ -303,7 +303,7 @@ Status Window::carry_out(RmaContext& context, ActiveMessage& message) {
              : context.executor().run(operation, {0, operation.what.bytes});
 }
 
-// ---- Deferred operations ------------------------------------------------------------------------
+// ---- Deferred operations of this rank on a target -----------------------------------------------
 
 bool Window::defer(const Operation& what, std::uint64_t address, const void* origin) {
   if (!DeferredList::is_short(what.bytes) || what.has_result) return false;
@@ -333,7 +333,7 @@ Status Window::carry_out_deferred(RmaContext& context, std::uint32_t target) {
   return done;
 }
 
-// ---- OperationRun -------------------------------------------------------------------------------
+// ---- class OperationRun -------------------------------------------------------------------------
 
 OperationRun::OperationRun(Window& window, const BoundOperation& operation,
                            std::uint32_t chunk_bytes, bool shared)

@@ -27,7 +27,7 @@ constexpr CallResult kLeftToLibrary = std::nullopt;
 // The most bytes of an operation on the short paths, which carry it out at once and make no job.
 constexpr std::uint64_t kMostShort = 16U << 10U;
 
-// ---- Arguments ----------------------------------------------------------------------------------
+// ---- Checks of a call's arguments ---------------------------------------------------------------
 
 bool is_invalid(const Win& win, const TargetArgs& target) {
   const bool in_window = target.rank >= 0 && static_cast<std::uint32_t>(target.rank) < win.ranks();
@@ -70,7 +70,7 @@ CallResult early_result(Win& win, int rank) {
   return raise_error(win.handle, MPI_ERR_RMA_SYNC);
 }
 
-// ---- Buffers ------------------------------------------------------------------------------------
+// ---- The buffers of an operation ----------------------------------------------------------------
 
 // A buffer of an operation with its layout, which lives as long as this object. `buffer` has no
 // address before own_buffer() or the target's address is known.
@@ -124,7 +124,7 @@ bool is_reached(const RmaBuffer& buffer, std::uint64_t bytes) {
   return config.heaps_mapped && heaps::contain(buffer.mapped + extent.low, extent.bytes());
 }
 
-// ---- Carrying out -------------------------------------------------------------------------------
+// ---- Carrying out operations --------------------------------------------------------------------
 
 // Calls the window's error handler for an operation that failed because memory was short or the
 // kernel refused a copy, and returns the code.

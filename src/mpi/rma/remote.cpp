@@ -42,7 +42,7 @@ void wait_until(IsOver&& is_over) {
   arrivals::wait_until([&] { return is_over() || (serve_other_nodes() && is_over()); });
 }
 
-// ---- Requests -----------------------------------------------------------------------------------
+// ---- Requests to targets of other nodes ---------------------------------------------------------
 
 RmaMessage head_of(const Win& win, RmaMessageKind kind) {
   return {.kind = kind, .from = win.window.me(), .window = win.internode->id};
@@ -196,7 +196,7 @@ class ElementwiseReduction {
 
 }  // namespace
 
-// ---- Operations ---------------------------------------------------------------------------------
+// ---- Sending operations to targets of other nodes -----------------------------------------------
 
 Status send_operation(Win& win, const BoundOperation& operation, const layout::LayoutPtr& result,
                       const void* compare) {
@@ -214,7 +214,7 @@ Status send_operation(Win& win, const BoundOperation& operation, const layout::L
   return {};
 }
 
-// ---- Completion ---------------------------------------------------------------------------------
+// ---- Waiting for results, and for requests to be carried out ------------------------------------
 
 namespace {
 
@@ -254,7 +254,7 @@ bool flush_targets(Win& win, std::optional<std::uint32_t> target) {
                      [](const RemoteRank& peer) { return has_results(peer) && is_done(peer); });
 }
 
-// ---- Synchronisation ----------------------------------------------------------------------------
+// ---- Locks, epochs and barriers over several nodes ----------------------------------------------
 
 void lock_target(Win& win, std::uint32_t target, LockMode mode) {
   RemoteRank& peer = win.internode->peers[target];
@@ -304,7 +304,7 @@ void barrier(Win& win) {
   }
 }
 
-// ---- Start and end ------------------------------------------------------------------------------
+// ---- Start and end of windows over several nodes ------------------------------------------------
 
 namespace {
 

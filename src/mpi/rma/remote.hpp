@@ -38,8 +38,8 @@ Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
 // Waits until the results from one target, or from all if `target` is empty, are in their buffers.
 // Returns false if a request to such a target has failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
-// Waits for the results from one target, or from all, and until it has carried out all requests of
-// this rank. Returns false if a request has failed.
+// Waits until `target`, or every target if it is empty, has carried out all requests of this rank,
+// and the results from it are in their buffers. Returns false if a request has failed.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);

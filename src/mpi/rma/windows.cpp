@@ -67,7 +67,7 @@ Registry g_windows;  // by handle
 // holds the mutex of g_windows while it helps: the server must not wait for that thread.
 Registry g_internode_windows;
 
-// ---- Making -------------------------------------------------------------------------------------
+// ---- Deciding whether a window is ours, and making it -------------------------------------------
 
 // The memory of a rank as published to the other ranks of the window.
 struct ExposureInfo {
@@ -412,7 +412,7 @@ int raise_error(MPI_Win handle, int code) {
   return MPI_SUCCESS;
 }
 
-// ---- RmaContext ---------------------------------------------------------------------------------
+// ---- Serving and helping other ranks of this node -----------------------------------------------
 
 mh::rma::RmaContext& thread_context() {
   thread_local mh::rma::RmaContext own(*services.node, *services.memory);

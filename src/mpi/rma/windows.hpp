@@ -83,7 +83,7 @@ struct InternodeState {
   std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
 };
 
-// ---- Windows ------------------------------------------------------------------------------------
+// ---- Windows of ours, by handle -----------------------------------------------------------------
 
 enum class Flavor : std::uint8_t { created, allocated, shared, dynamic };
 
@@ -146,8 +146,8 @@ std::shared_ptr<Win> remove_window(MPI_Win handle);
 // Makes find_window() find the window. Called for a new window, and again for a window that the
 // library could not free.
 void insert_window(const std::shared_ptr<Win>& win);
-// Called in MPI_Finalize: removes all windows and unmaps all control memory that was kept for
-// others.
+// Called in MPI_Finalize: removes all windows and unmaps all control memory that was kept for later
+// windows.
 void stop_windows();
 
 // True if an operation without an epoch is an error with this library. Open MPI permits such
@@ -170,7 +170,7 @@ inline constexpr bool kLocksNobody = true;        // the library accepts locks o
 // has run (MPICH 5).
 int raise_error(MPI_Win handle, int code);
 
-// ---- Helping ------------------------------------------------------------------------------------
+// ---- Helping other ranks with one-sided operations ----------------------------------------------
 
 // Returns the calling thread's state for one-sided operations, which the first call makes.
 mh::rma::RmaContext& thread_context();
