@@ -22,8 +22,8 @@ void SlotBits::hide(std::uint32_t slot) {
   const std::uint32_t before = open_->fetch_and(~bit, std::memory_order_relaxed);
   if (before != bit) return;  // already hidden, or other slots are still shown
   board_->clear(rank_);
-  // Another thread of this rank may have shown a slot since the exchange above. The rank must then
-  // stay on the work board.
+  // Another thread of this rank may have shown a slot after this thread has cleared the bit of its
+  // own slot (fetch_and). The rank must then stay on the work board.
   if (open_->load(std::memory_order_relaxed) != 0) board_->post(rank_);
 }
 

@@ -26,7 +26,7 @@ inline constexpr std::uint32_t kSlots = 16;
 
 struct alignas(kCacheLine) JobSlots {
   // Bit i is set while jobs[i] may have chunks left. The owner writes it, thieves read it. relaxed:
-  // a hint, since the job decides.
+  // a hint, since the job decides whether a chunk is left.
   std::atomic<std::uint32_t> open{0};
   Job jobs[kSlots];
   Shapes shapes[kSlots];  // of jobs[i]
