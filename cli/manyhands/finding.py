@@ -23,7 +23,8 @@ class Finding:
 @dataclass
 class Report:
     findings: list[Finding] = field(default_factory=list)
-    # How a rank reads another rank's memory: cma, cma after naming the ancestor, or none.
+    # How a rank reads another rank's memory: cma, "cma after naming the ancestor" (once their
+    # common ancestor is allowed to trace them), or none.
     memory_path: str = "none"
 
     def add(self, name: str, found: str, verdict: str = OK, advice: str = "") -> None:

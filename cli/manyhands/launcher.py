@@ -88,7 +88,7 @@ def beside(library: Path, family: Family) -> Iterator[Path]:
     """
     seen = set()
     # The resolved path of the library is tried first: Debian's /lib is a link to /usr/lib, and the
-    # launchers are in /usr/bin. "/" is never taken for the prefix.
+    # launchers are in /usr/bin. "/" is never taken for the prefix of an MPI installation.
     for file in (library.resolve(), library):
         for prefix in file.parents[1:-1]:
             for name in NAMES[family]:
@@ -128,7 +128,7 @@ def choose(mpi: MpiLibrary | None) -> Launcher | None:
     return None
 
 
-# --- the environment, in the launcher's way ---------------------------------------------------
+# --- the launcher's command line, with the environment of the ranks ---------------------------
 
 
 # The `env` command takes a program with `=` in its name for a variable to set. With these words

@@ -140,7 +140,7 @@ def try_cma(name_ancestor: bool) -> int:
     return os.waitstatus_to_exitcode(status)
 
 
-# --- causes of a refusal ----------------------------------------------------------------------
+# --- why the kernel may refuse a single copy --------------------------------------------------
 
 
 def status_field(name: str) -> str | None:
@@ -256,7 +256,7 @@ def shared_memory() -> tuple[int, int] | None:
     return facts.f_blocks * facts.f_frsize, facts.f_bavail * facts.f_frsize
 
 
-# --- MPI --------------------------------------------------------------------------------------
+# --- MPI libraries on this machine ------------------------------------------------------------
 
 
 def mpi_libraries() -> list[MpiLibrary]:

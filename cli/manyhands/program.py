@@ -62,7 +62,7 @@ def library_from(path: str | Path) -> MpiLibrary | None:
     return None
 
 
-# --- files ------------------------------------------------------------------------------------
+# --- the file of the program ------------------------------------------------------------------
 
 
 class NotThere(Exception):
@@ -161,7 +161,7 @@ def keeps_preload_out(path: Path) -> str | None:
     return None
 
 
-# --- which MPI --------------------------------------------------------------------------------
+# --- which MPI library the program uses -------------------------------------------------------
 
 
 def without_preload() -> dict[str, str]:

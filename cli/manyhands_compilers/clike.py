@@ -87,7 +87,7 @@ def hidden(text: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in spans if "\n" in text[start:end]]
 
 
-# --- one directive ----------------------------------------------------------------------------
+# --- the text that replaces one directive -----------------------------------------------------
 
 
 def mark(schedules: tuple[Schedule, Schedule], language: str, alone: str) -> str:
@@ -220,7 +220,7 @@ def end_of_head(text: str, start: int) -> int | None:
     return end_outside(text, start, ")")
 
 
-# --- a whole text -----------------------------------------------------------------------------
+# --- rewriting a whole text -------------------------------------------------------------------
 
 
 class Rewriting:

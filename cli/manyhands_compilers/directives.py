@@ -75,7 +75,7 @@ class Schedule(NamedTuple):
     chunk: str | None = None
 
 
-# --- reading ----------------------------------------------------------------------------------
+# --- reading a directive ----------------------------------------------------------------------
 
 QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*\"""")
 
@@ -229,7 +229,7 @@ def check_argument(clause: Clause, clang: bool) -> None:
         )
 
 
-# --- schedules --------------------------------------------------------------------------------
+# --- schedule clauses -------------------------------------------------------------------------
 
 MODIFIER = re.compile(r"\s*(\w+(?:\s*,\s*\w+)*)\s*:(?!:)", re.IGNORECASE)
 
@@ -274,7 +274,7 @@ def steal_schedule(directive: Directive) -> Schedule:
     return scheduled(directive, "steal_schedule", STEAL_KINDS)
 
 
-# --- writing ----------------------------------------------------------------------------------
+# --- the clauses of the rewritten loop --------------------------------------------------------
 
 
 def kept(directive: Directive) -> str:

@@ -97,8 +97,8 @@ class Driver:
         """Runs the compiler on a source that cannot be preprocessed, so that the compiler reports
         the reason.
         """
-        # Only a command with a single source is executed. With several sources the compiler might
-        # compile the others, without their `ws` directives.
+        # Only a user's command with a single source is executed. With several sources the compiler
+        # might compile those that can be preprocessed, without their `ws` directives.
         code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
             sys.stderr.buffer.write(self.unclear)

@@ -101,7 +101,7 @@ def columns(flags: list[str]) -> int:
     return length
 
 
-# --- one directive ----------------------------------------------------------------------------
+# --- the text that replaces one directive -----------------------------------------------------
 
 
 def mark(schedules: tuple[Schedule, Schedule], function: str) -> str:
@@ -171,7 +171,7 @@ def without_comment(text: str) -> str:
     return text
 
 
-# --- a whole text -----------------------------------------------------------------------------
+# --- rewriting a whole text -------------------------------------------------------------------
 
 
 class Sections:
@@ -500,7 +500,7 @@ class Rewriting:
         self.out[sections.at] = begin + sections.first + self.out[sections.at]
         return [f"{MARGIN}end select", f"{MARGIN}end do", "!$omp end parallel do"]
 
-    # --- declarations, nesting, the result
+    # --- declarations, checks of nesting, the rewritten text
 
     def declare(self, what: str) -> None:
         if not self.units.open:

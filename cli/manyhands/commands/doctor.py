@@ -173,7 +173,7 @@ def examine_heap(report: Report) -> None:
     report.add("shared heap", cause if good else f"off: {cause}", OK if good else NOTE, remedy)
 
 
-# --- MPI --------------------------------------------------------------------------------------
+# --- MPI libraries and settings ---------------------------------------------------------------
 
 
 def examine_mpi(report: Report) -> None:
@@ -212,7 +212,7 @@ def examine_settings(report: Report) -> None:
         report.add("settings", complaint, NOTE, "mh config explains each setting")
 
 
-# --- output -----------------------------------------------------------------------------------
+# --- the conclusion and the output ------------------------------------------------------------
 
 
 def conclusion(report: Report) -> str:

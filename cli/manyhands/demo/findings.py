@@ -133,7 +133,7 @@ def add_up(case: Case, plain: list[Result], helped: list[Result]) -> Finding:
     )
 
 
-# --- in words ---------------------------------------------------------------------------------
+# --- a finding in words -----------------------------------------------------------------------
 
 
 def percent(part: float) -> str:

@@ -22,10 +22,10 @@ ATTEMPTS = {
 }
 STEALS = {5: {9_600: 0.3, 19_200: 0.3, 38_400: 0.4, 76_800: 0.4}}
 
-# Table 3 of the paper, problem HF-Be256 on the machine Hopper. The key (n, m) names the row of the
-# table. A row has an entry for each number of CORES. The entry has the value of the central
-# balancer, a slash, and the value of the tree: seconds in _SECONDS, percent over the ideal time in
-# _OVER.
+# Table 3 of the paper, problem HF-Be256 on the machine Hopper. The key (n, m) is the name of a row
+# in the table. Each row has an entry for each number of CORES. The entry has the value of the
+# central balancer, a slash, and the value of the balancer with a tree of ranks: seconds in
+# _SECONDS, percent over the ideal time in _OVER.
 CORES = (2_400, 4_800, 9_600, 19_200, 38_400)
 _SECONDS = {
     (1, 1): "1.57/1.42 1.98/1.12 5.76/1.08 14.8/1.92 35.6/1.04",

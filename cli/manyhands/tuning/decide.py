@@ -172,8 +172,8 @@ def settings(lines: list[Line]) -> dict[str, str]:
         chosen["MH_THRESHOLD"] = short(size)
         chosen["MH_CHUNK"] = chunk_text(chunk_table([t for t in found if t.bytes >= size]))
     count = saturate(saturation(lines), saturation(lines, guests=1))
-    # MH_SATURATE is the number of cores that saturate a NUMA node's memory. Measurements with a
-    # single core do not show it.
+    # MH_SATURATE is the number of cores that saturate a NUMA node's memory. Measurements in which
+    # no NUMA node had more than one copying core do not show this number.
     if count is not None and max(len(rates) for rates in saturation(lines).values()) > 1:
         chosen["MH_SATURATE"] = str(count)
     return chosen
