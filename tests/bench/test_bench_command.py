@@ -596,7 +596,7 @@ def test_arms_differ_in_settings_only_by_environment_or_arguments():
         assert all(isinstance(arm, Arm) and (arm.helped or arm is MAPPED) for arm in case.arms[1:])
 
 
-# ---- Cases about the help of third ranks ---------------------------------------------------------
+# ---- cases that measure the help of third ranks --------------------------------------------------
 
 THIRD_RANKS = (
     *(case.name for case in CASES if case.name.endswith("helpers")),

@@ -27,7 +27,7 @@ def script(path: Path, text: str) -> Path:
     return path
 
 
-# --- errors -----------------------------------------------------------------------------------
+# --- errors and help texts --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_program_without_mpi_is_said_to_have_none(mh: Mh, library: Path) -> None
     )
 
 
-# --- environment ------------------------------------------------------------------------------
+# --- the environment that `mh run` composes ---------------------------------------------------
 
 
 def dry_run(mh: Mh, launcher: Path, *words: str, **changes: str) -> str:
@@ -201,7 +201,7 @@ def test_ignored_signals_are_not_inherited(mh: Mh, library: Path) -> None:
     assert not ignored & 1 << (signal.SIGPIPE - 1)
 
 
-# --- real runs --------------------------------------------------------------------------------
+# --- programs that are really started ---------------------------------------------------------
 
 
 def test_a_real_program_under_its_own_launcher(

@@ -216,7 +216,7 @@ def test_ctrl_c_before_the_program_starts(folder: Path) -> None:
     assert "Traceback" not in errors
 
 
-# --- files ------------------------------------------------------------------------------------
+# --- files that cannot be written -------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

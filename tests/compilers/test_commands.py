@@ -81,7 +81,7 @@ def test_response_files_are_read_as_compilers_do(tmp_path: Path) -> None:
     assert response_file(f"@{file}") == ['-DA="x"', "b c.o", "it's", "d e", "@other"]
 
 
-# --- messages and lines -----------------------------------------------------------------------
+# --- error messages, and the line numbers in messages and debug information -------------------
 
 
 def test_refusal_names_the_place(bench: Bench, family: Family) -> None:
@@ -381,7 +381,7 @@ def test_fortran_include_lines_are_found_beside_the_source(bench: Bench) -> None
     assert bench.program(shared=True, MARKS="1").stdout.split() == ["6"]
 
 
-# --- MPI --------------------------------------------------------------------------------------
+# --- compilers of an MPI library (--mpi) ------------------------------------------------------
 
 
 @pytest.mark.parametrize("mpi", ["mpich", "openmpi"])
@@ -400,7 +400,7 @@ def test_mpi_compilers_are_found_by_name_and_by_path(bench: Bench, mpi: str) -> 
     assert "libmp" in bench("ldd", "./a.out").stdout
 
 
-# --- closed and full streams --------------------------------------------------------------------
+# --- closed and full standard streams -----------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_sources_that_look_like_options(bench: Bench, family: Family, words: str
     bench("mhcc", *words.split(), code=code)  # Clang's own steps fail on -save-temps ./-a.c
 
 
-# --- builds -----------------------------------------------------------------------------------
+# --- builds by CMake, and builds that are interrupted -----------------------------------------
 
 CMAKE = """\
 cmake_minimum_required(VERSION 3.20)

@@ -206,7 +206,7 @@ def test_first_section_may_have_its_directive() -> None:
     assert "{\ncase 0: {\nf();\n} break; case 1: {\ng();\n} break; }" in rewritten
 
 
-# --- Fortran ----------------------------------------------------------------------------------
+# --- rewritten Fortran ------------------------------------------------------------------------
 
 FORTRAN_TABLE = [
     ("do", DO.format("0_4, 0_8, 0_4, 0_8")),
@@ -353,7 +353,7 @@ def test_openmp_of_fortran_stays_only_if_asked_for() -> None:
     assert "  !$ x = 1\n!$omp parallel\n" in free(text, openmp=True)
 
 
-# --- refusals ---------------------------------------------------------------------------------
+# --- directives that are refused --------------------------------------------------------------
 
 REFUSED = [
     ("for nowait", "'nowait' is refused: a shared loop ends only when .* remove 'nowait'"),

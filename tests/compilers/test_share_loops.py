@@ -91,7 +91,7 @@ def test_fortran_loops_that_stay() -> None:
     assert nested.count("mh_ws_mark_team(0") == 2 and nested.count("!$omp parallel do\n") == 1
 
 
-# --- compiled -----------------------------------------------------------------------------------
+# --- programs that --share-loops has compiled ---------------------------------------------------
 
 PROGRAM = """\
 #include <omp.h>
@@ -168,7 +168,7 @@ def test_without_openmp_the_option_says_that_it_has_no_effect(bench: Bench) -> N
     assert errors == "a.c: warning: --share-loops has no effect without -fopenmp; add -fopenmp\n"
 
 
-# --- links and compilers ------------------------------------------------------------------------
+# --- archives in links, and refused Fortran compilers -------------------------------------------
 
 OTHER = """\
 int other(void);

@@ -43,7 +43,7 @@ class Page(HTMLParser):
 
 
 def build(target: Path, *, config: Path = ROOT / "mkdocs.yml") -> subprocess.CompletedProcess[str]:
-    # Without --quiet: the option would hide warnings from --strict as well.
+    # The option --quiet is not given: it would hide warnings from --strict as well.
     command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     command += ["--config-file", str(config), "--site-dir", str(target)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=100)

@@ -218,8 +218,8 @@ def test_tool_before_us_sees_every_call_and_so_do_we(
     assert result.out.split() == ["ring", "1"]
     _, by_tool, _ = counts_in(seen)
     assert without_start_and_end(+by_tool) == times(CALLS, RANKS)
-    # The tool before us implements MPI_Sendrecv by MPI_Isend, MPI_Recv and MPI_Wait, so
-    # libmanyhands.so gets those calls in its place.
+    # The tool in front of libmanyhands.so implements MPI_Sendrecv by MPI_Isend, MPI_Recv and
+    # MPI_Wait, so libmanyhands.so gets those calls in its place.
     inside = Counter(["MPI_Isend", "MPI_Recv", "MPI_Wait"])
     ours = CALLS - Counter(["MPI_Sendrecv"]) + inside
     assert without_start_and_end(counts_in(counts)[1]) == times(ours, RANKS)
@@ -478,7 +478,7 @@ def test_a_program_without_mpi_is_as_before(command: list[str]) -> None:
     assert execute(command) == execute(command, LD_PRELOAD=str(FRONT))
 
 
-# --- the products ------------------------------------------------------------------------------
+# --- the libraries that a build makes ----------------------------------------------------------
 
 
 def dynamic_section(library: Path) -> str:

@@ -270,7 +270,7 @@ static void* make_and_free(void* argument) {
   return NULL;
 }
 
-// ---- the round ----------------------------------------------------------------------------------
+// ---- playing a round ----------------------------------------------------------------------------
 
 static void crowd_make(Crowd* crowd, Player* player, int round) {
   memset(crowd, 0, sizeof *crowd);

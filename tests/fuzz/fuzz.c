@@ -6,10 +6,10 @@
 //                          [--threads T] [--crowd T] [--timeout SECONDS] [--stats] [--verbose] [--list]
 //
 // On success rank 0 prints a line with messages, bytes, and a hash over all observations. The hash
-// depends on the seed and the options alone, so the hash is the same under every MPI library of the
-// same feature level, plain and helped. On failure the program prints the message and the command
-// to repeat the round, and aborts with 3. If a round does not finish in time, each rank prints its
-// place (round, step, call) and ends with 86.
+// depends on the seed and the options alone, so it is the same, plain and helped, under all MPI
+// libraries for which the fuzzer is compiled with the same calls and types. On failure the program
+// prints the message and the command to repeat the round, and aborts with 3. If a round does not
+// finish in time, each rank prints its place (round, step, call) and ends with 86.
 #include "fuzz.h"
 
 #include <pthread.h>

@@ -346,8 +346,8 @@ enum { DIMS = 3, ALONG = 6, CELLS = ALONG * ALONG * ALONG };
 // MPI_Get_elements of MPICH 4.0 and 5.0 ends the job for types with a subarray, a darray or (with a
 // struct) an hindexed_block, so these types are not `countable`.
 
-// The cells of an array that belong to one item of a type. Dimension d has the `count[d]` indices
-// `index[d]`.
+// The cells (elements) of an array that belong to one item of a type. Dimension d has the
+// `count[d]` indices `index[d]`.
 typedef struct {
   int dims;
   int sizes[DIMS];
@@ -393,7 +393,7 @@ static Layout* make_subarray(Rng* rng, Layout* child) {
 }
 
 // Writes to `index` the indices of process `mine`, if the processes get blocks of `block` indices
-// in turn. Returns their number.
+// in turn. Returns the number of these indices.
 static int dealt(int size, int block, int processes, int mine, int* index) {
   int count = 0;
   for (int i = 0; i < size; ++i) {
@@ -433,7 +433,7 @@ static Layout* make_darray(Rng* rng, Layout* child) {
   return layout_cells(child, type, "darray", &c);
 }
 
-// ---- all of them --------------------------------------------------------------------------------
+// ---- types of several levels, by all constructors -----------------------------------------------
 
 static Layout* make_level(Rng* rng, Layout* child, bool contiguous) {
   if (contiguous) {

@@ -85,7 +85,7 @@ void comms_free(Player* player) {
   for (int kind = 0; kind < COMMS; ++kind) comm_drop(player, (CommKind)kind);
 }
 
-// ---- ops ---------------------------------------------------------------------------------------
+// ---- ops: calls under way ----------------------------------------------------------------------
 
 static Op* op_new(const Message* message, OpKind kind) {
   Op* op = calloc(1, sizeof *op);
@@ -312,7 +312,7 @@ static void finish_op(Player* player, Op* op, const MPI_Status* status) {
   op_free(op);
 }
 
-// ---- completion --------------------------------------------------------------------------------
+// ---- completing requests -----------------------------------------------------------------------
 
 static MPI_Status fresh_status(void) {
   MPI_Status status;
@@ -1068,7 +1068,7 @@ static void step_persistent(Player* player, const Step* step) {
   persistent_drop(player, ops, 2 * step->count);
 }
 
-// ---- local acts --------------------------------------------------------------------------------
+// ---- steps of each rank alone ------------------------------------------------------------------
 
 // Cancels a receive that matches no message. Its buffer must not change.
 static void step_cancel(Player* player, const Step* step) {
@@ -1149,7 +1149,7 @@ static void step_renew(Player* player, const Step* step) {
   comm_make(player, step->comm);
 }
 
-// ---- the round ---------------------------------------------------------------------------------
+// ---- playing a round ---------------------------------------------------------------------------
 
 static void dawdle(Player* player) {
   int way = rng_range(&player->local, 0, 99);

@@ -38,7 +38,7 @@ HEAP_SHAPES = {
     "threads": (2, "--seed 6 --rounds 1 --threads 3"),
 }
 # The number of ranks and the arguments of runs with MH_FAKE_NODES=2, helped, under Debian's MPI
-# libraries. Messages between nodes have their own paths.
+# libraries. Messages between nodes take other paths in Manyhands than messages within a node.
 NODES_SHAPES = {
     "4 ranks": (4, "--seed 21 --rounds 4"),
     "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
@@ -86,7 +86,7 @@ def fuzz(
     program = compiled(mpi, "fuzz", SOURCES)
     limit = ["--timeout", str(int(limit_s * 0.6))]
     # Nearly all messages of the fuzzer are part of an exchange, and would be eager under the
-    # default threshold of exchanges.
+    # default MH_EXCHANGE_THRESHOLD. The thresholds below make them rendezvous.
     reached = "auto" if memory == "heap" else memory
     env = {
         "MH_THRESHOLD": "64K",

@@ -140,7 +140,7 @@ static void communicate(mh_lci_device* device, int rank) {
   mh_lci_communicator_close(all);
 }
 
-// --- endpoints ---
+// --- endpoints of an LCI device ---
 
 static void with_synchronizers(mh_lci_device* device, int rank) {
   mh_lci_endpoint* endpoint = NULL;
@@ -231,7 +231,8 @@ static void with_a_handler(mh_lci_device* device, int rank) {
   mh_lci_endpoint_close(endpoint);
 }
 
-// Serves the LCI device in a light task: the tests before used a server thread for that.
+// Serves the LCI device in a light task: the tests above this function use a server thread for
+// that.
 static void serve(void* device) { mh_lci_serve(device); }
 
 static void with_endpoints(mh_lci_device* device, int rank) {

@@ -2,10 +2,11 @@
 //
 // Each rank first has more threads in collectives than cores, so Manyhands then waits for late
 // ranks in the MPI library. A thread of the receiver enters a reduction. The main thread starts to
-// receive a large message with gaps, which only its own rank can fill, and makes no call until the
-// reduction is over. The sender enters the reduction after its MPI_Send. If the thread in the
-// reduction did not learn of the receive, nobody would move a rendezvous message, and both ranks
-// would hang. Receives are started or persistent, and begin before or after the reduction.
+// receive a large message into a buffer with gaps, into which only its own process can unpack, and
+// makes no call until the reduction is over. The sender enters the reduction after its MPI_Send. If
+// the thread in the reduction did not learn of the receive, nobody would move a rendezvous message,
+// and both ranks would hang. Receives are started or persistent, and begin before or after the
+// reduction.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K

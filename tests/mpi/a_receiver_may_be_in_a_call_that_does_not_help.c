@@ -3,7 +3,8 @@
 // A rank starts to receive a large message into a buffer with gaps. Then it enters a call of the
 // MPI library that has no arrival barrier: collective I/O, MPI_Comm_create_group, or a call on a
 // window of the library. The sender enters the same call after its MPI_Send. Inside such a call
-// nobody copies a rendezvous message: the send would never return.
+// nobody copies a rendezvous message: if the message went by rendezvous, the send would never
+// return.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_WINDOWS=none

@@ -2,9 +2,9 @@
 //
 // A rank starts to receive a large message and waits in a broadcast over an intercommunicator. The
 // sender enters the broadcast after its send is complete. Such a broadcast has no arrival barrier,
-// so the MPI library must carry the message: a rendezvous would hang. Variants: the send begins
-// before the intercommunicator exists, or after the receiver has entered the broadcast; gaps are at
-// either end or both.
+// so the MPI library must carry the message: a rendezvous would hang. Cases: the send begins before
+// the intercommunicator exists, or after the receiver has entered the broadcast; gaps are at either
+// end or both.
 //
 // run: ranks 3 MH_CORES=3
 // run: ranks 3 helped MH_CORES=3 MH_MEMORY=cells MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K

@@ -2,8 +2,8 @@
 //
 // The root of a gather sends from its own block of the receive buffer. The root of a scatter
 // receives into its own block of the send buffer. Open MPI accepts such calls; other libraries
-// refuse. Manyhands must not copy the block onto itself wrongly, nor refuse what the library
-// accepts.
+// refuse. Manyhands must accept what the library accepts, and the block must keep its numbers,
+// although its source and its destination are the same memory.
 //
 // run: ranks 2 not mpich4,mpich5,abi
 // run: ranks 3 not mpich4,mpich5,abi

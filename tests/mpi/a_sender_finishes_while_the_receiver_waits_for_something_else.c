@@ -2,9 +2,10 @@
 //
 // Progress: once the receive of a large message is posted, its sender finishes, even if the
 // receiver does not test that request. The receiver is in another blocking call: a receive, a wait
-// for another request, a probe, a barrier, a collective, or a neighbourhood collective, where only
-// the MPI library waits. The receive is contiguous or in pieces, persistent or not. If no call but
-// the receive's own completion copied the message, both ranks would hang.
+// for another request, a probe, a barrier, a broadcast, or a neighbourhood collective. In the last
+// of these, the rank waits inside the MPI library. The receive is contiguous or in pieces,
+// persistent or not. If no call but the receive's own completion copied the message, both ranks
+// would hang.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Many threads wait on one communicator whose errors return. In turn, the threads get messages that
-// are too long. Each thread gets its own error, from MPI_Recv or from MPI_Waitall with the status
-// of each request (MPI_ERR_PENDING is allowed for the other request). The other threads get their
-// messages. A server that tests requests for other threads could lose an error or raise it in the
-// wrong thread. With HANDLER=1, errors call a handler of the program in the thread whose call
-// fails. MPICH 5 returns success once a handler has returned.
+// Many threads wait on one communicator whose errors return. In each round, one thread in three
+// gets a message that is too long. Each thread gets its own error, from MPI_Recv, or from
+// MPI_Waitall of two requests, of which the first fails (the second may have MPI_ERR_PENDING). The
+// threads without an error get their messages. A server that tests requests for other threads could
+// lose an error or raise it in the wrong thread. With HANDLER=1, errors call a handler of the
+// program in the thread whose call fails. MPICH 5 returns success once a handler has returned.
 //
 // run: ranks 2
 // run: ranks 2 HANDLER=1 not mpich5,abi

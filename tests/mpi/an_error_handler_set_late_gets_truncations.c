@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Errors are fatal when short receives are started, and return when these complete. The truncation
-// of a large message is reported like any error, and its sender finishes. If Manyhands used the
-// handler of the start, the job would end.
+// The error handler is MPI_ERRORS_ARE_FATAL when short receives are started, and MPI_ERRORS_RETURN
+// when they complete. The truncation of a large message is returned as an error, and its sender
+// finishes. If Manyhands used the handler from the start of the receive, the job would end.
 //
 // run: ranks 2
 #include "check.h"

@@ -16,7 +16,7 @@ int main(int argc, char** argv) {
   bool low = rank < half;
   MPI_Comm side, inter, merged;
   MPI_Comm_split(MPI_COMM_WORLD, low, -rank, &side);
-  // Keys are negative, so the leader of each side is its highest rank.
+  // The keys in MPI_Comm_split are negative, so the leader of each side is its highest rank.
   MPI_Intercomm_create(side, 0, MPI_COMM_WORLD, low ? ranks - 1 : half - 1, 3, &inter);
   MPI_Comm_remote_size(inter, &remote);
   MPI_Comm_rank(inter, &own);

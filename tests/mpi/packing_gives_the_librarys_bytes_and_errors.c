@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // MPI_Pack and MPI_Unpack give the library's bytes, positions, gaps and errors, whether Manyhands
-// or the library packs. A type is packed several times, because the library always packs the first
-// time.
+// or the library packs. A type is packed several times, because the library always carries out the
+// first call with a type.
 //
 // run: ranks 2
 // run: ranks 2 helped MH_MEMORY=none
@@ -18,7 +18,7 @@ enum {
 };
 
 // Packs two elements one after the other, at an offset in the buffer, and unpacks the second. Does
-// so four times, because Manyhands packs a type only from a later time on.
+// so four times, because Manyhands leaves at least the first call with a type to the library.
 static void rounds(MPI_Datatype type, const char* what) {
   enum { SPAN = BLOCKS * STRIDE * 8, START = 24 };
   unsigned char* source = filled(SPAN, 1);

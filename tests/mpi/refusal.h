@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Makes the kernel refuse calls of this process: process_vm_readv and process_vm_writev with EPERM,
-// as container runtimes do; new threads with EAGAIN, as limits on processes do; other cores with
-// EINVAL, as cpusets do. A seccomp filter cannot be removed, and execve inherits it.
+// as container runtimes do; new threads with EAGAIN, as limits on processes do. The kernel can also
+// refuse sched_setaffinity, by which a thread moves to another core, with EINVAL, as cpusets do. A
+// seccomp filter cannot be removed, and execve inherits it.
 #ifndef MH_TESTS_MPI_REFUSAL_H
 #define MH_TESTS_MPI_REFUSAL_H
 

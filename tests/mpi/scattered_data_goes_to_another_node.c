@@ -82,8 +82,8 @@ static void probed(void) {
   check_dense(data, 1, "a probed message");
 }
 
-// Receives MANY messages, more than there are channels between nodes. The receives are started in
-// the reverse order of the sends, and MPI_Waitsome completes them.
+// Receives MANY messages that are under way at once. The receives are started in the reverse order
+// of the sends, and MPI_Waitsome completes them.
 static void many(void) {
   enum { MANY = 12 };
   double *sent[MANY], *received[MANY];
@@ -145,8 +145,9 @@ static void received_after_a_collective(void) {
 }
 
 // Cancels a send. Its message arrives, or MPI_Test_cancelled says that it was cancelled; another
-// message is sent in the second case. Once the receiver has been slow, the MPI library carries the
-// message, and Open MPI may wait for the receive before it reports.
+// message is sent in the second case. If the receiver was slow in an earlier test, the MPI library
+// carries the message, and Open MPI may wait for the receive before MPI_Wait of the cancelled send
+// returns.
 static void cancelled(void) {
   enum { FIRST = 5, SECOND = 15 };
   MPI_Request request;
@@ -218,8 +219,8 @@ static void freed(void) {
 }
 
 // Receives are too short even for an RTS header: the library reports the error, and no state is
-// left. Senders and receivers swap roles, because the usual receiver was late in the tests before:
-// its sender sends no pieces to it any more.
+// left. Senders and receivers swap roles, because the receiver of the earlier tests was late in
+// them, so its sender sends no pieces to it any more.
 static void much_too_short(void) {
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   if (!is_sender()) {

@@ -23,7 +23,7 @@ SOURCE = Path(__file__).parent / "one_long_message_while_all_others_wait.c"
 LENGTH = 4 << 20
 CORES = sorted(os.sched_getaffinity(0))
 TWO_NUMA_NODES = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1]} pu:1"}
-# A machine with two NUMA nodes as above, but with all cores of the tests on the first NUMA node.
+# A machine like TWO_NUMA_NODES, but with all cores of the tests on the first of its two NUMA nodes.
 ONE_OF_TWO = {"HWLOC_SYNTHETIC": f"node:2 core:{CORES[-1] + 1} pu:1"}
 APART = "0,0,1"  # HOMES or THEN: rank 2 is alone on the other NUMA node
 
@@ -76,7 +76,7 @@ def third_rank_copies_nothing(mpi: MpiBuild, helped: Arm, env: dict[str, str]) -
     return by_others(next(runs(mpi, helped, 3, env))) == 0
 
 
-# ---- Third ranks ---------------------------------------------------------------------------------
+# ---- Copies by third ranks, by strategy ----------------------------------------------------------
 
 
 def test_localized_leaves_other_numa_nodes_alone(mpi: MpiBuild, helped: Arm, away: dict) -> None:
@@ -134,7 +134,7 @@ def test_a_rank_that_was_pinned_beside_is_near(mpi: MpiBuild, helped: Arm, away:
     assert third_rank_helps(mpi, helped, env)
 
 
-# ---- A sender that waits -------------------------------------------------------------------------
+# ---- A sender that waits copies its message ------------------------------------------------------
 
 
 @pytest.mark.parametrize(("strategy", "copies"), [("localized", False), ("mixed", True)])
@@ -169,7 +169,7 @@ def test_localized_lends_to_packing_on_its_own_numa_node_alone(
         assert not on_lent_cores(next(runs(mpi, helped, 4, env)))
 
 
-# ---- Chunks --------------------------------------------------------------------------------------
+# ---- The length of chunks ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("chunk", [16 << 10, 64 << 10, 512 << 10])

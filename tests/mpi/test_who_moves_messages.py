@@ -76,7 +76,7 @@ def run_until(
     pytest.fail(f"not seen\n{done.told()}\n{done.summary}")
 
 
-# ---- Contiguous ----------------------------------------------------------------------------------
+# ---- Contiguous messages -------------------------------------------------------------------------
 
 
 def test_sender_and_receiver_copy_a_contiguous_message(mpi: MpiBuild, helped: Arm) -> None:
@@ -119,7 +119,7 @@ def test_the_receiver_drains_all_that_goes_through_cells(mpi: MpiBuild, helped: 
     assert seen.own(1) + seen.by_helpers(1) == seen.bytes
 
 
-# ---- Scattered -----------------------------------------------------------------------------------
+# ---- Scattered messages --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("type", ["scattered", "one-sided"])
@@ -152,7 +152,7 @@ def test_third_ranks_lend_their_cores_to_scattered_messages(
     run_until(mpi, helped, 4, env, lambda seen: seen.cores_lent(2, 3) > 0)
 
 
-# ---- In a shared heap; MH_MEMORY=mapped, so the kernel copies nothing ----------------------------
+# ---- Buffers in a shared heap; MH_MEMORY=mapped, so the kernel copies nothing --------------------
 
 
 @pytest.mark.parametrize("type", ["contiguous", "scattered", "one-sided"])

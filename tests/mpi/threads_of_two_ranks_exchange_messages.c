@@ -46,8 +46,8 @@ static void ping_pong(int thread, int round) {
   check_bytes(in, (size_t)bytes, key_of(other, thread, round, 0), "a short message");
 }
 
-// Starts the messages of a window. The first half of its requests are the receives, the second half
-// the sends.
+// Starts a window: WINDOW receives and WINDOW sends that are under way at once. The first half of
+// its requests are the receives, the second half the sends.
 static void start(struct window* w, int thread, int round) {
   const int other = 1 - rank;
   for (int i = 0; i < WINDOW; ++i) {

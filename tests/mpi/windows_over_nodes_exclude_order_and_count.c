@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// All ranks use a window over two nodes at once, on the target's node and on the other node.
-// Exclusive locks exclude: a counter is read, incremented and written back by three calls. The
-// operations of a rank on one element happen in the order of its calls. MPI_Accumulate,
+// All ranks, those on the target's node and those on the other node, use a window over two nodes at
+// the same time. Exclusive locks exclude: a counter is read, incremented and written back by three
+// calls. The operations of a rank on one element happen in the order of its calls. MPI_Accumulate,
 // MPI_Fetch_and_op and MPI_Compare_and_swap are atomic for each element, and requests are complete
 // after a wait. The standard defines no sum of MPI_CHAR; the window sums it if the library does.
 //

@@ -27,7 +27,7 @@ static MPI_Win win;
 static MPI_Group the_other;  // of the late rank: the waiter; of the waiter: the late rank
 static double* memory;
 
-// ---- Work ---------------------------------------------------------------------------------------
+// ---- The work of the late rank, and the long message --------------------------------------------
 
 static void loop(void) {
   long sum = 0;
@@ -63,7 +63,7 @@ static void work(int round) {
   }
 }
 
-// ---- Waiting ------------------------------------------------------------------------------------
+// ---- Waiting in one-sided synchronisation -------------------------------------------------------
 
 static void tell(int who, int what) { MPI_Send(NULL, 0, MPI_BYTE, who, what, MPI_COMM_WORLD); }
 

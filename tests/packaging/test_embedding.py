@@ -116,7 +116,7 @@ def test_fetch_content_brings_the_libraries_alone(project: Path) -> None:
     assert not re.search(r"mh_core|manyhands-mpich|unit_|mh-tune", targets)
 
 
-# --- headers ----------------------------------------------------------------------------------
+# --- the public headers -----------------------------------------------------------------------
 
 HEADERS = sorted(path.relative_to(INCLUDE).as_posix() for path in INCLUDE.rglob("*.h*"))
 NEED_MPI = ("manyhands/tasks.hpp", "manyhands/tasks/mpi.hpp")

@@ -20,7 +20,7 @@ LIMIT_S = 200
 pytestmark = pytest.mark.timeout(LIMIT_S)
 
 
-# --- Debian -----------------------------------------------------------------------------------
+# --- the Debian package -----------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +101,7 @@ def test_the_module_file_names_folders_of_the_prefix(tmp_path: Path) -> None:
         assert Path(folders[name]).is_dir(), name
 
 
-# --- recipes ----------------------------------------------------------------------------------
+# --- versions, and the recipes of EasyBuild and Spack -----------------------------------------
 
 
 def version() -> str:

@@ -192,7 +192,7 @@ def test_the_functions_of_the_wheel_do_what_those_of_glibc_do(tmp_path: Path) ->
     assert re.findall(names, used) == []
 
 
-# --- the stand-ins of an older glibc ----------------------------------------------------------
+# --- stand-ins: libraries with the symbols of an older glibc ----------------------------------
 
 LISTING = """
    11: 0000000000084560    33 FUNC    GLOBAL DEFAULT   15 create@GLIBC_2.2.5

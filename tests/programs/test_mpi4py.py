@@ -27,8 +27,8 @@ VERDICT = re.compile(
 pytestmark = pytest.mark.under(*PYTHON)
 SHORT = ["test_p2p_buf", "test_p2p_buf_matched", "test_p2p_obj", "test_msgzero", "test_cco_buf"]
 ONE_SIDED = ["test_rma", "test_rma_nb", "test_win"]
-# Tests of mpi4py that spawn programs are left out: these outlive the test or need slots of the
-# launcher. tests/mpi covers spawning.
+# Tests of mpi4py that spawn programs are left out: the spawned programs outlive the test, or need
+# more slots than the launcher has. tests/mpi covers spawning.
 LEFT_OUT = ["-e", "spawn", "-e", "dynproc"]
 
 

@@ -146,7 +146,7 @@ def test_licence_lines(lint: ModuleType, repository: Path) -> None:
     assert [fault.split(":")[0] for fault in lint.licence_faults()] == ["bad", "late.c"]
 
 
-# --- prose -----------------------------------------------------------------------------------
+# --- checks of prose -------------------------------------------------------------------------
 
 LONG = " ".join(["word"] * 36)
 

@@ -140,7 +140,7 @@ def test_one_disturbed_round_of_twelve_does_not_widen_the_range() -> None:
     assert ratio([1.0] * 12, [*times[:11], 5.0]) == calm
 
 
-# --- sizes ------------------------------------------------------------------------------------
+# --- sizes of the demo's problem --------------------------------------------------------------
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4, 6, 8, 12, 36, 64, 128])
@@ -211,7 +211,7 @@ def test_the_demo_builds_neither_programs_nor_other_libraries() -> None:
     assert [line for line in listed.splitlines() if line.startswith(others)] == []
 
 
-# --- the command ------------------------------------------------------------------------------
+# --- the command `mh demo` --------------------------------------------------------------------
 
 
 def test_an_mpi_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ struct Nothing {
   std::uint64_t number;
 };
 
-// --- one wait -----------------------------------------------------------------------------------
+// --- `one`: a wait of one task ------------------------------------------------------------------
 
 struct One {
   SharedCount ran;
@@ -137,7 +137,7 @@ int one(std::string_view call, double seconds) {
                      std::uintmax_t{made->statistics().tasks});
 }
 
-// --- waits in a wait ----------------------------------------------------------------------------
+// --- `nested`: waits in a wait ------------------------------------------------------------------
 
 struct Nested {
   SharedCount begun;
@@ -177,7 +177,7 @@ int nested() {
                      std::uintmax_t{made->statistics().tasks});
 }
 
-// --- many ---------------------------------------------------------------------------------------
+// --- `questions`: waits of many tasks -----------------------------------------------------------
 
 constexpr int kQuestion = 1;
 constexpr int kAnswer = 2;  // the first tag of the answers under way

@@ -211,8 +211,8 @@ def test_the_end_of_the_job_ends_the_view(mpi: MpiBuild, helped: Arm, tmp_path: 
 
 # --- no job to show ---------------------------------------------------------------------------
 
-# A Python program that holds a memfd with the name and the seals of a node segment, and with the
-# given layout.
+# A Python program that holds a memfd with the name and the seals of a node segment, and in it 4711
+# as the version of the segment's layout.
 OTHER_VERSION = """
 import fcntl, os, struct, sys
 fd = os.memfd_create("manyhands", os.MFD_ALLOW_SEALING)
@@ -272,7 +272,7 @@ def test_several_jobs_are_listed(
     assert first.is_meant_by("4001") and second.is_meant_by("4990")
 
 
-# --- the table --------------------------------------------------------------------------------
+# --- the table of ranks -----------------------------------------------------------------------
 
 
 def rank(number: int, **changes: Any) -> dict[str, Any]:

@@ -163,7 +163,7 @@ bool wait_in(const Call& call) {
   return scheduler.counters(0).parked != 0;
 }
 
-// --- pairs ---
+// --- pairs: tasks that exchange messages ---
 
 using Bytes = std::vector<unsigned char>;
 

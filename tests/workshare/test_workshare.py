@@ -28,7 +28,7 @@ FEW = ["--repeat", 3, "--warmup", 1, "--reference", 2]
 WAYS = [("plain", 1, 1), ("plain", 2, 1), ("plain", 3, 1), ("openmp", 2, 1), ("openmp", 2, 2)]
 
 
-# --- triangular -------------------------------------------------------------------------------
+# --- the example `triangular` -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("variant", "ranks", "threads"), WAYS)
@@ -89,7 +89,7 @@ def test_rows_can_be_chosen_by_time(any_programs: Programs) -> None:
     assert rows[1] > 5 * rows[0]  # the ratio is 32 on a machine of constant speed
 
 
-# --- triangles --------------------------------------------------------------------------------
+# --- the example `triangles` ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("variant", "ranks", "threads"), WAYS)
@@ -156,7 +156,7 @@ def test_files_that_are_not_understood_are_refused(
     assert message in done.stderr
 
 
-# --- finite elements --------------------------------------------------------------------------
+# --- the example `finite_elements` ------------------------------------------------------------
 
 SMALL = ["--nx", 7, "--ny", 6, "--nz", 8, "--assembly-chunk", 5, "--chunk", 9]
 SLABS = [
@@ -233,7 +233,7 @@ def test_iterations_end_where_they_are_told_to(any_programs: Programs) -> None:
     assert "not solved in 4 iterations" in done.stderr and "--iterations" in done.stderr
 
 
-# --- all programs -----------------------------------------------------------------------------
+# --- all examples -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -315,7 +315,7 @@ def test_json_goes_to_a_file_beside_the_table(
     assert "wall" in done.stdout
 
 
-# --- the builds -------------------------------------------------------------------------------
+# --- the builds of the examples ---------------------------------------------------------------
 
 
 @pytest.mark.skipif(not BUILDS, reason="no MPI here")

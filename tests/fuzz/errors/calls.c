@@ -181,7 +181,7 @@ void step_bad_call(Rng* rng) {
   MPI_Type_free(&raw);
 }
 
-// ---- MPI_PROC_NULL, null requests --------------------------------------------------------------
+// ---- calls with MPI_PROC_NULL, null and inactive requests --------------------------------------
 
 static void see_empty(const char* what, int code, const MPI_Status* status) {
   int bytes = -1, cancelled = -1;

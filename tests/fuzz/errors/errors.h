@@ -20,7 +20,7 @@
 
 #include "../layout.h"
 
-// ---- the run -----------------------------------------------------------------------------------
+// ---- options and state of a run ----------------------------------------------------------------
 
 typedef struct {
   uint64_t seed;
@@ -117,7 +117,7 @@ void finish(const char* name, MPI_Request* request);
 int agree(int from, int to, int value);
 void jitter(void);
 
-// ---- steps -------------------------------------------------------------------------------------
+// ---- the kinds of steps ------------------------------------------------------------------------
 
 void step_burst(Rng* rng);
 void step_probed(Rng* rng);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
-// Steps of the error fuzzer that send messages. Several messages in a row have two tags, and some
-// are longer than their receives. Races for receives from any source have a fixed set of outcomes.
-// The last step of a round sends messages without errors.
+// Steps of the error fuzzer that send messages. Several messages in a row have one of two tags
+// each, and some are longer than their receives. Messages of several ranks race for receives from
+// any source; the order of receiving does not change the trace. The last step of a round sends
+// messages without errors.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,7 +239,7 @@ void step_probed(Rng* rng) {
   if (what == 2) recv_null_message(rng);
 }
 
-// ---- races -------------------------------------------------------------------------------------
+// ---- races for receives from any source --------------------------------------------------------
 
 typedef struct {
   int target, each, tag;
@@ -360,7 +361,7 @@ void step_race(Rng* rng) {
   if (race.any_tag) MPI_Barrier(here.comm[RACES]);
 }
 
-// ---- the clean part ----------------------------------------------------------------------------
+// ---- the last step of a round, without errors --------------------------------------------------
 
 static void clean_pair(Rng* rng, int from, int to, CommKind comm) {
   for (int i = 0; i < 2; ++i) {

@@ -19,7 +19,7 @@ enum { MOST = 24, TAG_AGREE = 9000 };
 static Op** pending;
 static int pending_count, pending_room;
 
-// ---- contents ----------------------------------------------------------------------------------
+// ---- ops, their buffers and contents -----------------------------------------------------------
 
 static size_t near(Rng* rng, size_t middle, int spread) {
   return middle + (size_t)(rng_range(rng, 0, 2 * spread)) - (size_t)spread;
@@ -149,7 +149,7 @@ static const char* verdict(Op* op, bool arrived) {
   return text;
 }
 
-// ---- ends --------------------------------------------------------------------------------------
+// ---- the end of an op --------------------------------------------------------------------------
 
 static const char* status_text(const MPI_Status* status) {
   static char text[96];
@@ -212,7 +212,7 @@ void jitter(void) {
   if (rng_chance(&here.local, 12)) usleep((useconds_t)rng_range(&here.local, 50, 1500));
 }
 
-// ---- several at once ---------------------------------------------------------------------------
+// ---- completion of several ops in a batch ------------------------------------------------------
 
 typedef struct {
   Op* ops[MOST];  // null if the request is null or inactive
@@ -261,8 +261,8 @@ static void test_each(Batch* batch, bool look_first) {
 
 // Traces and frees the operations of a batch once MPI_Waitall or MPI_Testall has returned `code`.
 // With MPI_SUCCESS all are complete. With MPI_ERR_IN_STATUS each status has the error of its
-// operation. Operations with MPI_ERR_PENDING, and all after another error, are waited for one by
-// one.
+// operation. Operations with MPI_ERR_PENDING are waited for one by one; so are all operations if
+// `code` is another error.
 static void all_over(Batch* batch, int code) {
   int class = code;
   if (code != MPI_SUCCESS) MPI_Error_class(code, &class);

@@ -21,7 +21,7 @@ static void pick_pair(Rng* rng, int* source, int* target) {
   *target = (*source + rng_range(rng, 1, here.ranks - 1)) % here.ranks;
 }
 
-// ---- persistent --------------------------------------------------------------------------------
+// ---- persistent requests -----------------------------------------------------------------------
 
 // The sender's or receiver's side of a repeated message. The buffer is filled anew for each cycle.
 typedef struct {
@@ -153,7 +153,7 @@ void step_persistent(Rng* rng) {
   if (here.rank == plan.target) cycles_recv(&plan);
 }
 
-// ---- cancelled ---------------------------------------------------------------------------------
+// ---- cancelled requests ------------------------------------------------------------------------
 
 static Op* cancel_recv_made(const Content* content, bool persistent, int from, int tag) {
   Op* op = op_recv(content, "cancelled %sreceive", persistent ? "persistent " : "");
@@ -263,7 +263,7 @@ void step_cancel(Rng* rng) {
   if (what == 2) cancel_late(rng);
 }
 
-// ---- freed -------------------------------------------------------------------------------------
+// ---- freed requests ----------------------------------------------------------------------------
 
 static void freed_send(const Content* content, int source, int target, bool sync) {
   MPI_Comm comm = here.comm[BASE];

@@ -32,8 +32,8 @@ ROUND = re.compile(r"^round (\d+) ")
 # For each name, the number of ranks, the seed and the number of rounds.
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
 HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
-# Settings that decide how messages travel. MH_CORES makes third ranks help in runs with more than
-# two ranks, on any machine.
+# Settings that decide how messages travel. In each of them, errors() below also sets MH_CORES, so
+# that third ranks help on any machine.
 WAYS = {
     "by default": {},
     "all by rendezvous": {"MH_THRESHOLD": "64K", "MH_EXCHANGE_THRESHOLD": "64K", **HELPED_FROM_4K},
@@ -81,7 +81,8 @@ def errors(
     folder.mkdir(exist_ok=True)
     program = compiled(mpi, "errors", SOURCES)
     trace = folder / "trace"
-    # Third ranks help only if each rank has a core, so MH_CORES states that.
+    # Third ranks help only if each rank has a core, so MH_CORES states at least as many cores as
+    # ranks.
     settings = {"MH_CORES": str(max(ranks, len(os.sched_getaffinity(0)))), **env}
     command = [str(program), *words, "--timeout", str(LIMIT_S // 10), "--trace", str(trace)]
     done = run(mpi, arm, ranks, command, settings, timeout_s=LIMIT_S)

@@ -121,7 +121,7 @@ void write_value(Basic basic, void* at, int number, MPI_Op op) {
   }
 }
 
-// ---- Places -------------------------------------------------------------------------------------
+// ---- Places of elements in a buffer -------------------------------------------------------------
 
 static Places contiguous(Basic basic, int elements, int first) {
   Places places = {elements, malloc(sizeof(int) * (size_t)elements), MPI_DATATYPE_NULL};
@@ -245,8 +245,8 @@ bool is_passive(Epoch epoch) { return epoch >= LOCK_SHARED; }
 void begin_epoch(const Window* window, Epoch epoch) {
   MPI_Group all;
   if (is_passive(epoch)) {
-    // Each rank makes the stores into its own memory visible to origins, which will lock the
-    // window.
+    // Each rank makes its stores into its own memory visible to the origins that will lock the
+    // window later.
     MPI_Win_lock_all(0, window->win);
     MPI_Win_sync(window->win);
     MPI_Win_unlock_all(window->win);

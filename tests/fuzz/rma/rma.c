@@ -21,7 +21,7 @@ enum { MOST_OPERATIONS = 6, MOST_INCREMENTS = 20, SLICE = 3000, LARGE_SLICE = 30
 
 static Options options = {1, 0, 30};
 
-// ---- The plan -----------------------------------------------------------------------------------
+// ---- The plan of a round ------------------------------------------------------------------------
 
 typedef enum { PUT, GET, ACCUMULATE, GET_ACCUMULATE, FETCH, FORMS } Form;
 
@@ -86,7 +86,7 @@ static Operation operation_of(const Plan* plan, Random* random, int number) {
   return made;
 }
 
-// ---- The layout of a window ---------------------------------------------------------------------
+// ---- The parts of a window ----------------------------------------------------------------------
 
 // The offset of the part that all origins share, in bytes from the beginning of a rank's memory.
 static size_t common_at(void) { return 64; }
@@ -100,7 +100,7 @@ static size_t part_of(const Plan* plan, const Operation* operation, int origin) 
   return part + (size_t)operation->first * (size_t)plan->basic.extent;
 }
 
-// ---- The model ----------------------------------------------------------------------------------
+// ---- The serial model ---------------------------------------------------------------------------
 
 static void apply(const Plan* plan, MPI_Op op, void* target, const void* origin) {
   if (op == MPI_NO_OP) return;
@@ -151,7 +151,7 @@ static void play_on_model(const Plan* plan, const Operation* operation, unsigned
   }
 }
 
-// ---- Playing ------------------------------------------------------------------------------------
+// ---- Playing a round ----------------------------------------------------------------------------
 
 static void issue(const Plan* plan, const Operation* op, const Window* window, void* origin,
                   void* result, MPI_Request* request) {

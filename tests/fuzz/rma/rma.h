@@ -35,7 +35,7 @@ Basic any_basic(Random* random);
 MPI_Op any_op(Random* random, Basic basic);
 void write_value(Basic basic, void* at, int number, MPI_Op op);
 
-// ---- Places -------------------------------------------------------------------------------------
+// ---- Places of elements in a buffer -------------------------------------------------------------
 
 // Places of elements in a buffer, each at most once; the datatype `type` describes the same places.
 typedef struct {

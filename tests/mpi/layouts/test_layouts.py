@@ -74,8 +74,8 @@ end program
 """
 
 
-# The first type has short blocks; the second has blocks that Open MPI packs nearly as fast as the
-# layout engine.
+# The type of the first case has short blocks (of one number); that of the second case has blocks
+# that Open MPI packs nearly as fast as the layout engine.
 @pytest.mark.under(*QUICK)  # the wheels have no Fortran
 @pytest.mark.parametrize(("blocks", "length"), [(900, 1), (100, 16)])
 def test_fortran_programs_pack_by_layouts(

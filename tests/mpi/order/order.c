@@ -75,7 +75,7 @@ static void* watch(void* result) {
   return NULL;
 }
 
-// ---- A message ----------------------------------------------------------------------------------
+// ---- Sending and receiving a message ------------------------------------------------------------
 
 static void send(MPI_Comm comm, const char* how, unsigned char* data) {
   memset(data, 1, BYTES);

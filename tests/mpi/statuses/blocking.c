@@ -129,7 +129,8 @@ static void show(Call call, const Case* one) {
 static void show_all(const Case* cases, int count) {
   for (int i = 0; i < count; ++i) {
     for (int call = 0; call < CALL_COUNT; ++call) {
-      // The second probe must find nothing. From MPI_PROC_NULL it would find MPI_MESSAGE_NO_PROC.
+      // The second probe of this call must find nothing, but a probe for MPI_PROC_NULL always finds
+      // MPI_MESSAGE_NO_PROC.
       if (call == Improbe_and_none && cases[i].source == MPI_PROC_NULL) continue;
       if (rank == 0) show((Call)call, &cases[i]);
       if (rank == 1) answer((Call)call, &cases[i]);

@@ -91,7 +91,7 @@ static int cancel_generalized(void* state, int complete) {
   return MPI_SUCCESS;
 }
 
-// ---- the other end ------------------------------------------------------------------------------
+// ---- rank 1: the other end of the messages ------------------------------------------------------
 
 static bool rank_0_sends(Kind kind) {
   return kind == SEND || kind == LARGE_SEND || kind == SSEND || kind == LARGE_SSEND ||
@@ -139,7 +139,7 @@ static void answer_all(Kind kind, int count) {
   }
 }
 
-// ---- the request --------------------------------------------------------------------------------
+// ---- making a request ---------------------------------------------------------------------------
 
 static void make_persistent(Kind kind, bool sends, int tag, MPI_Request* request) {
   unsigned char* buffer = buffers[0][tag];
@@ -294,7 +294,7 @@ static void make(Kind kind, int tag, MPI_Request* request) {
   make_receive(kind, tag, request);
 }
 
-// ---- the call -----------------------------------------------------------------------------------
+// ---- the completing call and its outputs --------------------------------------------------------
 
 typedef struct {
   int count;
@@ -464,13 +464,14 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
   const bool is_partitioned = kind == PARTITIONED_SEND || kind == PARTITIONED_RECEIVE;
   if (is_partitioned && call == Testall && !is_open_mpi()) return false;
   // After the error of one request, some libraries report the other requests of the array as
-  // pending; others test them. Such a request is therefore alone in the array of these calls.
+  // pending; others test them. A request that fails is therefore alone in the arrays of MPI_Waitall
+  // and MPI_Testall.
   if (kind > KIND_COUNT && (call == Waitall || call == Testall)) return array == ALONE;
   // Open MPI may free an inactive request that lies in the memory of an earlier failed request, so
   // a request that fails is alone in its array, or behind a null request.
   if (kind > KIND_COUNT && array != AFTER_NULL && is_open_mpi()) return array == ALONE;
-  // With the array TWICE, timing decides how many requests a call completes, unless the call
-  // completes all.
+  // With the array TWICE (two requests of the kind), timing decides how many requests a call
+  // completes, unless the call completes all.
   return array != TWICE || call == Waitall || call == Testall;
 }
 

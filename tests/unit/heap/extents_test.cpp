@@ -114,8 +114,8 @@ TEST(Extents, what_was_kept_longest_leaves_first_and_from_its_end) {
   EXPECT_EQ(run.first, firsts[4] + 6);
   EXPECT_EQ(run.pages, 4U);
   EXPECT_EQ(stage.extents.kept(), 16U);
-  // leave() has taken the run out of use, and left() has not been called yet. Meanwhile the run
-  // must not merge with a neighbour that is freed.
+  // leave() has taken the run of pages out of use, and left() has not been called yet. Between the
+  // two calls the run must not merge with a neighbour that is freed.
   stage.extents.give(firsts[5]);
   EXPECT_EQ(stage.extents.check(), nullptr);
   stage.extents.left(run.first);

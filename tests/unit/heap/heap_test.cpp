@@ -210,8 +210,8 @@ TEST(Heap, a_bounded_heap_serves_a_quarter_of_what_its_budget_has_left) {
     void* block = heap.allocate(kMega, 16, false);
     if (block != nullptr) blocks.push_back(block);
   }
-  // The budget of shared memory grows with time: on a slow machine by some blocks within the test's
-  // few seconds.
+  // The budget of shared memory grows with time: on a slow machine the test takes some seconds, and
+  // the heap can make some blocks more.
   EXPECT_GE(blocks.size(), Budget::kAtOnce / kMega / 2);
   EXPECT_LE(blocks.size(), 200U);
   // Memory that is released and allocated again does not count against the budget.

@@ -30,8 +30,8 @@ class Memory {
       low = std::min(low, place);
       high = std::max(high, place + 1);
     }
-    // Puts offset 0 of the elements at the beginning of a cache line, so that every run has the
-    // same alignment.
+    // Puts offset 0 of the elements at the beginning of a cache line, so that the alignment is the
+    // same whenever the test is executed.
     const std::int64_t before = (kGuard - low + kLine - 1) / kLine * kLine;
     bytes_.resize(static_cast<std::size_t>(kLine + before + high + kGuard));
     base_ = before + kLine - static_cast<std::int64_t>(address_of(bytes_.data()) % kLine);
@@ -281,7 +281,7 @@ void check_long_list(bool even) {
 TEST(LongList, of_equal_blocks) { check_long_list(true); }
 TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 
-// ---- every kernel ----------------------------------------------------------------------------
+// ---- every kernel (packing loop) -------------------------------------------------------------
 
 // Packs and unpacks the layout, and compares with `places`: the offset of each byte of its packed
 // stream.

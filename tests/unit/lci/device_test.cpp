@@ -142,7 +142,7 @@ INSTANTIATE_TEST_SUITE_P(all, Protocol,
                                                           Completion::queue, Completion::handler)),
                          protocol_name);
 
-// --- matching -------------------------------------------------------------------------------
+// --- matching of sends and receives ---------------------------------------------------------
 
 TEST(Device, matches_by_rank_and_tag) {
   Ranks ranks(3);
@@ -219,7 +219,7 @@ TEST(Device, messages_for_an_endpoint_that_is_not_open_yet_wait) {
   EXPECT_TRUE(queue.pop().has_value());
 }
 
-// --- misuse ---------------------------------------------------------------------------------
+// --- wrong arguments ------------------------------------------------------------------------
 
 TEST(Device, calls_that_do_not_fit_are_misuse) {
   CompletionQueue queue;
@@ -457,7 +457,7 @@ TEST(BackPressure, a_transport_that_takes_few_packets_gives_fewer_credits) {
   EXPECT_EQ(received, 1000) << "credits come back";
 }
 
-// --- death ----------------------------------------------------------------------------------
+// --- the death of a rank --------------------------------------------------------------------
 
 TEST(Death, ends_everything_that_waits_for_the_dead) {
   CompletionQueue queue(64);

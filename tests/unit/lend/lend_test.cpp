@@ -68,8 +68,8 @@ class Loop final : public LendableWork {
   std::atomic<std::int64_t> left_;
 };
 
-// Work with a unit that lasts until the test sets `over` on the board. The unit records which
-// thread runs it.
+// Work with a unit that lasts until the test sets `over` in the test's shared memory (Board). The
+// unit records which thread runs it.
 class LongUnit final : public LendableWork {
  public:
   explicit LongUnit(Board* board) : board_(board) {}
@@ -115,7 +115,7 @@ bool eventually(Done done) {
   return true;
 }
 
-// Plays rank `me`, which lends its core to rank 0 until the board says that the test is over.
+// Plays rank `me`, which lends its core to rank 0 until the test sets `over` in its shared memory.
 int lend_until_over(Stage& stage, std::uint32_t me) {
   stage.enter(me);
   Lender lender(stage.node(me), 0, VictimPolicy::most_work, all);
@@ -131,7 +131,7 @@ int lend_until_over(Stage& stage, std::uint32_t me) {
   return 0;
 }
 
-// Plays rank 0, which offers one long unit until the board says that the test is over.
+// Plays rank 0, which offers one long unit until the test sets `over` in its shared memory.
 int own_until_over(Stage& stage) {
   stage.enter(0);
   Pool pool(stage.node(0), stage.lendings(0), 3);
@@ -288,8 +288,8 @@ TEST(Lend, a_lender_killed_in_the_middle_of_a_unit_costs_only_its_help) {
   EXPECT_EQ(lender.wait(), -SIGKILL);
   stage.board->over.store(1);
   pool.withdraw(WorkKind::loops);
-  // An owner looks for dead lenders only in some of its calls, and then frees the dead lender's
-  // channel. So the test makes many calls.
+  // An owner looks for dead lenders only in some of its calls, and then frees the channel of the
+  // helper that the lender had woken. So the test makes many calls.
   Loop nothing(0);
   for (int i = 0; i < 3'000; ++i) {
     ASSERT_TRUE(pool.expose(WorkKind::loops, nothing, 0).ok());

@@ -20,7 +20,8 @@ double cost_of(std::uint64_t length, double between) {
   return static_cast<double>(kRules.look_cost) / unit + unit / 2 / between;
 }
 
-// Returns the mean cost with the unit lengths that UnitLength learns from such messages.
+// Returns the mean cost of lending with the unit lengths that UnitLength learns from messages that
+// come at random, on average every `between` ticks.
 double cost_learned(double between, std::uint32_t seed) {
   std::mt19937_64 dice(seed);
   std::exponential_distribution<double> next(1 / between);

@@ -59,8 +59,8 @@ TEST(Presence, a_reader_never_counts_a_visit_twice) {
     std::uint64_t last = 0;
     while (!ends.load(std::memory_order_relaxed)) {
       const std::uint64_t seen = rank.ticks_inside(~std::uint64_t{0} >> 1U);
-      // While a visit is under way, the sum is far too large and is skipped: the visits' clock is
-      // their number, and the reader's `now` is huge.
+      // While a visit is under way, the sum is far too large and is skipped: the times of visits
+      // are small numbers, and the reader's `now` is huge.
       if (rank.is_inside() || seen > 1U << 30U) continue;
       EXPECT_GE(seen, last);
       EXPECT_LE(seen, begun.load(std::memory_order_acquire));

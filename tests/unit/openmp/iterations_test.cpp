@@ -116,7 +116,7 @@ TEST(Iterations, threads_that_claim_together_get_each_one_once) {
   EXPECT_TRUE(std::ranges::all_of(seen, [](int times) { return times == 1; }));
 }
 
-// ---- Helpers ------------------------------------------------------------------------------------
+// ---- Helpers that enter a loop ------------------------------------------------------------------
 
 TEST(Iterations, helpers_come_in_once_they_are_admitted_and_while_something_is_left) {
   Iterations all;

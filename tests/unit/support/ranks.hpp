@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A node of several ranks, for tests of stealing: a segment whose areas hold job slots and
-// counters.
+// A node of several ranks, for tests of stealing: a segment in which each rank has an area with job
+// slots and counters.
 #pragma once
 
 #include <gtest/gtest.h>

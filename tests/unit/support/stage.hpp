@@ -26,8 +26,9 @@ struct Board {
   std::atomic<std::uint32_t> refused{0};
 };
 
-// A node whose ranks have lending channels in their areas. This process has joined it as every
-// rank; enter() says which ranks a process plays.
+// A node in whose segment each rank has an area with the channels of its helpers
+// (lend/channel.hpp). This process has joined it as every rank; enter() says which ranks a process
+// plays.
 class Stage {
  public:
   explicit Stage(std::uint32_t ranks)

@@ -290,7 +290,8 @@ TEST(BalancerNames, are_read_as_they_are_written) {
 constexpr int kPart = 8;
 
 // The first task of rank 0 ends after all other tasks have run. Rank 1 therefore steals and runs
-// more tasks than fit into its part of the list, and begins the next iteration with these tasks.
+// more tasks than fit into its part of the list of retained tasks, and begins the next iteration
+// with these tasks.
 TEST(TwoRanks, more_tasks_are_retained_than_fit_into_one_part) {
   ThreadJob job(2, 2, microseconds(0));
   struct Shared {

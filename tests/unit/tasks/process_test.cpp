@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Ranks that process the tasks of a collection, in all orders in which messages arrive and tasks
-// end. Every task runs once. The end is always detected, and only after all tasks have run. A rule
-// that is broken on purpose makes a test fail.
+// end. Every task runs once. The end is always detected, and only after all tasks have run. Two
+// tests break a rule on purpose, in ForgetfulTasks and forget_request(), and expect that the end
+// comes too early.
 #include "tasks/process.hpp"
 
 #include <gtest/gtest.h>
@@ -226,8 +227,8 @@ TEST(ProcessOrders, larger_worlds_end_in_the_orders_that_were_tried) {
   EXPECT_EQ((some_orders<World<5, 4, true, 1, 12, 0, 1>>(kSome / 10)), "");
 }
 
-// Rank 2 votes for the end of the job. Rank 1 gives a task to rank 2 and then votes, too: its
-// forgotten steal makes the vote wrong.
+// Rank 2 votes for the end of the job. Rank 1 gives a task to rank 2 and then votes as well. Rank 1
+// has not counted this steal, so the job ends while rank 2 has the task.
 TEST(ProcessOrders, steals_that_are_forgotten_end_it_too_early) {
   using Forgetful = World<3, 2, false, 1, 3, 0, 1, ForgetfulTasks>;
   EXPECT_EQ(some_orders<Forgetful>(kSome), "ended while there are tasks");

@@ -90,7 +90,7 @@ TEST(DequeStress, a_worker_and_three_thieves_take_every_task_once) {
   for (const auto& times : taken) ASSERT_EQ(times, 1);
 }
 
-// --- ranks --------------------------------------------------------------------------------------
+// --- ranks that are threads ---------------------------------------------------------------------
 
 constexpr std::uint32_t kRanks = 16;
 constexpr std::uint32_t kSeeded = 64;                             // seeds, all on rank 0
@@ -126,7 +126,7 @@ class Job {
   }
 
   // Plays a rank, on a thread of its own. The id of a task is its generation: a task adds two tasks
-  // of the next one, up to kGenerations.
+  // of the next generation, up to kGenerations.
   void work(std::uint32_t rank) {
     auto& self = *ranks_[rank];
     Work task;

@@ -54,8 +54,9 @@ class Office {
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // The server tells seats whose waits are over, from both ends of their list in turn. In every
-      // third round it leaves them to leave(), which tells all.
+      // The server tells the threads on seats that their waits are over, by turns from the two ends
+      // of the list of such seats. At every third such look the server tells nobody; leave() tells
+      // all who are left.
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }

@@ -231,7 +231,7 @@ TEST(UltLimitsUnsanitizedDeathTest, a_stack_that_is_too_small_faults_at_its_guar
       testing::KilledBySignal(SIGSEGV), "");
 }
 
-// --- order ------------------------------------------------------------------------------------
+// --- the order in which tasks run -------------------------------------------------------------
 
 std::vector<int> order_of_ten(Order order) {
   Config config = with(1);

@@ -117,8 +117,8 @@ TEST(UltParking, a_worker_with_other_tasks_looks_now_and_then) {
   }));
 }
 
-// A worker without tasks dozes while another worker looks for parked tasks whose waits are over. It
-// looks itself once the other worker is busy with a long task.
+// A worker without tasks dozes while another worker looks for parked tasks whose waits are over.
+// The dozing worker looks itself once the other worker is busy with a long task.
 TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
   std::atomic<bool> elsewhere{true};
   std::atomic<bool> dozed{false};

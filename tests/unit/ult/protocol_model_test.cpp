@@ -310,7 +310,7 @@ TEST(SignalModel, a_signal_during_a_yield_is_not_lost) {
   expect_holds(explore<YieldingTask>(preempted(2)), 100);
 }
 
-// --- migration --------------------------------------------------------------------------------
+// --- migration of a task to another worker ----------------------------------------------------
 
 // The task migrates to another worker, tests its condition there and blocks. The signaller may have
 // read the task's old location. With `kAgain` the signaller reads the location again after its
@@ -365,7 +365,7 @@ TEST(SignalModel, a_task_that_migrates_meanwhile_is_found) {
   EXPECT_EQ(explore<MigratingTask<false>>().failure, "the signal went to the old place");
 }
 
-// --- join -------------------------------------------------------------------------------------
+// --- join: a parent waits for its child -------------------------------------------------------
 
 struct Joining {
   JoinWord<Model> word;

@@ -338,7 +338,7 @@ TEST_F(Wait, one_thread_of_a_rank_helps_at_a_time_and_all_of_them_wait) {
   EXPECT_EQ(work_.help_chunks, 0);
 }
 
-// --- tasks that run in waits --------------------------------------------------------------------
+// --- tasks of collections that run in waits -----------------------------------------------------
 
 // Offers `tasks` tasks of a collection to waits of this thread, while the object lives.
 class Offered {
