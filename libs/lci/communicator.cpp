@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The MPI-like layer of LCI. A Communicator has one endpoint for messages and one for collectives;
-// the tag of a collective is its number. Receives on both endpoints have explicit buffers and
-// synchronizers.
+// The MPI-like layer of LCI. A Communicator has one endpoint for messages and one for collectives.
+// The tag of a collective is its number in the sequence of collectives, equal on all ranks.
+// Receives on both endpoints have explicit buffers and synchronizers.
 #include "manyhands/lci/communicator.hpp"
 
 #include <sched.h>

@@ -46,7 +46,7 @@ bool usable(const DeviceConfig& config) {
 
 // Divides the packets among the peers; all ranks compute the same shares. A packet that the
 // transport cannot post would hold up the credits behind it, so there are at most as many packets
-// as the transport posts. At most a quarter is for rendezvous.
+// as the transport posts. At most a quarter of them is for the rendezvous of large messages.
 Shares shares_of(const DeviceConfig& config, const Transport& transport) {
   const auto peers = static_cast<std::size_t>(transport.size());
   const std::size_t most = transport.post_limit() / peers;
@@ -170,9 +170,9 @@ std::size_t DeviceState::progress() {
       progressing.exchange(true, std::memory_order_acquire)) {
     return 0;
   }
-  // Deferred steps run first, because the memory that they lacked may have been released since. A
-  // peer that waits for an RTR (the answer to its rendezvous request) then gets the RTR before the
-  // puts that the events below start.
+  // Deferred steps run first, because the memory that they lacked may have been released since the
+  // last call. A peer that waits for an RTR (the answer to its rendezvous request) then gets the
+  // RTR before the puts that the events below start.
   retry_deferred();
   NetEvent events[kEventsPerStep];
   const std::size_t count = transport->poll(events);

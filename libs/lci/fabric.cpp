@@ -287,8 +287,8 @@ class Fabric final : public Transport {
     return false;
   }
 
-  // Removes the shared memory that a dead rank has left behind. The shm provider names the segment
-  // of a rank after the rank's address, and only the rank itself removes the segment. shm_unlink()
+  // Removes the shared memory that a dead rank has left behind. The shm provider names the memory
+  // of a rank after the rank's address, and only the rank itself removes that name. shm_unlink()
   // fails harmlessly if another rank was first.
   static void remove_segment(const std::string& address) {
     const std::string prefix = "fi_shm://";

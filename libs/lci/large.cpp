@@ -156,7 +156,7 @@ void DeviceState::put_done(LargeMessage& record, Code code) {
   if (code != Code::ok) handle_gone(rank);
 }
 
-// --- sender and receiver --------------------------------------------------------------------
+// --- the completion of a large message, at either end ---------------------------------------
 
 void DeviceState::finish_or_defer(LargeMessage& record) {
   // The memory is deregistered before the completion is delivered, because the user may reuse the

@@ -6,8 +6,8 @@
 // PRRTE, srun --mpi=pmix). PMI-1 and PMI-2 are short texts over the socket PMI_FD (hydra of MPICH
 // and Intel MPI, srun --mpi=pmi2, flux).
 //
-// Limits: PMI ends after the first text, so a process joins one job by PMI. In a process that has
-// loaded an MPI library, PMI belongs to that library. PMIx has neither limit.
+// Limits: a process leaves PMI for good after its first share_text(), so it joins one job by PMI.
+// In a process that has loaded an MPI library, PMI belongs to that library. PMIx has neither limit.
 #pragma once
 
 #include <chrono>
@@ -47,7 +47,7 @@ bool has_pmix();
 int size_by_pmix();
 std::string share_by_pmix(const std::string& text, Deadline deadline);
 // Ends the process's use of PMIx in the destructor. No rank may end its use before all ranks have
-// called share_by_pmix(), because an earlier end makes the exchange of the others fail.
+// called share_by_pmix(), because an earlier end makes share_by_pmix() of other ranks fail.
 struct PmixUse {
   PmixUse() = default;
   PmixUse(const PmixUse&) = delete;

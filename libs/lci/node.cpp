@@ -217,8 +217,8 @@ class NodeTransport final : public Transport {
     return {NetEvent::What::arrived, Code::ok, header, size, posted.context};
   }
 
-  // Copies a chunk of a put that came through the ring to its destination, the address in front of
-  // the chunk.
+  // Copies a part of a put that came through the ring to its destination, the address in front of
+  // that part's bytes.
   static void land(std::span<const std::byte> payload) {
     std::uint64_t address = 0;
     std::memcpy(&address, payload.data(), sizeof address);

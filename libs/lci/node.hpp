@@ -5,7 +5,8 @@
 //   message   into the ring; the receiver's poll() copies the message into a posted packet. A full
 //             ring answers `full`, so the size of the ring bounds the messages under way.
 //   put       a single copy into the other process where the kernel allows process_vm_writev, else
-//             chunks through the ring; then the immediate, the put's header word, through the ring
+//             in parts through the ring; then the immediate, the put's header word, through the
+//             ring
 //   death     reported by the job; poll() first receives all messages in the ring
 //
 // Thread-safety: as Transport says. Each ring has a lock for its senders.

@@ -64,9 +64,9 @@ Code greet(detail::DeviceState& state, int rank) {
   return code;
 }
 
-// Connects to all far peers at once, so no first message waits for a connection. A provider makes a
-// connection and its buffers at the first use: libfabric's rxm polls new connections every 10 ms,
-// and writes 17 MB of buffers in 9 ms.
+// Connects to all far peers (ranks of other nodes) at once, so no first message waits for a
+// connection. A provider makes a connection and its buffers at the first use: libfabric's rxm polls
+// new connections every 10 ms, and writes 17 MB of buffers in 9 ms.
 Status meet_all(const Job& job, Device& device) {
   detail::DeviceState& state = device.state();
   if (job.size() > kMostConnections) return {};

@@ -48,7 +48,7 @@ class Pmi {
  public:
   Pmi(int socket, Deadline deadline) : socket_(socket), deadline_(deadline) {}
 
-  // Opens the exchange with the launcher, by PMI-`version`, or by PMI-1 if the launcher refuses
+  // Opens the session with the launcher, by PMI-`version`, or by PMI-1 if the launcher refuses
   // PMI-2. False: the launcher speaks neither.
   bool open(int version, int rank) {
     if (version == 2 && is_accepted(ask({"cmd=init", "pmi_version=2", "pmi_subversion=0"}))) {
@@ -80,7 +80,7 @@ class Pmi {
     return value_of(ask({"cmd=get", space_, "key=" + key}), "value");
   }
 
-  // Ends the exchange. The launcher considers a process as failed if the process ends after open()
+  // Ends the session. The launcher considers a process as failed if the process ends after open()
   // without close().
   void close() { ask({"cmd=finalize"}); }
 

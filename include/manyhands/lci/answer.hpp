@@ -2,8 +2,8 @@
 // The answer of every communication call of LCI, and the counters of a device (a context of the
 // network, device.hpp).
 //
-// A call never blocks. If a resource (a packet, a credit, a record) is exhausted for the moment,
-// the call changes nothing and answers *retry* with the reason. The caller calls
+// A call never blocks. If a resource (a packet, a credit, a record of an operation) is exhausted
+// for the moment, the call changes nothing and answers *retry* with the reason. The caller calls
 // Device::progress(), does other work or yields before it makes the call again. In this way
 // back-pressure reaches the producer of the messages.
 #pragma once

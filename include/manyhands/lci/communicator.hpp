@@ -27,7 +27,7 @@ MH_LCI_API void serve(Device& device, const std::atomic<bool>& stop) noexcept;
 
 // A thread that calls serve() until the destructor, which waits for the thread. Tasks that wait for
 // messages need not poll meanwhile. The device must outlive the Server and must not be moved while
-// the Server exists. The constructor throws std::system_error if the system has no thread.
+// the Server exists. The constructor throws std::system_error if no thread can be started.
 class Server {
  public:
   explicit Server(Device& device) : thread_([this, &device] { serve(device, stop_); }) {}

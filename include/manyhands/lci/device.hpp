@@ -57,8 +57,8 @@ struct EndpointConfig {
   // std::atomic<std::uint32_t>*, or nullptr. A completed send increments that counter (release) in
   // place of a completion in the queue. Failed sends still have completions.
   bool counts_sends = false;
-  // An object that the device owns until it is destroyed. `queue`, `argument` and the allocator's
-  // argument may point into the object.
+  // An object that the device owns until the device is destroyed. `queue`, `argument` and the
+  // allocator's argument may point into the object.
   std::shared_ptr<void> keep{};
 };
 
