@@ -16,8 +16,8 @@
 // In this file a report has a histogram, of constant size, of the loads of the ranks below it. On
 // the way up a node assigns a task only where a rank has room for it.
 //
-// Only ranks with too much load donate. A task that is too long for every gap goes to a rank that
-// has tasks of its own; a second pass moves those tasks on (Balance::passes).
+// Only ranks with too much load donate. A task that would give any rank too much load goes to a
+// rank that has tasks of its own; a second pass moves that rank's own tasks on (Balance::passes).
 //
 // Durations are stored as 16-bit bins, about 0.4 % wide: two bytes for each task beside the task
 // itself. Threads: the caller's. This file sends no messages: its user carries Reports up and tasks

@@ -67,8 +67,8 @@ class BalancePlan {
   }
 
  private:
-  // In each further pass, the load above which a rank gives tasks away is lower by this part of the
-  // first. All ranks thus give more short tasks, which fill the gaps beside long tasks.
+  // In each further pass, the load above which a rank gives tasks away is lower by this part of its
+  // value in the first pass. All ranks thus give more short tasks, which fit beside long tasks.
   static constexpr double kDeeper = 0.1;
 
   bool central_;

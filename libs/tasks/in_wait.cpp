@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks that run on the stack of a task that waits in an MPI call (MH_TASKS_IN_WAIT=1).
 //
-// The tasks come from the rank's own deque, from which neighbours can steal as before. The rank
+// The tasks come from the rank's own deque, from which other ranks can steal as before. The rank
 // meanwhile neither steals nor votes for the end of process(), because the waiting task keeps it
 // active. No task runs in the wait of a task that runs in a wait, so at most two tasks of a rank
 // are under way. The measured duration of the waiting task excludes the tasks that ran meanwhile.

@@ -12,8 +12,8 @@
 //   }
 //
 // Another thread may call serve() at any time, also while a task runs, because serve() uses only
-// the deque and the transport. The driver is responsible for retention (StealRet): it records the
-// tasks that it has run, to begin the next iteration with them.
+// the deque and the transport. The driver is responsible for retention (the paper's StealRet): it
+// records the tasks that it has run, to begin the next iteration with them.
 //
 // A pause follows each failed attempt. The pause doubles, from Patience::shortest_ns to a small
 // part of the duration of the rank's tasks. Without pauses, the requests of many thieves at the end

@@ -75,8 +75,8 @@ void CollectionCore::idle_surviving() {
   last_ticks_ = ticks();
 }
 
-// Records for restore() a task that ended on a rank which has died since. With `steal`,
-// finish_surviving() records such tasks instead.
+// Records for restore() a task that ended on a rank which has died afterwards. With
+// Balancer::steal, finish_surviving() records such tasks instead.
 void CollectionCore::adopt(const std::byte* task) {
   TaskHeader header;
   std::memcpy(&header, task, sizeof(header));

@@ -8,7 +8,8 @@
 //   root           is idle and all children have voted: if nothing is dirty, the root sends the
 //                  end down the tree; otherwise it opens the next round
 //
-// A rank is idle if it has no task and no request for tasks under way. The proof needs both rules:
+// A rank is idle if it has no task and no request for tasks under way. The proof needs this rule
+// and the rule for dirty votes:
 //
 //   * Assume that a task exists after a round without a dirty vote. Its rank r was idle when it
 //     voted, so r got the task later, from a rank v. Rank v reserved the task after r's vote,

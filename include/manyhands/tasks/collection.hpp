@@ -11,9 +11,9 @@
 // tasks run on the stack of a task that waits in an MPI call. Those other tasks let no task run in
 // their own waits (docs/tasks.md).
 //
-// Failures are values. After `system` (the network has failed) every further process() fails with
-// `system`. With Config::survive_loss, after `gone` (a rank has died outside of process()) every
-// further process() fails with `gone`.
+// A call that fails returns a Status with the reason. After `system` (the network has failed) every
+// further process() fails with `system`. With Config::survive_loss, after `gone` (a rank has died
+// outside of process()) every further process() fails with `gone`.
 #pragma once
 
 #include <cstdint>
@@ -91,8 +91,8 @@ class Collection {
  public:
   // Makes a collection. Collective. `full`: no memory. `misuse`: a value of `config` is out of
   // range. `unsupported`: Config::server is set and the network has no threads, or
-  // Config::survive_loss is set and its conditions are not met. `system`: the network has failed.
-  // tasks::create() of mpi.hpp makes the network.
+  // Config::survive_loss is set where config.hpp does not allow it. `system`: the network has
+  // failed. tasks::create() of mpi.hpp makes the network.
   static Result<Collection> create(std::unique_ptr<Network> network, const Config& config) {
     const Result<detail::CollectionCore*> core = detail::create(std::move(network), config);
     if (!core) return core.status();
@@ -148,8 +148,8 @@ class Collection {
   Status process() { return detail::process(*core_); }
   // Adds every task again that was added outside of process() before the last process(), for the
   // next process(). Collective. `misuse`: called in a task, before the first process(), a second
-  // time without a process() between, or after an add(). `full`: no memory, or with
-  // Config::survive_loss more tasks than Config::max_tasks.
+  // time without a process() between, or if an add() has followed the last process(). `full`: no
+  // memory, or with Config::survive_loss more tasks than Config::max_tasks.
   Status restore() { return detail::restore(*core_); }
 
   // The number of tasks of this rank that wait to be run.

@@ -61,8 +61,8 @@ struct Config {
   std::uint64_t seed = 1;               // of the choice of victims
   // True: the other ranks finish the tasks of a rank that dies in process(). A task that was
   // running on the dead rank runs again, so tasks must be idempotent. Allowed on one node, with the
-  // balancers `none`, `steal` and `retain`, and without `server`. max_tasks is then the number of
-  // tasks that a rank adds until process() ends (docs/tasks.md).
+  // balancers `none`, `steal` and `retain`, and without `server`. max_tasks then limits all tasks
+  // that a rank adds until process() ends, ended ones included (docs/tasks.md).
   bool survive_loss = false;
 };
 

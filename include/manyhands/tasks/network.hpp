@@ -4,7 +4,7 @@
 // builds.
 //
 // The ranks of a node have consecutive numbers. Messages of one tag between two ranks arrive in the
-// order of their sends. Failures are values; after a failure the network cannot be used.
+// order of their sends. A call that fails returns a Status; the network cannot be used afterwards.
 //
 // Threads: one at a time. If threads() is true, two threads may be in calls at the same time, with
 // different tags and tickets (handles of operations under way).

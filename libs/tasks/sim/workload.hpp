@@ -5,7 +5,8 @@
 // four blocks (i j | k l) of shells. A task computes the quartets of shells whose Schwarz bounds
 // multiply to the threshold or more, and is *null* if there are none. Where each input comes from:
 //
-//   blocks, tasks      table 1 of the paper: the atoms, the chunk size, the tasks that are not null
+//   blocks, tasks      table 1 of the paper: the atoms, the size of blocks (its "chunk size"), the
+//                      tasks that are not null
 //   bounds of shells   computed integrals (beryllium.hpp); the chain's spacing is the metal's
 //   threshold          the largest that leaves as many tasks as table 1 says
 //   time of a quartet  measured, by the number of its p shells (beryllium.hpp)
@@ -44,8 +45,9 @@ struct Problem {
   Kind kind = Kind::hartree_fock;
 };
 
-// The core-seconds of the Hartree-Fock problems. HF-Be512 with the same chunk has as much work for
-// each task as HF-Be256. With chunk 20 the same work is in more tasks.
+// The core-seconds of the Hartree-Fock problems. Blocks of shells are as large in hf-be512 as in
+// hf-be256, so a task has as much work. In hf-be512-20 blocks are half as large (the paper's chunk
+// size 20), and the work of hf-be512 is in more tasks.
 inline constexpr double kWorkBe256 = 48.0 * 2400;
 inline constexpr double kWorkBe512 = kWorkBe256 / 213'000 * 862'000;
 inline constexpr Problem kProblems[] = {
