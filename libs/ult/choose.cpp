@@ -77,8 +77,8 @@ TaskRecord* Worker::choose_started() {
 // stale, because a thief has claimed the task.
 TaskRecord* Worker::choose_own(OwnBits<RealAtomics>& set, std::uint32_t slot) {
   set.clear(slot);
-  // acquire: pairs with the release in migrate(). A thief that takes a task home puts another
-  // record into this worker's slot.
+  // acquire: pairs with the release in migrate(). A thief that becomes the home of a stolen task
+  // puts another record into this worker's slot.
   TaskRecord* record = slots_[slot].load(std::memory_order_acquire);
   return record->state.claim_ready() ? record : nullptr;
 }
