@@ -249,8 +249,9 @@ double piece_ns(const Piece& piece, const Written& last) {
 }
 
 // Returns the time at which a copy by the kernel that reaches the pages of `of` at time `at` has
-// locked and counted them. Only pages of another process cost time. Cores that copy from or to the
-// same 2 MB of pages wait for each other, because one lock of the kernel guards them.
+// locked them and counted its references to them. Only pages of another process cost time. Cores
+// that copy from or to the same 2 MB of pages wait for each other, because one lock of the kernel
+// guards them.
 std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   const std::uint32_t rank = owner_of(of);
   if (rank == emulator->me) return at;

@@ -110,10 +110,10 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
 
 
-# For each program: its name, elements along x and as many along y, layers of elements for each
-# rank, and further arguments. With the three imbalances, the last of two ranks has as much work as
-# the first, half as much again, and three times as much.
 _FIXED = ("--tolerance", "0", "--iterations")
+# For each program: its name, elements along x and as many along y, layers of elements for each
+# rank, and further arguments. With a program's three values of --imbalance, the last of two ranks
+# has as much work as the first, one and a half times as much, and three times as much.
 _PROGRAMS = (
     # With this size the matrix of a rank has 13 MB. With a matrix of 65 MB, the memory bandwidth
     # would limit both cores, and sharing loops would gain nothing.

@@ -21,9 +21,10 @@ Line = dict[str, Any]
 class Subject(NamedTuple):
     """The measured thing: an operation at a size."""
 
-    kind: str  # pingpong | touch | latency | loaded latency | collective | onesided |
-    # threads | message | loop | object
-    # and, for messages of noncontiguous data: pack | pack-unpack | bundle
+    # The kind of measurement: pingpong | touch | latency | loaded latency | collective | onesided |
+    # threads | message | loop | object. For messages of noncontiguous data: pack | pack-unpack |
+    # bundle.
+    kind: str
     name: str  # of the collective, operation, loop or type; "first" or "settled" message; else ""
     bytes: int
 

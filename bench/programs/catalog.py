@@ -100,7 +100,7 @@ class Program:
         return " ".join([*words, f"{float(last):.{self.digits}f}"])
 
 
-# Few enough points that sums over all ranks and halos take half of the time.
+# Few enough mesh points that MPI_Allreduce and the exchange of halos take half of the time.
 SMALL = ("--nx", "12", "--ny", "12", "--nz", "24", "--repeat", "50")
 THERMO = r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$"
 PROGRAMS = (

@@ -2,7 +2,7 @@
 // mh-simulate: simulates how ranks process a task collection and prints the results as JSON lines.
 // `mh simulate` runs the program, draws the plots and writes the CSV.
 //
-//   mh-simulate run [OPTIONS]        iterations under one scheme, at one number of cores
+//   mh-simulate run [OPTIONS]        iterations with one balancer, at one number of cores
 //   mh-simulate balancers [OPTIONS]  the table of balancers: time and quality by initial imbalance
 //
 // Limits: the program has one thread. An iteration of 9.1 million tasks on 163,840 cores takes
@@ -166,7 +166,7 @@ Request parse(int argc, char** argv) {
   return request;
 }
 
-// --- mh-simulate run: iterations under one scheme ---------------------------------------------
+// --- mh-simulate run: iterations with one balancer (--scheme) ---------------------------------
 
 // Returns the durations of tasks in an iteration: those of `drawn`, each lengthened or shortened by
 // a random fraction of up to `noise`.
