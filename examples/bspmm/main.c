@@ -77,8 +77,8 @@ static void add(const Matrix* to, int row, int column, const double* tile) {
   MPI_Win_flush(owner, to->win);
 }
 
-// Does the unit of work that the shared counter has handed out. Adds the products of tile (i, k) of
-// A with all tiles in row k of B to row i of C.
+// Does the work of the pair (i, k) that the shared counter has handed out. Adds the products of
+// tile (i, k) of A with all tiles in row k of B to row i of C.
 static void do_unit(Product* p, int i, int k) {
   double since = MPI_Wtime();
   fetch(&p->a, i, k, p->tile_a);

@@ -112,7 +112,7 @@ static void time_loop(struct run* run) {
   times_estimate_wait(&run->times, run->box.comm);
 }
 
-// --- before and after the time steps
+// --- memory, checks and results, before and after the time steps
 
 static bool messages_are_countable(const struct run* run) {
   for (int axis = 0; axis < AXES; ++axis) {

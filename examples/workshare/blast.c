@@ -15,7 +15,7 @@ static const double kDensity = 1.0;
 static const double kQuietEnergy = 1e-2, kBlastEnergy = 4.0, kBlastRadius = 0.3;
 static const double kQuadratic = 2.0, kLinear = 0.3;  // factors of the viscosity
 
-// --- corners and repeated elements
+// --- corners of elements, and how often an element is computed
 
 // Returns the number, within this rank's slab, of the node at corner `c` of an element.
 static int corner_node(const struct mesh* mesh, int element, int c) {
@@ -136,7 +136,7 @@ static void move_nodes(const struct blast* blast, double time_step) {
   }
 }
 
-// --- material of elements
+// --- energy, pressure and viscosity of elements
 
 // Returns the energy per time that the forces of an element give to its corners, which move with
 // `velocities`.

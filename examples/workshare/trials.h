@@ -3,9 +3,9 @@
 //
 // Words: a *trial* is a run with one imbalance. The *loops* time of a rank is its time in loops
 // that can be shared. The *ideal* of a trial is its wall time less the excess of the longest
-// *loops* time over the mean of the ranks. The ideal is valid only in builds and runs without help,
-// because loops that are shared take other times. Limit: all ranks run on one node, since times of
-// different ranks are compared.
+// *loops* time over the mean of the ranks. The ideal is valid only if no rank runs iterations of
+// another rank (a plain run, or a build with -DWORKSHARE=plain), because such help changes *loops*
+// times. Limit: all ranks run on one node, since times of different ranks are compared.
 #ifndef WORKSHARE_TRIALS_H
 #define WORKSHARE_TRIALS_H
 

@@ -61,7 +61,7 @@ static const struct program kProgram = {"triangles", kUsage, kOptions};
 // --- the measured loop
 
 // A rank's part of the work: the vertices [first, last) of the graph, handed out in chunks of
-// `chunk`.
+// `chunk` vertices.
 struct part {
   const struct graph* graph;
   int first, last, chunk;

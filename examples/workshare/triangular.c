@@ -3,9 +3,9 @@
 //
 // Row i of N takes i + 1 steps of work. Each of the P ranks has N/P consecutive rows of the outer
 // loop. Therefore rank r has less work than rank r + 1, and all ranks wait for the last rank in a
-// barrier. The outer loop is shared. A step multiplies modulo a prime and needs the result of the
-// previous step, so no compiler can shorten a row. The check computes the result of a row by a
-// power of the factor. All numbers are integers, so the result is the same for any number of ranks
+// barrier. The outer loop is shared. A step multiplies the result of the previous step by a factor,
+// modulo a prime, so no compiler can shorten a row. The check computes the result of a row by a
+// power of that factor. All numbers are integers, so the result is the same for any number of ranks
 // and threads and any schedule.
 #include <math.h>
 #include <mpi.h>
@@ -88,7 +88,8 @@ static uint64_t jump(uint64_t state, int steps) {
 
 static uint64_t first_state(int i) { return mix64((uint64_t)i) % kPrime; }
 
-// A rank's part of the work: rows [first, last) of the outer loop, handed out in chunks of `chunk`.
+// A rank's part of the work: rows [first, last) of the outer loop, handed out in chunks of `chunk`
+// rows.
 struct part {
   int rows, first, last, chunk;
   bool balanced;
