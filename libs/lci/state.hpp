@@ -5,7 +5,7 @@
 //   EndpointState  a protocol: functions chosen when the endpoint opens    endpoint.cpp
 //   Packet         a packet, in flight, posted, or with a message in it    arrival.cpp
 //   LargeMessage   the record of a large message under way, at either end  large.cpp
-//   Grant          this rank's buffer for a peer, and the reverse          grants.cpp
+//   Grant          this rank's buffer for a peer, and the peer's for us    grants.cpp
 //   Peer           credits in both directions, and whether the peer lives  device.cpp, gone.cpp
 //   Deferred       a step that could not be done yet: progress() repeats the step
 //
