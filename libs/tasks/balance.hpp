@@ -207,8 +207,8 @@ class TreeNode {
     return std::exchange(given_, {});
   }
 
-  // The number of steps in heaps that assign() has taken so far, for the simulator's model of the
-  // time.
+  // The number of steps in priority queues that assign() has taken so far, for the simulator's
+  // model of the time.
   [[nodiscard]] std::uint64_t steps() const { return steps_; }
 
   static constexpr double kNoLimit = std::numeric_limits<double>::infinity();
@@ -217,8 +217,8 @@ class TreeNode {
   struct ChildByLoad {
     double least;
     std::size_t child;
-    // The order of a heap whose greatest entry is the child with the emptiest rank; of equal
-    // children, the first.
+    // The order of a priority queue whose greatest entry is the child with the emptiest rank; of
+    // equal children, the first.
     bool operator<(const ChildByLoad& other) const {
       return least != other.least ? least > other.least : child > other.child;
     }

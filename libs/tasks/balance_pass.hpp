@@ -125,7 +125,7 @@ class BalancePass {
         tree_->first_child(index_) + static_cast<std::uint32_t>(children_.size());
     return {tree_->host(level(), child), true};
   }
-  // The number of steps in heaps and sorts so far, for the simulator's model of the time.
+  // The number of steps in priority queues and sorts so far, for the simulator's model of the time.
   [[nodiscard]] std::uint64_t steps() const {
     std::uint64_t steps = sorted_;
     for (const auto& node : nodes_) steps += node.steps();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The policies of a deque: its atomics and its lock. Shared has real ones. Alone has plain memory,
-// for one thread that runs all ranks.
+// The policies of a deque: its atomics and its lock. Shared has real ones. Alone has neither, for
+// one thread that runs all ranks.
 //
 // The deque is a template over such a policy. The tests have a third policy, under which a checker
 // runs the deque through all interleavings with delayed stores.
@@ -28,8 +28,8 @@ struct Shared {
   static void unlock(Atomic<std::uint32_t>& word) { word.store(0, std::memory_order_release); }
 };
 
-// The policy for one thread that runs all ranks, as in the simulator: plain memory, and a lock that
-// does nothing.
+// The policy for one thread that runs all ranks, as in the simulator: words that are not atomic,
+// and a lock that does nothing.
 struct Alone {
   template <class T>
   class Atomic {

@@ -3,8 +3,9 @@
 // the time until all ranks know their tasks.
 //
 // The model has a message's overhead at both ends, its latency and its bytes (for each task the
-// task itself and its bin). Each rank does one thing after the other, and each step of a heap or
-// sort takes time. The reductions before each pass go up and down a binary tree. Threads: one.
+// task itself and its bin). Each rank does one thing after the other, and each step of a
+// priority queue or sort takes time. The reductions before each pass go up and down a binary tree.
+// Threads: one.
 #pragma once
 
 #include <span>

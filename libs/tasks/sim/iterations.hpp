@@ -39,7 +39,7 @@ class SimulatedIterations {
  private:
   void restore(Simulation& simulation, const Outcome& outcome);
   // Returns the change of the durations of the tasks that a rank has run, since they last ran.
-  // CollectionCore::keep() in core.cpp has the same rule.
+  // CollectionCore::keep() in core.cpp computes the same for a real rank.
   [[nodiscard]] double growth_of(const std::vector<Timed<TaskId>>& own);
   [[nodiscard]] Balancer choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
                                 const Outcome& outcome);

@@ -43,8 +43,8 @@ struct MachineModel {
 // The three machines of the HPDC 2012 paper: cores of a node from its section 7. Latencies and
 // bandwidths are those that the makers published for the networks, rounded: Gemini 1.5 us, Blue
 // Gene/P's torus 3.5 us. A core does four operations a cycle. Overheads are those of a threaded MPI
-// on such machines. The times of deques and heaps are this library's on a core of 2021
-// (docs/tasks.md, costs), times 3 for Hopper and Titan and times 12 for Intrepid's 850 MHz.
+// on such machines. The times of deques and priority queues are this library's on a core of
+// 2021 (docs/tasks.md, costs), times 3 for Hopper and Titan and times 12 for Intrepid's 850 MHz.
 inline constexpr MachineModel kMachines[] = {
     {.name = "hopper"},
     {.name = "titan", .cores_per_node = 16, .cores_per_numa = 8, .flops = 8.8e9},
