@@ -14,8 +14,8 @@ std::size_t round_up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
-// The number of guard pages that this process may still create, over all its schedulers. relaxed: a
-// plain budget.
+// The number of guard pages that this process may still create, over all its schedulers. relaxed:
+// the number publishes no other data.
 std::atomic<long>& guards_left() {
   static std::atomic<long> left = [] {
     long mappings = 0;
