@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // PingPong between rank 0 and a partner while all other ranks wait in MPI_Barrier.
 //
-// The program of CAB-MPI's section V-A (IMB PingPong plus waiting workers). Prints the one-way time
+// The program of CAB-MPI's section V-A (IMB PingPong plus waiting ranks). Prints the one-way time
 // for every size: half of a round trip, without the time that either side spent reading its buffer.
 //   --sizes LIST      message sizes, e.g. 8,64K,8M                     (8 to 8M)
 //   --mode MODE       blocking | nonblocking (Isend/Irecv + Wait) | test (polls MPI_Test) |
