@@ -29,8 +29,8 @@ struct matrix {
   double* right;  // the right side, by row
 };
 
-// Allocates the matrix and fills `start`; matrix_assemble() fills the rest. Returns false when
-// memory is short.
+// Allocates the matrix and fills `start`; matrix_assemble() fills `column`, `value` and `right`.
+// Returns false when memory is short.
 bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix* matrix);
 void matrix_free(struct matrix* matrix);
 
