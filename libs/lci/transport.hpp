@@ -7,7 +7,8 @@
 // `system` (the network has failed). The transport keeps the caller's NetContext only after `ok`,
 // and returns it in an event when the operation ends.
 //
-// Thread-safety: all calls from any thread; post() and poll() by one thread at a time.
+// Thread-safety: all calls from any thread, but post() and poll() from one thread at a time, the
+// thread that makes progress.
 #pragma once
 
 #include <cstddef>

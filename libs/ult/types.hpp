@@ -236,7 +236,8 @@ class SchedulerCore {
   // The number of tasks that are parked in MPI calls of libmanyhands.so (parking.hpp). relaxed: a
   // worker that parks a task counts the task before that worker idles and reads the number.
   std::atomic<std::uint32_t> parked{0};
-  // The number of workers that sleep or doze. relaxed: a hint.
+  // The number of workers that sleep or doze (doorbell.hpp): a dozing worker is woken by fewer
+  // events than a sleeping one. relaxed: a hint.
   std::atomic<std::uint32_t> resting{0};
   // The words for the end of the scheduler. stop() sets `stopping`; each worker that then finds no
   // task adds itself to `done` (all_done()). seq_cst: the words are rarely used, so the strongest

@@ -71,8 +71,8 @@ void tell(int to, char word) {
 
 bool Forking::can_copy() const {
   const File& file = heap_.file();
-  // If the program has closed the descriptor of the heap's file, the heap cannot be retired, and
-  // the child must copy its memory in any case.
+  // A heap is retired by mapping its file copy-on-write. If the program has closed the file's
+  // descriptor, that is impossible, and the child must copy the heap in any case.
   return file.descriptor() < 0 || file.resident() < memory().available;
 }
 

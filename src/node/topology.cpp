@@ -29,7 +29,8 @@ Result<HwlocTopology> load_machine(const char* synthetic) {
   if (synthetic != nullptr && hwloc_topology_set_synthetic(raw, synthetic) != 0) {
     return Status{Code::unsupported, EINVAL};
   }
-  // hwloc skips I/O devices and their XML, which take most of the loading time and are not used.
+  // hwloc skips I/O devices. Finding them would take most of the loading time, and nothing uses
+  // them.
   hwloc_topology_set_io_types_filter(raw, HWLOC_TYPE_FILTER_KEEP_NONE);
   if (hwloc_topology_load(raw) != 0) return from_errno(errno);
   return machine;

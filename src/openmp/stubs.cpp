@@ -58,8 +58,8 @@ void* stub_for_call(std::string_view name, void* real) {
 
 bool is_exhausted() { return g_past_the_end.load(std::memory_order_relaxed); }
 
-// Notes for the calling thread's region that it makes the call of the stub. Returns the function to
-// which the call goes on.
+// Notes that the calling thread's region calls the function for which the stub stands in. Returns
+// that function, to which the call goes on.
 static void* target_of(const Stub& stub) {
   const CallRule& rule = stub.rule;
   if (rule.effect == Effect::begins_region) {

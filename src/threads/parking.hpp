@@ -108,8 +108,8 @@ class alignas(kCacheLine) Parking {
   // begins with the oldest.
   Seat* take_arrivals() {
     if (arrivals_.load(std::memory_order_relaxed) == 0) return nullptr;
-    // acquire: pairs with the release in sit(), so the calling looker sees what the tasks have
-    // written in their seats.
+    // acquire: pairs with the release in sit(), so the calling thread, the looker, sees what the
+    // tasks have written in their seats.
     auto* newest = reinterpret_cast<Seat*>(arrivals_.exchange(0, std::memory_order_acquire));
     Seat* first = nullptr;
     while (newest != nullptr) {

@@ -233,7 +233,7 @@ static void windows(int bytes, bool both) {
 }
 
 // Exchanges the halo of a field: rows at the north and south, columns, and corners, which overlap
-// the rows and columns. Each round has another order of receives, from all ranks.
+// the rows and columns. Each rank receives from every rank, in an order that `round` decides.
 static void halo(int round) {
   enum { SIDE = 512, N = 8 };
   static double field[SIDE][SIDE];

@@ -110,8 +110,8 @@ double cost_of(const PairBounds& left, const PairBounds& right, float threshold)
   return ns;
 }
 
-// Returns the logarithm of the largest threshold that leaves at least `wanted` tasks with a quartet
-// to compute.
+// Returns log10 of the largest threshold at which at least `wanted` tasks have work:
+// a quartet of shells (basis functions) whose integrals are not below the threshold.
 float find_threshold(const Pairs& pairs, std::uint64_t wanted) {
   struct Level {
     float bound;

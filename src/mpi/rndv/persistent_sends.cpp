@@ -188,8 +188,8 @@ void make_persistent_send(const OutgoingMessage& given, MPI_Datatype type, MPI_R
                       .plain = *request,
                       .type = by_internode ? copy_of(type) : MPI_DATATYPE_NULL,
                       .fin_tag = *fin_tag};
-  // The source is MPI_ANY_SOURCE, because the FIN comes from the receiver, or from this rank itself
-  // after a push or a start of the plain request.
+  // The source is MPI_ANY_SOURCE. The FIN comes from the receiver, or from this rank itself if this
+  // rank has pushed the data, or has started the MPI library's own send request (`plain`) instead.
   real.Recv_init(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, *fin_tag, config.node_comm, request);
   const std::lock_guard<std::mutex> hold(g_persistent.mutex);
   g_persistent.by_handle.insert_or_assign(bits_of(*request), std::move(send));

@@ -84,8 +84,8 @@ template <class Count>
 void note_rts_sized_send(Count count, MPI_Datatype type, int dest, int tag, MPI_Comm comm) {
   note_rts_sized_send(message_bytes(count, datatypes::info(type)), dest, tag, comm);
 }
-// True if the sender has noted a message of a header's size with this envelope, or with another
-// envelope whose bit in the segment is the same.
+// True if the sender has called note_rts_sized_send() for a message of the program with this
+// envelope, or with another envelope whose bit in the segment is the same.
 bool may_send_rts_sized(const SendEnvelope& envelope);
 
 // True if the status reports a message as long as an RTS header.

@@ -524,8 +524,8 @@ TEST(Death, a_full_queue_hears_of_it_later) {
   for (int round = 0; round < 10; ++round) {
     ranks.settle();
     while (const auto message = queue.pop()) {
-      // All ranks of this test share the queue. The device of the dead rank reports its own death
-      // as well, so only reports about rank 1 count.
+      // Both ranks of this test share the queue, and the devices of both report the death of rank
+      // 1, the killed rank.
       if (message->rank() == 1) ++(message->kind() == Kind::gone ? notices : failures);
     }
   }

@@ -202,8 +202,9 @@ TEST_P(Balancers, keep_the_best_pass) {
   }
 }
 
-// A rank gives tasks away only while its load is above a limit: the average times a factor. With
-// the factor 1.003, ranks would stay up to 0.3 % above the average.
+// A rank gives tasks away only while its load is above a limit: the average times a factor. For the
+// central balancer the factor is 1 (Balance::central_above). With the 1.003 of the other balancers,
+// ranks would stay up to 0.3 % above the average.
 TEST(BalancerQuality, the_central_balancer_goes_to_the_average) {
   const std::vector<float> durations = durations_of({"test", 64, 24, 12'000, 6'000}, {});
   const Seeds before = favoured(durations, 50, 4, 4);

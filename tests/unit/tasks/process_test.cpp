@@ -244,8 +244,9 @@ struct NoTransport {
   void send(std::uint32_t /*to*/, TaskMessage /*message*/) {}
 };
 
-// A thief's pause between requests follows the mean time of all its tasks. Retention runs the
-// longest tasks first: if only the last tasks counted, the pauses would be too short.
+// A thief's pause between requests follows the mean time of all its tasks. A rank that has retained
+// tasks (Retention) runs the longest first. If only its last tasks counted, the pauses would be too
+// short.
 TEST(Pauses, grow_to_a_32nd_of_the_mean_of_all_tasks) {
   std::array<std::uint32_t, 8> memory{};
   DequeWords<Alone> words;
