@@ -4,9 +4,11 @@
 // an operation, with one thread and with two.
 //
 //   table   insert the keys of a batch, then delete them, as receives and their messages do.
-//           A batch has 1024 keys, or more keys than the first buckets of LCI's table hold, so that
-//           the table grows ("crowded": 4 keys for each bucket, 8 with two threads; a bucket holds
-//           3). Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map (where installed).
+//           A batch has 1024 keys. Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map
+//           (where installed).
+//   crowded the same with 4 keys for each bucket of LCI's table, a bucket holds 3, in a table that
+//           is at its limit and does not grow. With two threads each has half of the keys. The
+//           peers have room.
 //   pool    take 32 packets, give them back. Peers: Boost.Lockfree's stack, malloc and free.
 //   queue   push 32, pop 32, by each thread. Peers: Boost.Lockfree's queue, TBB's bounded queue,
 //           and the least that a ring with fetch-and-add can cost (TicketRing).
@@ -60,8 +62,9 @@ struct Times {
   double second = 0;  // ns: a delete; else 0
 };
 
-// A measurement: runs one thread's part of a round. Returns the mean time of an operation in ns.
-using Work = std::function<Times(unsigned thread)>;
+// A measurement: runs the part of one of `threads` threads in a round. Returns the mean time of an
+// operation in ns.
+using Work = std::function<Times(unsigned thread, unsigned threads)>;
 struct Case {
   std::string name;
   Work work;
@@ -80,9 +83,21 @@ std::uint64_t key_of(unsigned thread, std::size_t i) {
   return std::uint64_t{thread + 1} << 32U | (i * 7 + thread);
 }
 
+// The keys of a batch: of each thread, or of all threads together (`crowded`, which has the same
+// number of keys in each bucket with any number of threads).
+struct Batch {
+  std::size_t keys;
+  bool crowded;
+  [[nodiscard]] std::size_t of_thread(unsigned threads) const {
+    return crowded ? keys / threads : keys;
+  }
+};
+
 template <class Insert, class Erase>
-Work table_work(std::size_t keys, std::size_t repeats, Insert insert, Erase erase) {
-  return [=](unsigned thread) {
+Work table_work(Batch batch, Insert insert, Erase erase) {
+  return [=](unsigned thread, unsigned threads) {
+    const std::size_t keys = batch.of_thread(threads);
+    const std::size_t repeats = std::max<std::size_t>(1, (std::size_t{1} << 15U) / keys);
     Times times;
     for (std::size_t repeat = 0; repeat < repeats; ++repeat) {
       const auto start = Clock::now();
@@ -96,32 +111,35 @@ Work table_work(std::size_t keys, std::size_t repeats, Insert insert, Erase eras
   };
 }
 
-void add_tables(std::vector<Case>& cases, const std::string& kind, std::size_t keys,
-                std::size_t buckets_for) {
-  const std::size_t repeats = std::max<std::size_t>(1, (std::size_t{1} << 15U) / keys);
+void add_tables(std::vector<Case>& cases, const std::string& kind, Batch batch,
+                const std::shared_ptr<MatchingTable>& ours) {
+  const std::size_t keys = batch.keys;
   const auto nodes = std::make_shared<std::vector<MatchNode>>(2 * keys);
-  const auto ours = std::make_shared<MatchingTable>(buckets_for, std::size_t{1} << 20U);
-  cases.push_back(
-      {kind + " manyhands",
-       table_work(
-           keys, repeats,
-           [=](unsigned thread, std::size_t i) {
-             (void)ours->access(key_of(thread, i), &(*nodes)[thread * keys + i], Side::receive);
-           },
-           [=](unsigned thread, std::size_t i) {
-             MatchNode message;
-             if (ours->access(key_of(thread, i), &message, Side::message).partner == nullptr) {
-               std::abort();
-             }
-           }),
-       {},
-       {}});
+  cases.push_back({kind + " manyhands",
+                   table_work(
+                       batch,
+                       [=](unsigned thread, std::size_t i) {
+                         MatchNode* const receive = &(*nodes)[thread * keys + i];
+                         // `full` passes: the other thread holds the lock of the lane with the
+                         // spare lines.
+                         while (ours->access(key_of(thread, i), receive, Side::receive).full) {
+                         }
+                       },
+                       [=](unsigned thread, std::size_t i) {
+                         MatchNode message;
+                         if (ours->access(key_of(thread, i), &message, Side::message).partner ==
+                             nullptr) {
+                           std::abort();
+                         }
+                       }),
+                   {},
+                   {}});
 #if MH_BENCH_TBB
   using Tbb = tbb::concurrent_hash_map<std::uint64_t, MatchNode*>;
   const auto tbb_map = std::make_shared<Tbb>(kTableKeys);
   cases.push_back({kind + " tbb::concurrent_hash_map",
                    table_work(
-                       keys, repeats,
+                       batch,
                        [=](unsigned thread, std::size_t i) {
                          tbb_map->insert({key_of(thread, i), &(*nodes)[thread * keys + i]});
                        },
@@ -136,7 +154,7 @@ void add_tables(std::vector<Case>& cases, const std::string& kind, std::size_t k
   const auto cuckoo = std::make_shared<Cuckoo>(kTableKeys);
   cases.push_back({kind + " libcuckoo",
                    table_work(
-                       keys, repeats,
+                       batch,
                        [=](unsigned thread, std::size_t i) {
                          cuckoo->insert(key_of(thread, i), &(*nodes)[thread * keys + i]);
                        },
@@ -150,7 +168,7 @@ void add_tables(std::vector<Case>& cases, const std::string& kind, std::size_t k
 
 template <class Take, class Give>
 Work pool_work(Take take, Give give) {
-  return [=](unsigned /*thread*/) {
+  return [=](unsigned /*thread*/, unsigned /*threads*/) {
     constexpr std::size_t kRepeats = 1024;
     Times times;
     void* held[kBatch];
@@ -262,7 +280,7 @@ void pop_from(Queue& queue) {
 
 template <class Queue>
 Work hand_over(const std::shared_ptr<Queue>& queue) {
-  return [=](unsigned thread) {
+  return [=](unsigned thread, unsigned /*threads*/) {
     constexpr std::size_t kItems = 32768;
     const auto start = Clock::now();
     for (std::size_t i = 0; i < kItems; ++i) {
@@ -308,7 +326,7 @@ Times run_two(const Work& work) {
       ++ready;
       while (ready.load() < 2) {
       }
-      times[thread] = work(thread);
+      times[thread] = work(thread, 2);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -333,15 +351,23 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Case> cases;
-  add_tables(cases, "table", 1024, kTableKeys);
-  add_tables(cases, "crowded", 4096, 2047);
+  // Makes tables of 65,536 buckets, and of 1,024. The second may chain 1,023 lines, and doubles its
+  // buckets up to twice that number, which is less than 2,048.
+  add_tables(cases, "table", {1024, false},
+             std::make_shared<MatchingTable>(kTableKeys, std::size_t{1} << 20U));
+  const auto full = std::make_shared<MatchingTable>(2047, 1023);
+  add_tables(cases, "crowded", {4096, true}, full);
   add_pools(cases);
   add_queues(cases);
   for (int round = 0; round < rounds; ++round) {
     for (Case& c : cases) {
-      if (!c.needs_two) c.one.push_back(c.work(0));
+      if (!c.needs_two) c.one.push_back(c.work(0, 1));
     }
     for (Case& c : cases) c.two.push_back(run_two(c.work));
+  }
+  if (full->buckets() * 4 != 4096) {
+    std::fprintf(stderr, "mh-lci-structures: the crowded table has %zu buckets\n", full->buckets());
+    return 1;
   }
   std::printf("%-34s %15s %15s\n", "ns", "1 thread", "2 threads");
   for (const Case& c : cases) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -91,6 +92,31 @@ class TreeSearch {
   std::vector<Vertex> next_;
   std::vector<Vertex> proposed_;
 };
+
+// --- roots and rates
+// -------------------------------------------------------------------------------
+
+// Returns the number of edges between the vertices of the tree. Each edge counts once, although it
+// is stored at both of its ends.
+inline std::uint64_t edges_of(const Graph& g, const Tree& tree) {
+  std::uint64_t ends = 0;
+  for (Vertex v = 0; v < g.vertices; ++v) {
+    if (tree.parent[v] != kNobody) ends += g.degree(v);
+  }
+  return ends / 2;
+}
+
+// Returns random vertices that have edges, as roots of searches. All ranks get the same.
+inline std::vector<Vertex> draw_roots(const Graph& g, int count) {
+  std::vector<Vertex> roots;
+  Random random(500);
+  for (int tries = 0; tries < 1000 * count && static_cast<int>(roots.size()) < count; ++tries) {
+    const auto v = static_cast<Vertex>(random.next() % g.vertices);
+    if (g.degree(v) != 0) roots.push_back(v);
+  }
+  if (roots.empty()) throw std::runtime_error("no vertex has an edge");
+  return roots;
+}
 
 // --- the five checks of a tree ------------------------------------------------------------------
 

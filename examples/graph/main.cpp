@@ -191,28 +191,6 @@ Program pagerank(const Options& options, const Graph& g) {
 
 // --- Graph500: search and check of trees --------------------------------------------------------
 
-// Returns the number of edges between the vertices of the tree. Each edge counts once, although it
-// is stored at both of its ends.
-std::uint64_t edges_of(const Graph& g, const graph::Tree& tree) {
-  std::uint64_t ends = 0;
-  for (graph::Vertex v = 0; v < g.vertices; ++v) {
-    if (tree.parent[v] != graph::kNobody) ends += g.degree(v);
-  }
-  return ends / 2;
-}
-
-// Returns random vertices that have edges, as roots of searches. All ranks get the same.
-std::vector<graph::Vertex> draw_roots(const Graph& g, int count) {
-  std::vector<graph::Vertex> roots;
-  graph::Random random(500);
-  for (int tries = 0; tries < 1000 * count && static_cast<int>(roots.size()) < count; ++tries) {
-    const auto v = static_cast<graph::Vertex>(random.next() % g.vertices);
-    if (g.degree(v) != 0) roots.push_back(v);
-  }
-  if (roots.empty()) throw std::runtime_error("no vertex has an edge");
-  return roots;
-}
-
 // Collective. Prints a line for each of the five checks that fails at this rank's vertices. Returns
 // the number of failures.
 std::int64_t check_tree(const Graph& g, Way& way, graph::Tree& tree) {
@@ -234,7 +212,7 @@ std::int64_t search_all(const Graph& g, int roots, Way& way) {
   graph::TreeSearch search(way.partition, *way.exchange);
   std::vector<graph::Tree> trees;
   std::vector<double> spent;
-  for (const graph::Vertex root : draw_roots(g, roots)) {
+  for (const graph::Vertex root : graph::draw_roots(g, roots)) {
     (void)way.exchange->sum(0);
     const auto start = std::chrono::steady_clock::now();
     trees.push_back(search.run(root));
@@ -246,7 +224,7 @@ std::int64_t search_all(const Graph& g, int roots, Way& way) {
   double seconds_an_edge = 0;
   for (std::size_t i = 0; i < trees.size(); ++i) {
     wrong += check_tree(g, way, trees[i]);
-    seconds_an_edge += spent[i] / static_cast<double>(edges_of(g, trees[i]));
+    seconds_an_edge += spent[i] / static_cast<double>(graph::edges_of(g, trees[i]));
   }
   if (way.exchange->rank() == 0) {
     std::printf("%zu searches, %.0f edges/s (harmonic mean)\n", trees.size(),

@@ -295,6 +295,42 @@ def test_tree_search_over_messages_counts_every_node(tmp_path: Path) -> None:
     assert wrong.stderr.startswith("usage: uts-messages")
 
 
+@pytest.mark.parametrize(("ranks", "workers"), [(1, 1), (1, 3), (2, 1), (2, 2), (3, 4)])
+def test_searches_by_receiving_tasks_are_right(tmp_path: Path, ranks: int, workers: int) -> None:
+    program = compiled(GRAPH / "receiving_tasks.cpp", tmp_path / "receiving-tasks")
+    printed = outputs(ranks, tmp_path, [program, "lci", str(workers), "10", "4"])
+    assert re.fullmatch(r"4 searches, \d+ edges/s \(harmonic mean\), right\n", printed[0])
+    wrong = subprocess.run([program, "lci"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("usage: receiving-tasks")
+
+
+@pytest.mark.parametrize(("ranks", "workers"), [(1, 2), (2, 1), (3, 2)])
+def test_gradients_by_tasks_find_the_solution(tmp_path: Path, ranks: int, workers: int) -> None:
+    source = ROOT / "examples" / "gradients" / "gradients.cpp"
+    program = compiled(source, tmp_path / "gradients")
+    printed = outputs(ranks, tmp_path, [program, "lci", str(workers), "5", "12", "13", "9"])
+    assert re.fullmatch(r"5 jobs a rank, [\d.]+ ms an iteration, right\n", printed[0])
+    wrong = subprocess.run([program, "lci"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("usage: gradients")
+
+
+@pytest.mark.skipif(not Path("/usr/include/openssl/sha.h").exists(), reason="no libssl-dev")
+def test_tree_search_by_tasks_counts_every_node(tmp_path: Path) -> None:
+    make = ["make", "-s", "-C", ROOT / "examples" / "uts", f"OUT={tmp_path}", "CXXFLAGS=-O1"]
+    program = tmp_path / "uts-tasks"
+    subprocess.run([*make, program], check=True)
+    for ranks, workers in ((1, 1), (1, 3), (2, 1), (2, 2), (3, 4)):
+        folder = tmp_path / f"{ranks}-{workers}"
+        folder.mkdir()
+        printed = outputs(ranks, folder, [program, "lci", str(workers), "small-binomial"])
+        assert printed[0].startswith("nodes 6765 leaves 5931 depth 67\n")
+    wrong = subprocess.run([program, "lci"], capture_output=True, text=True, timeout=LIMIT_S)
+    assert wrong.returncode == 2
+    assert wrong.stderr.startswith("usage: uts-tasks")
+
+
 # The edges of the test graph: a square with a diagonal, a separate path of three vertices, and (not
 # listed) an isolated vertex.
 EDGES = [(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (4, 5), (5, 6)]

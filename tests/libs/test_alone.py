@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each library of libs/ builds alone, by the commands of its README.md, in a separate tree."""
+"""Each library of libs/ builds alone, by the commands of its README.md, in a separate tree. The
+guides of light tasks and LCI take a reader from there to a program, with CMake and pkg-config.
+"""
 
 from __future__ import annotations
 
@@ -20,6 +22,7 @@ NEEDS = {
     "lci": (*COMMON, "libs/ult", "libs/lci"),
     "tasks": (*COMMON, "libs/tasks"),
 }
+GUIDES = {"ult": ("light-tasks.md", "mailbox"), "lci": ("lci.md", "balls")}
 LIMIT_S = 500  # a first build on a busy machine
 
 
@@ -59,6 +62,46 @@ def test_the_commands_of_the_readme(library: str, tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == promised[1], done.stdout + done.stderr
+
+
+def ranks_of(program: Path, folder: Path, ranks: int) -> str:
+    """Runs the program as a job of LCI, if it uses LCI. Returns the output of all ranks."""
+    job = {**os.environ, "MH_LCI_SIZE": str(ranks), "MH_LCI_ROOT": str(folder / "root")}
+    running = [
+        subprocess.Popen(
+            [program], env={**job, "MH_LCI_RANK": str(rank)}, stdout=subprocess.PIPE, text=True
+        )
+        for rank in range(ranks)
+    ]
+    printed = [process.communicate(timeout=60)[0] for process in running]
+    assert [process.returncode for process in running] == [0] * ranks
+    return "".join(printed)
+
+
+@pytest.mark.timeout(LIMIT_S + 60)
+@pytest.mark.parametrize("library", GUIDES)
+def test_the_commands_of_the_guide_build_its_program(library: str, tmp_path: Path) -> None:
+    name, program = GUIDES[library]
+    page = (ROOT / "docs" / name).read_text()
+    section = page.split("## Building a program\n")[1].split("\n## ")[0]
+    tree, project = tmp_path / "tree", tmp_path / "project"
+    for folder in NEEDS[library]:
+        shutil.copytree(ROOT / folder, tree / folder)
+    project.mkdir()
+    (project / f"{program}.cpp").write_text(block(page, "cpp"))
+    (project / "CMakeLists.txt").write_text(block(section, "cmake"))
+    settings = {**environment(tree), "PREFIX": str(tmp_path / "prefix")}
+    blocks = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    assert len(blocks) == 3  # the library; the program with CMake; with pkg-config
+    for commands, folder in zip(blocks, (tree, project, project), strict=True):
+        subprocess.run(
+            ["bash", "-e", "-c", commands], cwd=folder, env=settings, check=True, timeout=LIMIT_S
+        )
+    promised = re.search(r"It prints `(.*?)`", page)
+    assert promised is not None
+    for made in (project / "build" / program, project / program):
+        printed = ranks_of(made, project, 2 if library == "lci" else 1)
+        assert printed.startswith(promised[1] + "\n")
 
 
 @pytest.mark.parametrize("library", NEEDS)

@@ -10,24 +10,89 @@
 // times the credits of all peers (the messages that they may send before this rank consumes one).
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
+#include <new>
 #include <optional>
 #include <span>
 
 #include "manyhands/lci/device.hpp"
+#include "manyhands/ult/sync.hpp"
 
 namespace mh::lci {
+namespace detail {
+
+// The memory of a message of a queue; the message follows. `size` is the size of the message.
+struct alignas(std::max_align_t) MessageBlock {
+  std::size_t capacity;
+  std::size_t size;
+};
+
+// Blocks of released messages, the newest last, for later messages of about the same size. malloc
+// returns long blocks to the kernel, and the next message would then cost a fault for each page.
+class KeptBlocks {
+ public:
+  KeptBlocks() = default;
+  KeptBlocks(const KeptBlocks&) = delete;
+  KeptBlocks& operator=(const KeptBlocks&) = delete;
+  ~KeptBlocks() {
+    while (count_ != 0) std::free(remove(count_ - 1));
+  }
+
+  // Returns a block for `size` bytes, at most twice as long; nullptr: there is none. Then the
+  // oldest block is freed, so blocks of a size that is no longer used disappear.
+  MessageBlock* take(std::size_t size) noexcept {
+    const std::lock_guard guard(lock_);
+    for (std::size_t i = count_; i-- > 0;) {
+      const std::size_t capacity = blocks_[i]->capacity;
+      if (capacity >= size && capacity / 2 <= size) return remove(i);
+    }
+    if (count_ != 0) std::free(remove(0));
+    return nullptr;
+  }
+  // Returns false if the block cannot be kept. The caller then frees the block.
+  bool keep(MessageBlock* block) noexcept {
+    const std::lock_guard guard(lock_);
+    if (count_ == kMost || block->capacity > kMostBytes - bytes_) return false;
+    blocks_[count_++] = block;
+    bytes_ += block->capacity;
+    return true;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 64;
+  static constexpr std::size_t kMostBytes = std::size_t{4} << 20U;
+
+  MessageBlock* remove(std::size_t i) {
+    MessageBlock* const block = blocks_[i];
+    std::copy(blocks_.begin() + i + 1, blocks_.begin() + count_, blocks_.begin() + i);
+    --count_;
+    bytes_ -= block->capacity;
+    return block;
+  }
+
+  ult::SpinLock lock_;  // guards all below
+  std::array<MessageBlock*, kMost> blocks_{};
+  std::size_t count_ = 0;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace detail
 
 struct QueueConfig {
   // The most bytes of messages that have arrived or are under way to this rank. A single message
   // may be larger, if it is the only one.
   std::size_t memory_limit = SIZE_MAX;
   std::size_t grant_bytes = 0;  // as in EndpointConfig; not counted in the limit
-  Allocator allocator{};        // of the messages; memory_limit bounds its memory as well
+  // Memory of the messages that are longer than a packet; memory_limit bounds it as well. Without
+  // an allocator and a limit the queue keeps up to 4 MB of released memory for later messages.
+  Allocator allocator{};
 };
 
 // A queue of messages between all ranks of a device. Movable. Any number of threads may enqueue and
@@ -100,15 +165,11 @@ class Queue {
     explicit Core(const QueueConfig& config)
         : limit(config.memory_limit), users(config.allocator) {}
 
-    // Bytes in front of each message's memory. They keep the size of the message, which release()
-    // subtracts from `used`.
-    static constexpr std::size_t kFront = alignof(std::max_align_t);
-
     static void* allocate(std::size_t size, void* self) noexcept {
       auto& core = *static_cast<Core*>(self);
       const std::size_t used = core.used.fetch_add(size, std::memory_order_relaxed) + size;
-      void* memory = used <= core.limit || used == size ? core.obtain(kFront + size) : nullptr;
-      if (memory == nullptr) {
+      auto* block = used <= core.limit || used == size ? core.obtain(size) : nullptr;
+      if (block == nullptr) {
         core.used.fetch_sub(size, std::memory_order_relaxed);
         return nullptr;
       }
@@ -116,23 +177,30 @@ class Queue {
       while (most < used &&
              !core.most.compare_exchange_weak(most, used, std::memory_order_relaxed)) {
       }
-      *static_cast<std::size_t*>(memory) = size;
-      return static_cast<std::byte*>(memory) + kFront;
+      block->size = size;
+      return block + 1;
     }
     static void release(void* memory, void* self) noexcept {
-      auto* front = static_cast<std::byte*>(memory) - kFront;
-      const std::size_t size = *reinterpret_cast<std::size_t*>(front);
+      auto* block = static_cast<detail::MessageBlock*>(memory) - 1;
       auto& core = *static_cast<Core*>(self);
-      core.used.fetch_sub(size, std::memory_order_relaxed);
-      core.users.release != nullptr ? core.users.release(front, core.users.argument)
-                                    : std::free(front);
+      core.used.fetch_sub(block->size, std::memory_order_relaxed);
+      if (core.users.release != nullptr) return core.users.release(block, core.users.argument);
+      if (!core.keeps() || !core.kept.keep(block)) std::free(block);
     }
-    void* obtain(std::size_t size) const noexcept {
-      return users.allocate != nullptr ? users.allocate(size, users.argument) : std::malloc(size);
+    detail::MessageBlock* obtain(std::size_t size) noexcept {
+      if (detail::MessageBlock* block = keeps() ? kept.take(size) : nullptr) return block;
+      const std::size_t bytes = sizeof(detail::MessageBlock) + size;
+      void* memory =
+          users.allocate != nullptr ? users.allocate(bytes, users.argument) : std::malloc(bytes);
+      if (memory == nullptr) return nullptr;
+      return new (memory) detail::MessageBlock{size, size};
     }
+    // Kept blocks do not count as memory of messages, so a queue with a limit keeps none.
+    [[nodiscard]] bool keeps() const { return limit == SIZE_MAX && users.allocate == nullptr; }
 
     const std::size_t limit;
     const Allocator users;
+    detail::KeptBlocks kept;
     CompletionQueue arrived;
     std::atomic<std::size_t> used{0};
     std::atomic<std::size_t> most{0};
