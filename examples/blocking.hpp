@@ -86,7 +86,7 @@ class LciWay final : public Way {
   [[nodiscard]] int size() const override { return all_.size(); }
   void yield() override { mh::ult::yield(); }
   void run(const Jobs& jobs) override {
-    std::atomic<bool> stop{false};
+    std::atomic<bool> stop{false};  // partner: serve(), which ends; publishes nothing else
     auto server = scheduler_.spawn([&] { mh::lci::serve(device_, stop); });
     run_tasks(scheduler_, jobs);
     stop = true;

@@ -284,7 +284,7 @@ class Search {
   blocking::Way& way_;
   Pool pool_;
   std::vector<Counts> counts_;
-  std::atomic<std::int64_t> given_{0};
+  std::atomic<std::int64_t> given_{0};  // all answering tasks add to it; read after run()
 };
 
 void print(const uts::Tree& tree, const Counts& all, std::uint32_t depth, std::int64_t given,
