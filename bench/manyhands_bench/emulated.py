@@ -20,7 +20,7 @@ from typing import Any
 
 from manyhands_bench import emulated_nodes, launch, programs
 from manyhands_bench.case import Arm, Case, args, ranks
-from manyhands_bench.emulated_cases import Series
+from manyhands_bench.emulated_cases import LOOPS, Series
 from manyhands_bench.emulated_nodes import Model
 from manyhands_bench.emulated_results import Result
 from manyhands_bench.host import Machine
@@ -95,11 +95,16 @@ def run(step: Step, given: Conditions) -> list[Result]:
         arm = Arm(series.label, environment=series.settings)
         done = launch.run(given.build, binary, case, arm, given.machine, given.library)
         spent = _spent(shared, series.ranks)
+    if series.program == "loops":
+        return [_loop_result(line, step, done) for line in done.lines]
     return [_result(line, step, given.model, cores, spent, done) for line in done.lines]
 
 
 def _arguments(step: Step) -> tuple[str, ...]:
-    program, sizes = step.series.program, step.sizes
+    series, program, sizes = step.series, step.series.program, step.sizes
+    if program == "loops":
+        length = ("--micros", str(1000 * series.loop_ms), "--sleep", str(round(step.dilation)))
+        return (*LOOPS[series.loop][0], *length, "--repeat", "3")
     listed = ",".join(str(size) for size in sizes)
     batches = "2" if max(sizes) <= 1 << 20 else "1"
     short = ("--batches", batches, "--batch-ms", "0.001")
@@ -131,6 +136,25 @@ def _result(
         "alone_ns": round(model.alone_ns(size, series.how), 1),
         "claims": _share_of_claims(spent),
         "others_bytes": total.get("others_bytes", 0),
+        "settings": series.settings,
+    }
+
+
+def _loop_result(line: dict[str, Any], step: Step, done: launch.Launch) -> Result:
+    """The result of a loop. Its optimum is the mean of the ranks' work; alone is the longest."""
+    series = step.series
+    alone = 1e6 * series.loop_ms
+    total = done.summary["total"]["loops"] if done.summary else {}
+    return {
+        "case": series.case,
+        "label": series.label,
+        "helpers": series.ranks - 1,
+        "bytes": 0,
+        "dilation": step.dilation,
+        "emulated_ns": [round(ns / step.dilation, 1) for ns in line["mean_ns"]],
+        "optimum_ns": round(alone / LOOPS[series.loop][1](series.ranks), 1),
+        "alone_ns": alone,
+        "units_by_others": total.get("units_by_others", 0),
         "settings": series.settings,
     }
 

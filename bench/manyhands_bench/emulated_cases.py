@@ -7,11 +7,13 @@ with the same dilation share a launch. *Helpers* are the ranks beside the commun
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from manyhands_bench.emulated_nodes import (
     ACROSS,
     BLOCKS,
+    COMPUTED,
     KERNEL,
     MAPPED,
     NEAR,
@@ -34,6 +36,19 @@ STRATEGIES = ("localized", "mixed", "throughput")
 IN_ALL = {"MH_HELP_THRESHOLD": "64K", "MH_MAPPED_HELP_THRESHOLD": "16K"}
 
 
+SHARED = {"MH_HEAP": "off", "MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}
+# Loops by name: the arguments of bench/mpi/loops.c, and the work of the longest rank over the mean,
+# for `p` ranks.
+LOOPS: dict[str, tuple[tuple[str, ...], Callable[[int], float]]] = {
+    "triangle": ((), lambda p: (2 * p - 1) / p),
+    "ramp of 10 %": (("--balanced", "--ramp", "10"), lambda _: 1.1),
+    "ramp of 50 %": (("--balanced", "--ramp", "50"), lambda _: 1.5),
+    "ramp of 90 %": (("--balanced", "--ramp", "90"), lambda _: 1.9),
+    "balanced": (("--balanced",), lambda _: 1.0),
+}
+LOOP_MS = (5, 20)
+
+
 @dataclass(frozen=True)
 class Series:
     case: str
@@ -44,6 +59,8 @@ class Series:
     sizes: tuple[int, ...]
     settings: dict[str, str] = field(default_factory=dict)
     program: str = "pingpong"
+    loop: str = ""  # for the program `loops`: a name of LOOPS
+    loop_ms: int = 0  # the time of the longest rank's loop, in ms
 
     @property
     def helpers(self) -> int:
@@ -151,6 +168,27 @@ def _chunks(model: Model) -> list[Series]:
     ]
 
 
+def _loops(model: Model) -> list[Series]:
+    """Loops of ranks with unequal work, and of equal work. They move no messages: size 0."""
+    return [
+        Series(
+            "loops",
+            f"{loop}, {ms} ms",
+            ranks,
+            NEAR,
+            COMPUTED,
+            (0,),
+            SHARED,
+            "loops",
+            loop,
+            ms,
+        )
+        for loop in LOOPS
+        for ms in LOOP_MS
+        for ranks in sorted({model.cores_of_node, model.cores})
+    ]
+
+
 MAKERS = {
     "messages": _messages,
     "all-sizes": _in_all,
@@ -158,6 +196,7 @@ MAKERS = {
     "strategies": _strategies,
     "saturate": _saturate,
     "chunks": _chunks,
+    "loops": _loops,
 }
 TITLES = {
     "messages": "PingPong by number of helpers (CAB-MPI, figures 4a to 4d)",
@@ -166,6 +205,7 @@ TITLES = {
     "strategies": "PingPong of 8 MB by strategy (CAB-MPI, figures 4c and 4d)",
     "saturate": "PingPong of 8 MB by MH_SATURATE, all cores",
     "chunks": "Fixed chunk sizes against the table, a NUMA node full of ranks (CAB-MPI, figure 10)",
+    "loops": "Shared loops: times as fast as the longest rank alone (Workshare, section V)",
 }
 
 

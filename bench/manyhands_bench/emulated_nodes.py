@@ -18,6 +18,8 @@ from typing import Any
 PAGE = 4096
 NEAR, ACROSS = "near", "across"  # the pair is on one NUMA node, on two NUMA nodes
 MAPPED, KERNEL, BLOCKS = "mapped", "kernel", "blocks"  # how bytes move
+COMPUTED = "computed"  # no bytes move: loops
+LOOP_DILATION = 200  # a chunk of a loop's iterations takes a millisecond and more
 # A waiting rank sleeps between two polls, for this many ns of real time for each rank of the job.
 # At this length the polls of 128 ranks take a fifth of a core.
 NAP_NS_A_RANK = 20_000
@@ -141,7 +143,7 @@ def load(checkout: Path, name: str) -> Model:
 
 def dilation_for(size: int, ranks: int) -> float:
     """The dilation with which a chunk takes milliseconds, and most messages less than a second."""
-    base = 1500 if size <= 1 << 20 else 300
+    base = LOOP_DILATION if size == 0 else 1500 if size <= 1 << 20 else 300
     return base * max(1.0, ranks / 36)
 
 

@@ -16,7 +16,7 @@ from manyhands_bench.emulated_cases import TITLES
 from manyhands_bench.emulated_results import Result
 from manyhands_bench.tables import factor_text, plain_table, size_text
 
-ROWS_BY_LABEL = ("strategies", "saturate", "chunks")
+ROWS_BY_LABEL = ("strategies", "saturate", "chunks", "loops")
 
 
 def report(console: Console, stored: dict[str, Any]) -> None:

@@ -11,9 +11,14 @@
 //                  loops of all ranks together
 //   --chunks LIST (8)   --steal N  chunk of helpers; marked loops only   --repeat N (40)
 //   --balanced     --empty     --total     --divided  a static schedule
+//   --ramp PERCENT with --balanced: the ranks' work rises from PERCENT below the mean to PERCENT
+//                  above it
+//   --sleep NS     for emulated nodes: a row does not compute; it sleeps NS ns for each ns of its
+//                  time, and so needs no core
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "empty.h"
 #include "measure.h"
@@ -30,6 +35,8 @@ struct options {
   int total;
   int empty;
   int divided;
+  int ramp;
+  int sleep;
 };
 
 struct rows {
@@ -38,10 +45,28 @@ struct rows {
 };
 
 static int g_rank, g_ranks;
+static int g_sleep;  // with --sleep, the time in ns that a step sleeps
+
+static void sleep_until(double ns) {
+  const struct timespec at = {.tv_sec = (time_t)(ns / 1e9), .tv_nsec = (long)fmod(ns, 1e9)};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) != 0) {
+  }
+}
+
+// Sleeps for the time of a row. A thread that wakes late begins its next row at the time at which
+// the last one should have ended, so the delays of the system do not add up.
+static double sleep_through(long steps) {
+  static _Thread_local double due;
+  const double kLateness = 1.5e6, kShortest = 150e3, now = now_ns();
+  due = (now - due < kLateness ? due : now) + (double)steps * g_sleep;
+  if (due - now > kShortest) sleep_until(due);
+  return (double)steps;
+}
 
 // Computes a row: a chain of dependent steps that compilers cannot shorten. Returns a value that
 // depends on every step.
 static double row(long steps) {
+  if (g_sleep > 0) return sleep_through(steps);
   double x = 1;
   for (long i = 0; i < steps; i++) x = x * 0.999999 + 1e-3;
   return x;
@@ -95,7 +120,9 @@ static double ns_per_step(void) {
 // --total, the loops of all ranks together) takes `ns`, if a step takes `step` ns.
 static struct rows rows_for(double ns, double step, const struct options* o) {
   const double p = g_ranks;
-  const double share = o->total || o->balanced ? 2 : 2 * p * p / (2 * p - 1);
+  const double above = p > 1 ? o->ramp / 100.0 * (2 * g_rank / (p - 1) - 1) : 0;
+  const double part = (1 + above) / (1 + o->ramp / 100.0);  // of the longest rank's work
+  const double share = o->total || o->balanced ? 2 * part : 2 * p * p / (2 * p - 1);
   const long all = (long)sqrt(ns / step * share);
   if (o->balanced) return (struct rows){0, all};
   return (struct rows){all * g_rank / g_ranks, all * (g_rank + 1) / g_ranks};
@@ -122,7 +149,7 @@ static void measure(const char* name, struct rows mine, int chunk, const struct 
   struct stamps unused;
   if (stamps == NULL) fail("out of memory");
   double expected = 0;
-  for (long i = mine.first; i < mine.end; i++) expected += row(i);
+  for (long i = mine.first; i < mine.end; i++) expected += g_sleep > 0 ? (double)i : row(i);
   for (int i = 0; i < kWarmUps; i++) repeat_once(mine, chunk, o, &unused);
   for (int i = 0; i < o->repeat; i++) {
     const double sum = repeat_once(mine, chunk, o, &stamps[i]);
@@ -133,7 +160,8 @@ static void measure(const char* name, struct rows mine, int chunk, const struct 
 }
 
 static void measure_all(const struct options* o) {
-  const double step = ns_per_step();
+  g_sleep = o->sleep;
+  const double step = g_sleep > 0 ? 1 : ns_per_step();  // a step that sleeps stands for 1 ns
   const char* kind = o->balanced ? "balanced" : "triangle";
   for (int i = 0; i < o->micros.count; i++) {
     const size_t micros = o->micros.bytes[i];
@@ -160,12 +188,15 @@ static struct options parse(int argc, char** argv) {
                                       {"empty", kFlag, &o.empty},
                                       {"total", kFlag, &o.total},
                                       {"divided", kFlag, &o.divided},
+                                      {"ramp", kNumber, &o.ramp},
+                                      {"sleep", kNumber, &o.sleep},
                                       {0}};
   parse_options("loops", argc, argv, options);
   for (int i = 0; i < o.chunks.count; i++) {
     if (o.chunks.bytes[i] < 1) fail("a chunk has at least 1 row");
   }
   if (o.repeat < 1 || o.steal < 0) fail("--repeat is at least 1, --steal not negative");
+  if (o.ramp < 0 || o.ramp > 100 || o.sleep < 0) fail("--ramp is 0 to 100, --sleep not negative");
   return o;
 }
 

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "base/tuning.hpp"
 
 namespace mh::openmp {
@@ -41,7 +42,9 @@ constinit thread_local Participant* current = nullptr;
 constinit thread_local Participant* current_or_outer = nullptr;
 
 SharedRegion::SharedRegion(lend::Pool& pool, lend::Workers* spare)
-    : pool_(pool), spare_(spare), ticks_per_ns_(static_cast<float>(mh::ticks_per_ns())) {}
+    : pool_(pool),
+      spare_(spare),
+      ticks_per_ns_(static_cast<float>(mh::ticks_per_ns() * emulated::dilation)) {}
 
 // Returns the ticks that the owner's team needs for this many iterations without helpers. `rate`:
 // ticks per iteration on one thread.
