@@ -81,6 +81,7 @@ Emulator* emulator = nullptr;
 
 constinit thread_local std::int64_t t_due = 0;
 constinit thread_local int t_leaves = 0;
+constinit thread_local std::uint32_t t_lender = UINT32_MAX;  // the rank whose core a helper has
 
 std::int64_t now_ns() {
   timespec now{};
@@ -113,7 +114,9 @@ std::uint16_t numa_of(std::uint32_t rank) {
 std::uint32_t owner_of(const Place& place) {
   return place.rank == kOwnPlace.rank ? emulator->me : place.rank;
 }
-bool is_near(std::uint32_t rank) { return numa_of(rank) == numa_of(emulator->me); }
+// The rank on whose core the calling thread runs.
+std::uint32_t core() { return t_lender == UINT32_MAX ? emulator->me : t_lender; }
+bool is_near(std::uint32_t rank) { return numa_of(rank) == numa_of(core()); }
 
 std::size_t mixed(std::uint64_t key, std::size_t entries) {
   return (key * 0x9e3779b97f4a7c15ULL >> 20U) % entries;
@@ -183,8 +186,8 @@ Written last_write(const Place& to) {
 void note_write(const Place& to) {
   Shared& shared = *emulator->shared;
   const auto all = shared.copied.fetch_add(1, std::memory_order_relaxed);
-  const auto mine = shared.copied_by[emulator->me].fetch_add(1, std::memory_order_relaxed);
-  const std::uint64_t by = emulator->me + 1;
+  const auto mine = shared.copied_by[core()].fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t by = core() + 1;
   entry_of(to).store(by << 52U | (mine & kCount) << 26U | (all & kCount),
                      std::memory_order_relaxed);
 }
@@ -211,7 +214,7 @@ double copy_ns(const Piece& piece, const Written& last) {
   const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
   double to_rate = rate_at(curve, to);
   const bool elsewhere =
-      last.by != 0 && last.by - 1 != emulator->me && last.since_by_writer < model().l2_bytes / 2;
+      last.by != 0 && last.by - 1 != core() && last.since_by_writer < model().l2_bytes / 2;
   const double from_rate = rate_at(curve, from);
   if (elsewhere) {
     const double cores = std::max(2.0, active_at(to));
@@ -257,8 +260,8 @@ std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   if (rank == emulator->me) return at;
   const std::uint64_t key = std::uint64_t{rank} << 44U ^ of.address / kRegion;
   Line& line = emulator->shared->regions[mixed(key, kLines)];
-  const std::uint32_t before = line.writer.exchange(emulator->me + 1, std::memory_order_relaxed);
-  if (before == emulator->me + 1 || before == 0) return at;
+  const std::uint32_t before = line.writer.exchange(core() + 1, std::memory_order_relaxed);
+  if (before == core() + 1 || before == 0) return at;
   // The cache line of the kernel's lock moves once to a core that finds the lock free. It moves
   // model().page_lines times for each page to a core that waits for the lock.
   const bool waits = line.free_at.load(std::memory_order_relaxed) > at;
@@ -289,21 +292,21 @@ double line_ns(std::uint32_t writer) {
 void take_line(Line& line, std::uint32_t writer) {
   const std::int64_t from = begin();
   const std::int64_t due = reserve(line.free_at, from, dilated(line_ns(writer)));
-  count(emulator->shared->spent[emulator->me].in_lines, from, due);
+  count(emulator->shared->spent[core()].in_lines, from, due);
   end_at(due);
 }
 
 void read_line(Line& line, std::atomic<std::uint32_t>& seen) {
   const std::uint32_t version = line.version.load(std::memory_order_relaxed);
   const std::uint32_t writer = line.writer.load(std::memory_order_relaxed);
-  if (seen.load(std::memory_order_relaxed) == version || writer == emulator->me + 1) return;
+  if (seen.load(std::memory_order_relaxed) == version || writer == core() + 1) return;
   line.readers.fetch_add(1, std::memory_order_relaxed);
   seen.store(version, std::memory_order_relaxed);
   take_line(line, writer);
 }
 
 void write_line(Line& line) {
-  const std::uint32_t mine = emulator->me + 1;
+  const std::uint32_t mine = core() + 1;
   const std::uint32_t writer = line.writer.exchange(mine, std::memory_order_relaxed);
   const std::uint32_t readers = line.readers.exchange(0, std::memory_order_relaxed);
   if (writer == mine && readers == 0) return;
@@ -358,9 +361,12 @@ Leaf::~Leaf() {
         {way_, {to_.rank, to_.address + done}, {from_.rank, from_.address + done}, bytes}, due);
     end_at(due);
   }
-  count(emulator->shared->spent[emulator->me].in_leaves, begin_, due);
+  count(emulator->shared->spent[core()].in_leaves, begin_, due);
   count_active(to_, from_, false);
 }
+
+LentCore::LentCore(std::uint32_t lender) { t_lender = lender; }
+LentCore::~LentCore() { t_lender = UINT32_MAX; }
 
 void enter(std::uint32_t me, const std::byte* segment) {
   if (emulator == nullptr) return;

@@ -83,7 +83,7 @@ class Case:
     variants: Callable[[Machine], tuple[Variant, ...]] = lambda machine: (Variant(),)
     crowded: bool = False  # may have more ranks than cores
     disturbed: bool = False  # another program takes a core for 20 ms of every 50 ms
-    two_nodes: bool = False  # half of the ranks on each of two nodes, see nodes.py
+    hosts: int = 1  # the ranks are divided among that many nodes, see nodes.py
     not_under: dict[str, str] = field(default_factory=dict)  # MPI build -> reason to leave it out
     interleaved: bool = False  # arms take turns batch by batch; the program includes turns.h
     simulated: bool = False  # the program simulates all ranks in one process without MPI
@@ -92,7 +92,7 @@ class Case:
         """The reason why no variant of this case makes sense on this machine, or None."""
         if self.numa and machine.numa_nodes < 2:
             return "needs two NUMA nodes"
-        if self.two_nodes and (why := nodes.obstacle()) is not None:
+        if self.hosts > 1 and (why := nodes.obstacle()) is not None:
             return why
         found = [self.lacks(v, machine, oversubscribe) for v in self.variants(machine)]
         return None if None in found else found[0]

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The table of cases. Cases of loops are in loop_cases.py, cases of objects in object_cases.py.
+"""The table of cases. Cases of loops are in loop_cases.py, of objects in object_cases.py, of whole
+programs in program_cases.py.
 
 A ratio is always the time of the first arm over the time of another arm, so a ratio above 1 means
 that the other arm is faster.
@@ -27,8 +28,14 @@ from manyhands_bench.case import (
 from manyhands_bench.host import Machine
 from manyhands_bench.loop_cases import LOOP_CASES
 from manyhands_bench.mpis import WITHOUT_CMA, Placement
-from manyhands_bench.nodes import LINK
 from manyhands_bench.object_cases import OBJECT_CASES
+from manyhands_bench.program_cases import (
+    ALL_WINDOWS,
+    NO_TCP_END,
+    NO_TCP_WINDOWS,
+    PROGRAM_CASES,
+    TCP,
+)
 
 __all__ = ["CASES", "HELPED", "MAPPED", "PLAIN", "Arm", "Case", "select"]
 
@@ -81,17 +88,6 @@ _CHECK_AND_STEAL = Arm(
     },
     moved=OTHERS,
 )
-
-
-# The settings that keep messages between two simulated nodes (nodes.py) on TCP. By default UCX
-# finds shared memory that it cannot use, and takes the loopback route of a node for a route to the
-# other node.
-_TCP = {
-    "UCX_TLS": "tcp,self",
-    "UCX_NET_DEVICES": LINK,
-    "OMPI_MCA_pml": "ob1",
-    "OMPI_MCA_btl": "self,vader,tcp",
-}
 
 
 def _chunk(kib: int) -> Arm:
@@ -264,6 +260,16 @@ CASES = (
         variants=_teams,
     ),
     Case(
+        "helpers-cells",
+        "PingPong through cells, the others in MPI_Barrier, by number of ranks",
+        "pingpong",
+        all_cores(3),
+        args(*_QUICK, "--sizes", "64K,1M,8M,64M"),
+        arms=(PLAIN, Arm("cells", environment={"MH_MEMORY": "cells"}, moved=LENT)),
+        environment=WITHOUT_CMA,
+        variants=_teams,
+    ),
+    Case(
         "strategies",
         "Stealing strategies, 64 KB chunks, all other cores in MPI_Barrier",
         "pingpong",
@@ -388,22 +394,35 @@ CASES = (
         ),
     ),
     Case(
+        "bundle-depths",
+        "Strided on both sides by depth: helped pack, message, unpack, and one message",
+        "noncontiguous",
+        ranks(2),
+        args(*_QUICK, "--planes", "32M", "--z", "8,32,64,256"),
+        arms=(
+            Arm("separate", environment={"MH_HEAP": "off"}, arguments=("--ways", "separate")),
+            Arm("no heap", environment={"MH_HEAP": "off"}, arguments=("--ways", "bundle")),
+            Arm("heap", arguments=("--ways", "bundle")),
+        ),
+    ),
+    Case(
         "halos",
         "Faces, edges and corners of boxes, from halo to halo, one way",
         "noncontiguous",
         ranks(2),
         args(*_QUICK, "--boxes", "64,128", "--ways", "pack-unpack"),
     ),
+    *PROGRAM_CASES,
     Case(
         "planes-nodes",
         "X-Z planes between two nodes over TCP, one way",
         "noncontiguous",
         ranks(4),
         args(*_QUICK, "--apart"),
-        environment=_TCP,
+        environment=TCP,
         crowded=True,
-        two_nodes=True,
-        not_under={"mpich4": "its MPI_Finalize may never end over UCX's TCP"},
+        hosts=2,
+        not_under=NO_TCP_END,
     ),
     Case(
         "onesided-nodes",
@@ -411,14 +430,11 @@ CASES = (
         "onesided",
         ranks(4),
         args("--sizes", "128K,1M,8M", "--batches", "9", "--apart"),
-        arms=(PLAIN, Arm("helped", environment={"MH_WINDOWS": "all"})),
-        environment=_TCP,
+        arms=(PLAIN, ALL_WINDOWS),
+        environment=TCP,
         crowded=True,
-        two_nodes=True,
-        not_under={
-            "mpich4": "its MPI_Finalize may never end over UCX's TCP",
-            "openmpi4": "this MPI has no windows over TCP",
-        },
+        hosts=2,
+        not_under=NO_TCP_WINDOWS,
     ),
     *OBJECT_CASES,
     *LOOP_CASES,

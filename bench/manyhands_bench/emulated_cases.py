@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from manyhands_bench.emulated_nodes import (
     ACROSS,
     BLOCKS,
+    CELLS,
     COMPUTED,
     KERNEL,
     MAPPED,
@@ -117,6 +118,15 @@ def _planes(model: Model) -> list[Series]:
     ]
 
 
+def _cells(model: Model) -> list[Series]:
+    settings = {**NO_HEAP, "MH_MEMORY": "cells"}
+    return [
+        Series("cells", f"{CELLS}, {where}", ranks, where, CELLS, PLANES, settings)
+        for where in _wheres(model)
+        for ranks in _counts(model)
+    ]
+
+
 def _strategies(model: Model) -> list[Series]:
     return [
         Series(
@@ -193,6 +203,7 @@ MAKERS = {
     "messages": _messages,
     "all-sizes": _in_all,
     "planes": _planes,
+    "cells": _cells,
     "strategies": _strategies,
     "saturate": _saturate,
     "chunks": _chunks,
@@ -202,6 +213,7 @@ TITLES = {
     "messages": "PingPong by number of helpers (CAB-MPI, figures 4a to 4d)",
     "all-sizes": "PingPong with third ranks in messages of every size (results/sixteen-cores.md)",
     "planes": "X-Z planes, Z = 64, pack, with a heap, by number of helpers (CAB-MPI, figure 5)",
+    "cells": "PingPong through cells by number of helpers (the poster's figure 2)",
     "strategies": "PingPong of 8 MB by strategy (CAB-MPI, figures 4c and 4d)",
     "saturate": "PingPong of 8 MB by MH_SATURATE, all cores",
     "chunks": "Fixed chunk sizes against the table, a NUMA node full of ranks (CAB-MPI, figure 10)",

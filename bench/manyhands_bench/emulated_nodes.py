@@ -17,7 +17,8 @@ from typing import Any
 
 PAGE = 4096
 NEAR, ACROSS = "near", "across"  # the pair is on one NUMA node, on two NUMA nodes
-MAPPED, KERNEL, BLOCKS = "mapped", "kernel", "blocks"  # how bytes move
+# How bytes move. In cells, bytes are copied twice.
+MAPPED, KERNEL, BLOCKS, CELLS = "mapped", "kernel", "blocks", "cells"
 COMPUTED = "computed"  # no bytes move: loops
 LOOP_DILATION = 200  # a chunk of a loop's iterations takes a millisecond and more
 # A waiting rank sleeps between two polls, for this many ns of real time for each rank of the job.
@@ -74,6 +75,8 @@ class Model:
         if how == BLOCKS:
             return float(self.data["match_ns"] + size / self.data["blocks"])
         each = total(self.curve_for(size), 1)
+        if how == CELLS:
+            return float(self.data["match_ns"] + 2 * size / each)
         pages = size / PAGE * self.data["page_ns"]
         return float(self.data["match_ns"] + self.data["call_ns"] + size / each + pages)
 
@@ -117,6 +120,8 @@ class Model:
             return float(self.data["blocks"]) * min(1.0, each / total(curve, 1))
         if how == MAPPED:
             return each
+        if how == CELLS:
+            return each / 2
         page_ns = self.data["page_ns"] / PAGE
         if has_an_end:
             return 1 / (1 / each + page_ns)

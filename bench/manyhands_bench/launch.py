@@ -29,7 +29,7 @@ from manyhands_bench import examples
 from manyhands_bench.case import OPENMP, Arm, Case, Variant
 from manyhands_bench.host import Machine
 from manyhands_bench.mpis import MpiBuild, Placement
-from manyhands_bench.nodes import Nodes, NodesError, two_nodes
+from manyhands_bench.nodes import Nodes, NodesError, several_nodes
 from manyhands_bench.programs import LaunchError
 from manyhands_bench.stats import Line
 from manyhands_bench.turns import Place, ring
@@ -90,11 +90,8 @@ def run(
         with contextlib.ExitStack() as beside:
             if case.disturbed:
                 beside.enter_context(_third_program())
-            try:
-                pair = beside.enter_context(two_nodes(Path(scratch))) if case.two_nodes else None
-            except NodesError as error:
-                raise LaunchError(str(error)) from None
-            command = [*_launcher(build, case, variant, machine, pair), *program]
+            made = _nodes_for(case, Path(scratch), beside)
+            command = [*_launcher(build, case, variant, machine, made), *program]
             # Each launch that takes turns with others has its own folder for temporary files,
             # because launchers of Open MPI 4 that run at the same time fail in a common folder.
             own = {"TMPDIR": scratch} if place else {}
@@ -157,12 +154,22 @@ def run_all(
         return {arm.name: done.result() for done, arm in launches.items()}
 
 
+def _nodes_for(case: Case, scratch: Path, beside: contextlib.ExitStack) -> Nodes | None:
+    """The nodes of a case for the duration of `beside`, or None for the machine itself."""
+    if case.hosts == 1:
+        return None
+    try:
+        return beside.enter_context(several_nodes(scratch, case.hosts))
+    except NodesError as error:
+        raise LaunchError(str(error)) from None
+
+
 def _launcher(
-    build: MpiBuild, case: Case, variant: Variant, machine: Machine, pair: Nodes | None
+    build: MpiBuild, case: Case, variant: Variant, machine: Machine, made: Nodes | None
 ) -> list[str]:
     ranks = case.ranks_of(variant, machine)
-    if pair is not None:
-        return build.launch_across(pair, ranks)
+    if made is not None:
+        return build.launch_across(made, ranks)
     crowded = ranks * variant.threads > machine.cores
     return build.launch(ranks, Placement.FREE if crowded else case.placement, variant.threads)
 

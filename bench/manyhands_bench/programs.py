@@ -51,6 +51,7 @@ def _example(*files: str, flags: tuple[str, ...] = ()) -> Sources:
     )
 
 
+_STENCIL = ("main", "grid", "halo", "heat", "membench", "options", "output", "times")
 _FINITE_ELEMENTS = ("mesh", "element", "matrix", "solver")
 _PLAIN_PROGRAMS = (
     "latency",
@@ -73,6 +74,12 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
     ),
     "noncontiguous": Sources(
         "bench", ("mpi/noncontiguous.c", "mpi/turns.c", "mpi/measure.c", "layout/types.c")
+    ),
+    "bspmm": Sources("examples/bspmm", ("main.c", "matrix.c")),
+    "stencil": Sources(
+        "examples/stencil",
+        tuple(f"{name}.c" for name in _STENCIL),
+        flags=("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off"),
     ),
     "finite_elements": _example("finite_elements", *_FINITE_ELEMENTS),
     "finite_elements_static": _example(

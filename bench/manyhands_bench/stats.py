@@ -22,10 +22,12 @@ class Subject(NamedTuple):
     """The measured thing: an operation at a size."""
 
     # The kind of measurement: pingpong | touch | latency | loaded latency | collective | onesided |
-    # threads | message | loop | object. For messages of noncontiguous data: pack | pack-unpack |
-    # bundle.
+    # threads | message | loop | object | program. For messages of noncontiguous data: pack |
+    # pack-unpack | bundle.
     kind: str
-    name: str  # of the collective, operation, loop or type; "first" or "settled" message; else ""
+    # The name of the collective, operation, loop, type or part of a program; "first" or "settled"
+    # message; else "".
+    name: str
     bytes: int
 
 
@@ -101,6 +103,10 @@ def _object(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject("object", line["name"], 0): pick(line["mean_ns"])}
 
 
+def _program(line: Line, pick: Estimator) -> dict[Subject, float]:
+    return {Subject("program", line["name"], 0): pick(line["mean_ns"])}
+
+
 def _noncontiguous(line: Line, pick: Estimator) -> dict[Subject, float]:
     return {Subject(line["way"], line["type"], line["bytes"]): pick(line["median_ns"])}
 
@@ -114,6 +120,7 @@ _READERS = {
     "waiters": _waiters,
     "loop": _loop,
     "object": _object,
+    "program": _program,
     "noncontiguous": _noncontiguous,
 }
 

@@ -223,8 +223,9 @@ int main(int argc, char** argv) {
   long all = 0;
   MPI_Allreduce(&own, &all, 1, MPI_LONG, MPI_SUM, MPI_COMM_WORLD);
   if (product.a.rank == 0) {
-    printf("{\"seconds\": %.6f, \"counter\": %.6f, \"get\": %.6f, \"multiply\": %.6f, ", spent,
-           slowest.counter, slowest.get, slowest.multiply);
+    printf("{\"ranks\": %d, \"seconds\": %.6f, ", product.a.ranks, spent);
+    printf("\"counter\": %.6f, \"get\": %.6f, \"multiply\": %.6f, ", slowest.counter, slowest.get,
+           slowest.multiply);
     printf("\"accumulate\": %.6f, \"checked\": %s, \"wrong\": %ld}\n", slowest.accumulate,
            options.check ? "true" : "false", all);
   }

@@ -48,6 +48,16 @@ class Leaf {
   std::int64_t begin_ = 0;
 };
 
+// Tells the emulator that the calling thread, a helper, runs on the core of rank `lender` between
+// the construction and the destruction of this object.
+class LentCore {
+ public:
+  explicit LentCore(std::uint32_t lender);
+  ~LentCore();
+  LentCore(const LentCore&) = delete;
+  LentCore& operator=(const LentCore&) = delete;
+};
+
 // Tells the emulator the calling rank's number on the node, and the address at which the rank has
 // mapped the node segment. Called once, before touch().
 void enter(std::uint32_t me, const std::byte* segment);
@@ -78,6 +88,12 @@ struct Leaf {
   ~Leaf() {}  // NOLINT(modernize-use-equals-default): no warning of an unused variable
   Leaf(const Leaf&) = delete;
   Leaf& operator=(const Leaf&) = delete;
+};
+struct LentCore {
+  constexpr explicit LentCore(std::uint32_t /*lender*/) {}
+  ~LentCore() {}  // NOLINT(modernize-use-equals-default): no warning of an unused variable
+  LentCore(const LentCore&) = delete;
+  LentCore& operator=(const LentCore&) = delete;
 };
 constexpr void enter(std::uint32_t /*me*/, const std::byte* /*segment*/) {}
 constexpr void touch(const void* /*line*/, Access /*access*/) {}

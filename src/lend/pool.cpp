@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "base/say.hpp"
 #include "base/tuning.hpp"
 #include "lend/threads.hpp"
@@ -217,6 +218,7 @@ void Pool::serve(Channel& channel, std::uint32_t word) {
             .waiting_helpers = waiting_helpers_,
             .deadline = ticks() + channel.unit.load(std::memory_order_relaxed)};
   t_loan = &loan;
+  const emulated::LentCore core(rank_of(lender_of(word)));
   const auto helper = static_cast<std::uint32_t>(&channel - mine_.channels);
   const bool by_other = rank_of(lender_of(word)) != node_.me();
   for (WorkSlot& slot : slots_) {

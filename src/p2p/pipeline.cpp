@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "p2p/pipeline.hpp"
 
+#include "base/emulated.hpp"
+
 namespace mh::p2p {
 
 std::uint32_t Pipeline::open(std::uint64_t bytes, std::uint32_t chunk_bytes, std::uint64_t room,
@@ -52,6 +54,9 @@ bool Pipeline::claim_fill(std::uint32_t use, PipelineChunk& chunk) {
     const std::uint32_t index = chunks_.load(std::memory_order_relaxed) - left_in(now);
     if (!may_fill(use, index)) return false;
     if (fills_.compare_exchange_weak(now, now - 1, std::memory_order_acquire)) {
+      emulated::touch(&fills_, emulated::Access::write);
+      emulated::touch(&cells_[index % cells_used_.load(std::memory_order_relaxed)],
+                      emulated::Access::read);
       cut(index, chunk);
       return true;
     }
@@ -81,6 +86,8 @@ bool Pipeline::claim_drain(std::uint32_t use, PipelineChunk& chunk) {
     if (!cells_[cell].state.compare_exchange_strong(state, state + 1, std::memory_order_acquire))
       continue;  // another thread drains it
     drains_.fetch_sub(1, std::memory_order_relaxed);
+    emulated::touch(&cells_[cell], emulated::Access::write);
+    emulated::touch(&drains_, emulated::Access::write);
     cut(left_in(state) / kTurns * cells_used_.load(std::memory_order_relaxed) + cell, chunk);
     return true;
   }
@@ -90,11 +97,13 @@ void Pipeline::filled(const PipelineChunk& chunk) { pass_on(chunk); }
 
 void Pipeline::pass_on(const PipelineChunk& chunk) {
   std::atomic<std::uint64_t>& state = cells_[chunk.cell].state;
+  emulated::touch(&state, emulated::Access::write);
   state.store(state.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
 void Pipeline::drained(const PipelineChunk& chunk) {
   pass_on(chunk);
+  emulated::touch(&done_, emulated::Access::write);
   // release: pairs with the acquire in over(), also if other drainers add to done_ in between.
   // After the last addition the receiver may open the pipeline for another message.
   done_.fetch_add(1, std::memory_order_release);

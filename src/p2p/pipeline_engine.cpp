@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/clock.hpp"
+#include "base/emulated.hpp"
 #include "base/tuning.hpp"
 #include "observe/trace.hpp"
 
@@ -25,6 +26,10 @@ layout::StreamRange range_of(const PipelineChunk& chunk) {
 // The assumed rate of one core that packs or unpacks, before the first chunk of a message is
 // measured.
 constexpr double kBytesPerNs = 8;
+
+emulated::Way way_of(const End& end) {
+  return end.layout == nullptr ? emulated::Way::copy : emulated::Way::blocks;
+}
 
 }  // namespace
 
@@ -66,6 +71,12 @@ Pipeline& PipelineEngine::pipeline_of(const OnPipeline& on) const {
 std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& chunk) const {
   const std::size_t pipeline = std::size_t{on.pipeline} * pipeline_bytes_;
   return node_.area(on.receiver) + offsets_.cells + pipeline + chunk.place;
+}
+
+// The place of a chunk's cell for the emulator: its position in the area of the receiver.
+emulated::Place PipelineEngine::place_of(const OnPipeline& on, const PipelineChunk& chunk) const {
+  const std::size_t pipeline = std::size_t{on.pipeline} * pipeline_bytes_;
+  return {on.receiver, offsets_.cells + pipeline + chunk.place};
 }
 
 // Invites third ranks to lend their cores to `rank`, for its end of a message that keeps one core
@@ -143,7 +154,11 @@ bool PipelineEngine::fill(std::uint32_t slot) {
   PipelineChunk chunk{};
   if (!on || !pipeline_of(*on).claim_fill(on->use, chunk)) return false;
   const std::uint64_t begin = ticks();
-  pack(from_[slot], range_of(chunk), cell_of(*on, chunk));
+  {
+    const emulated::Leaf leaf(way_of(from_[slot]), place_of(*on, chunk),
+                              {node_.me(), from_[slot].base + chunk.offset}, chunk.bytes);
+    pack(from_[slot], range_of(chunk), cell_of(*on, chunk));
+  }
   pipeline_of(*on).filled(chunk);
   const std::uint64_t each = note_moved(begin);
   invite(node_.me(), pipeline_of(*on).fills_left(on->use) * each);
@@ -208,7 +223,12 @@ bool PipelineEngine::drain(std::uint32_t pipeline) {
   PipelineChunk chunk{};
   if (!here.claim_drain(on.use, chunk)) return false;
   const std::uint64_t begin = ticks();
-  unpack(to_[pipeline], range_of(chunk), cell_of(on, chunk));
+  {
+    const emulated::Leaf leaf(way_of(to_[pipeline]),
+                              {node_.me(), to_[pipeline].base + chunk.offset}, place_of(on, chunk),
+                              chunk.bytes);
+    unpack(to_[pipeline], range_of(chunk), cell_of(on, chunk));
+  }
   here.drained(chunk);
   const std::uint64_t each = note_moved(begin);
   invite(node_.me(), here.drains_left(on.use) * each);

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/emulated.hpp"
 #include "base/slot_set.hpp"
 #include "lend/pool.hpp"
 #include "memory/reach.hpp"
@@ -123,6 +124,7 @@ class PipelineEngine final : public lend::LendableWork {
   [[nodiscard]] SharedSendTable& send_table() const;
   [[nodiscard]] Pipeline& pipeline_of(const OnPipeline& on) const;
   [[nodiscard]] std::byte* cell_of(const OnPipeline& on, const PipelineChunk& chunk) const;
+  [[nodiscard]] emulated::Place place_of(const OnPipeline& on, const PipelineChunk& chunk) const;
   [[nodiscard]] std::uint32_t chunk_for(std::uint64_t bytes) const;
   [[nodiscard]] layout::CacheLevel cache_level_of(std::uint64_t bytes) const;
   [[nodiscard]] std::optional<OnPipeline> moving_on(std::uint32_t slot) const;

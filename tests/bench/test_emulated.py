@@ -15,7 +15,7 @@ import typer
 from manyhands import installation
 from manyhands.commands import bench
 from manyhands_bench import emulated, emulated_cases, emulated_nodes, emulated_results
-from manyhands_bench.emulated_nodes import ACROSS, BLOCKS, KERNEL, MAPPED, NEAR, Model
+from manyhands_bench.emulated_nodes import ACROSS, BLOCKS, CELLS, KERNEL, MAPPED, NEAR, Model
 from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -60,7 +60,7 @@ def test_models_are_complete_and_their_curves_ascend(model: Model) -> None:
     assert model.cores % model.data["numa_nodes"] == 0
 
 
-@pytest.mark.parametrize("how", [MAPPED, KERNEL, BLOCKS])
+@pytest.mark.parametrize("how", [MAPPED, KERNEL, BLOCKS, CELLS])
 def test_more_ranks_never_have_a_worse_optimum(model: Model, how: str) -> None:
     for where in (NEAR, ACROSS) if model.data["numa_nodes"] > 1 else (NEAR,):
         times = [
