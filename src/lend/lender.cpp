@@ -19,13 +19,22 @@ std::uint64_t offer_of(const Lendings& lendings, WorkKind kind) {
   return lendings.offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
 }
 
+// Returns how many helpers have a lent core, or a lender that moves them to its core.
 std::uint32_t helpers_at_work(const Lendings& lendings) {
   std::uint32_t count = 0;
   for (const Channel& channel : lendings.channels) {
     if (channel.helper_tid.load(std::memory_order_relaxed) == 0) break;  // no more helpers
-    if (state_of(channel.word.load(std::memory_order_relaxed)) == ChannelState::lent) ++count;
+    const ChannelState state = state_of(channel.word.load(std::memory_order_relaxed));
+    if (state == ChannelState::lent || state == ChannelState::held) ++count;
   }
   return count;
+}
+
+// Returns the value of an end of a message through cells. The two ends wait for each other, so lent
+// cores must go to both: the value falls with the helpers at work, and a far end counts as near.
+std::uint64_t value_of_end(CoreVictimPicker& choice, const Lendings& end, std::uint64_t left) {
+  const std::uint32_t helpers = helpers_at_work(end);
+  return choice.value(left / (1 + helpers), true, [&] { return helpers; });
 }
 
 }  // namespace
@@ -92,7 +101,10 @@ std::uint32_t Lender::choose() {
       continue;
     const std::uint64_t ends = end_of_offer(rank, now, worth);
     if (ends < worth) continue;
-    const std::uint64_t value = value_of_offer(rank, ends - now);
+    const Lendings& there = lendings(rank);
+    const std::uint64_t value = ends == offer_of(there, WorkKind::pipelines)
+                                    ? value_of_end(choice_, there, ends - now)
+                                    : value_of_offer(rank, ends - now);
     if (value <= best_value) continue;
     best = rank;
     best_value = value;

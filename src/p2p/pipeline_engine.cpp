@@ -13,11 +13,13 @@ namespace {
 
 // A message is cut into kChunks chunks. A short message has fewer chunks, of kLeastChunk bytes. A
 // long message has more chunks, so short that a pipeline has room for kLeastCells cells of one
-// chunk each.
+// chunk each. A message for which third ranks lend their cores has kCellsOfThread cells, at least,
+// for each thread at work, and as many chunks.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;
 constexpr std::uint64_t kLeastCells = 8;
+constexpr std::uint64_t kCellsOfThread = 2;
 
 layout::StreamRange range_of(const PipelineChunk& chunk) {
   return {chunk.offset, chunk.offset + chunk.bytes};
@@ -26,6 +28,25 @@ layout::StreamRange range_of(const PipelineChunk& chunk) {
 // The assumed rate of one core that packs or unpacks, before the first chunk of a message is
 // measured.
 constexpr double kBytesPerNs = 8;
+
+// The time (ticks) in which one core packs or unpacks `bytes` bytes, and whether that is long
+// enough to invite third ranks.
+std::uint64_t ticks_alone(std::uint64_t bytes) {
+  return ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
+}
+bool is_for_third_ranks(std::uint64_t ticks) {
+  return ticks >= ticks_from_ns(tuning::kWorthInvitingNs);
+}
+
+// Returns how many ranks other than this one wait in MPI at the moment.
+std::uint32_t idle_peers(const node::Node& node) {
+  std::uint32_t count = 0;
+  for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
+    const bool is_idle = node.record(rank).idle.load(std::memory_order_relaxed) != 0;
+    count += static_cast<std::uint32_t>(is_idle && rank != node.me());
+  }
+  return count;
+}
 
 emulated::Way way_of(const End& end) {
   return end.layout == nullptr ? emulated::Way::copy : emulated::Way::blocks;
@@ -84,7 +105,7 @@ emulated::Place PipelineEngine::place_of(const OnPipeline& on, const PipelineChu
 // lend to each other without an invitation (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
-  const bool worth = ticks_left >= ticks_from_ns(tuning::kWorthInvitingNs);
+  const bool worth = is_for_third_ranks(ticks_left);
   pool_.suggest_end(rank, lend::WorkKind::pipelines, worth ? ticks() + ticks_left : 0,
                     ticks_left / 2);
 }
@@ -117,8 +138,13 @@ void PipelineEngine::count_moved(std::uint64_t bytes) {
 }
 
 std::uint32_t PipelineEngine::chunk_for(std::uint64_t bytes) const {
-  const std::uint64_t share = bytes / kChunks / kPage * kPage;
-  const std::uint64_t most = pipeline_bytes_ / kLeastCells;
+  const bool alone = !is_for_third_ranks(ticks_alone(bytes));
+  const std::uint64_t threads = alone ? 2 : 1 + idle_peers(node_);
+  const std::uint64_t room =
+      std::clamp<std::uint64_t>(pipeline_bytes_ / kLeastChunk, kLeastCells, Pipeline::kMostCells);
+  const std::uint64_t cells = std::clamp(kCellsOfThread * threads, kLeastCells, room);
+  const std::uint64_t share = bytes / std::max(cells, kChunks) / kPage * kPage;
+  const std::uint64_t most = pipeline_bytes_ / cells / kPage * kPage;
   return static_cast<std::uint32_t>(std::clamp(share, std::min(kLeastChunk, most), most));
 }
 
@@ -181,9 +207,9 @@ std::optional<std::uint32_t> PipelineEngine::begin(SendSlot& send, std::uint32_t
       .pipeline = index,
       .use = mine().pipelines[index].open(bytes, chunk_for(bytes), pipeline_bytes_, order)};
   senders_[index].store(sender, std::memory_order_relaxed);
-  const auto alone = ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
+  const std::uint64_t alone = ticks_alone(bytes);
   // A short message must not withdraw the invitation of a longer message on another pipeline.
-  if (alone >= ticks_from_ns(tuning::kWorthInvitingNs)) {
+  if (is_for_third_ranks(alone)) {
     invite(sender, alone);
     invite(node_.me(), alone);
   }

@@ -576,6 +576,47 @@ TEST(Lend, a_lender_that_finds_no_free_helper_goes_on_to_the_next_rank) {
   second.withdraw(WorkKind::loops);
 }
 
+// Ranks 0 and 1 are the ends of a message through cells, and rank 2 lends. Rank 0 would be done
+// last, and rank 1 is on another NUMA node.
+class Ends : public testing::Test {
+ protected:
+  Ends() {
+    for (std::uint32_t rank = 0; rank < 3; ++rank) stage_.enter(rank);
+    stage_.node(1).mine().numa = 1;
+    const std::uint64_t now = ticks();
+    EXPECT_TRUE(first_.expose(WorkKind::pipelines, loop_, now + ticks_from_ns(200e9)).ok());
+    EXPECT_TRUE(second_.expose(WorkKind::pipelines, loop_, now + ticks_from_ns(150e9)).ok());
+  }
+  ~Ends() override {
+    lender_.take_back();
+    first_.withdraw(WorkKind::pipelines);
+    second_.withdraw(WorkKind::pipelines);
+  }
+  std::uint32_t lent_to() {
+    EXPECT_TRUE(eventually([&] { return lender_.lend() == LendResult::lent; }));
+    return lender_.last_owner();
+  }
+
+  Stage stage_{3};
+  Pool first_{stage_.node(0), stage_.lendings(0), 2};
+  Pool second_{stage_.node(1), stage_.lendings(1), 2};
+  Loop loop_{1U << 30U};
+  Lender lender_{stage_.node(2), 0, VictimPolicy::nearest, all};
+};
+
+TEST_F(Ends, get_cores_in_turn_however_far_they_are) {
+  const auto has_helpers = [&](std::uint32_t rank) {
+    return stage_.lendings(rank).channels[1].helper_tid.load() != 0;
+  };
+  ASSERT_TRUE(eventually([&] { return has_helpers(0) && has_helpers(1); }));
+  EXPECT_EQ(lent_to(), 0U) << "this end takes longer";
+  std::atomic<std::uint32_t>& channel = stage_.lendings(0).channels[1].word;
+  channel.store(word_of(ChannelState::held, 1));
+  EXPECT_EQ(lent_to(), 1U) << "the other end has a helper";
+  channel.store(kFree);
+  EXPECT_EQ(lent_to(), 0U);
+}
+
 TEST_F(Offers, of_packing_are_for_those_who_may_help_with_it) {
   Loop loop(1U << 30U);
   ASSERT_TRUE(pool_.expose(WorkKind::internode, loop, ticks() + ticks_from_ns(1e9)).ok());

@@ -240,6 +240,29 @@ TEST_F(InvitationTest, a_short_message_does_not_take_back_what_a_long_one_offers
   EXPECT_TRUE(invites(1));
 }
 
+class ManyIdleTest : public InvitationTest {
+ protected:
+  ManyIdleTest() : InvitationTest(10) {}
+  // The number of chunks of a new message of `bytes` bytes, before any is moved.
+  std::uint32_t chunks_of(std::uint64_t bytes) {
+    const std::uint32_t slot = send({.base = layout::address_of(out_.data())}, bytes);
+    const End to{.base = layout::address_of(in_.data())};
+    const auto index = engines_[1]->begin(send_table_.slot(slot), 0, to, bytes);
+    EXPECT_TRUE(index);
+    return area(1).pipelines.pipelines[index.value_or(0)].drains_left(1);
+  }
+};
+
+TEST_F(ManyIdleTest, a_message_has_the_usual_chunks_while_all_others_compute) {
+  EXPECT_EQ(chunks_of(out_.size()), 16U);
+}
+
+TEST_F(ManyIdleTest, each_core_that_may_come_finds_two_chunks) {
+  for (std::uint32_t rank = 2; rank < 10; ++rank) nodes_[rank].mine().idle = 1;
+  EXPECT_GE(chunks_of(out_.size()), 18U);
+  EXPECT_EQ(chunks_of(100'000), 7U) << "nobody is invited to a short message";
+}
+
 class PairTest : public InvitationTest {
  protected:
   PairTest() : InvitationTest(2) {}
