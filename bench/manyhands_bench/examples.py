@@ -58,9 +58,14 @@ def _stencil(found: dict[str, Any]) -> list[Line]:
 
 
 def _program(name: str, ranks: int, seconds: dict[str, float]) -> list[Line]:
+    """The configuration, and a line for each part that took time. Nothing is a multiple of none."""
     return [
         {"kind": "config", "program": name, "ranks": ranks, "hosts": [], "cpus": []},
-        *({"kind": "program", "name": part, "mean_ns": [1e9 * s]} for part, s in seconds.items()),
+        *(
+            {"kind": "program", "name": part, "mean_ns": [1e9 * s]}
+            for part, s in seconds.items()
+            if s > 0
+        ),
     ]
 
 
