@@ -3,9 +3,9 @@
 
 A program of examples/workshare called with `--json -` prints a JSON object over several lines. The
 object describes one run or has the list `runs`. The `hash` of a run identifies the result, which
-must be the same in every arm and variant. examples/bspmm prints a JSON object in one line, with
-the seconds of the whole product and of its parts. examples/stencil with `--json -` prints the
-seconds of the whole run and of each rank.
+must be the same in every arm and variant. The product of examples/bspmm prints a JSON object in
+one line, with the seconds of the whole product and of its parts. The stencil of examples/stencil
+called with `--json -` prints the seconds of the whole run and of each rank.
 """
 
 from __future__ import annotations
