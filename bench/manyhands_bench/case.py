@@ -12,7 +12,7 @@ turns, batch by batch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from manyhands_bench import nodes
 from manyhands_bench.host import Machine
@@ -32,6 +32,7 @@ class Arm:
     # then failed if the count is 0 at its end.
     moved: str = ""
     loops: bool = False  # a launch in which no helper did a part of a loop has failed
+    unmarked: bool = False  # compiled with `omp` directives, also in variants with marked loops
 
 
 OTHERS = "others_bytes"  # bytes that third ranks copied or computed
@@ -42,6 +43,8 @@ HEAP = Arm("heap")  # HELPED, in cases that also have the arm NO_HEAP
 NO_HEAP = Arm("no heap", environment={"MH_HEAP": "off"})
 MAPPED = Arm("limit", helped=False, arguments=("--mode", "mapped"))
 SHARED = Arm("shared", environment={OPENMP: "1"})
+OMP = Arm("omp", helped=False, unmarked=True)
+MARKED = Arm("marked")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,9 @@ class Way:
     @property
     def name(self) -> str:
         return f"{self.compiler} ws" if self.marked else self.compiler
+
+    def of(self, arm: Arm) -> Way:
+        return replace(self, marked=False) if arm.unmarked else self
 
 
 @dataclass(frozen=True)

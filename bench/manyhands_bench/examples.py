@@ -2,10 +2,11 @@
 """Results of the programs of examples, in the form of the benchmark programs' lines.
 
 A program of examples/workshare called with `--json -` prints a JSON object over several lines. The
-object describes one run or has the list `runs`. The `hash` of a run identifies the result, which
-must be the same in every arm and variant. The product of examples/bspmm prints a JSON object in
-one line, with the seconds of the whole product and of its parts. The stencil of examples/stencil
-called with `--json -` prints the seconds of the whole run and of each rank.
+object describes one run or has the list `runs`. The `hash` of a run, or the number of triangles,
+identifies the result, which must be the same in every arm and variant. The product of
+examples/bspmm prints a JSON object in one line, with the seconds of the whole product and of its
+parts. The stencil of examples/stencil called with `--json -` prints the seconds of the whole run
+and of each rank.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ def lines(output: str) -> list[Line]:
         return _product(found)
     if found.get("program") == "stencil":
         return _stencil(found)
+    if "triangles" in found:
+        return _of_triangles(found)
     runs = found.get("runs", [found])
     config = {key: runs[0][key] for key in ("program", "ranks")}
     steps: dict[float, list[dict[str, Any]]] = {}
@@ -67,6 +70,22 @@ def _program(name: str, ranks: int, seconds: dict[str, float]) -> list[Line]:
             if s > 0
         ),
     ]
+
+
+def _of_triangles(found: dict[str, Any]) -> list[Line]:
+    ranks = found["ranks"]
+    walls = found["measured"]["repetition_wall_s"]
+    line = {
+        "kind": "loop",
+        "name": "triangles",
+        "ranks": ranks,
+        "mean_ns": [1e9 * wall for wall in walls],
+        "hash": str(found["triangles"]),
+    }
+    if "ideal_s" in found:
+        line["ideal_ns"] = [1e9 * found["ideal_s"]] * len(walls)
+    config = {"kind": "config", "program": "triangles", "ranks": ranks, "hosts": [], "cpus": []}
+    return [config, line]
 
 
 def _step(over_mean: float, runs: list[dict[str, Any]]) -> Line:

@@ -183,7 +183,7 @@ def _threads(variant: Variant) -> dict[str, str]:
 
 def _settings_of(arm: Arm, variant: Variant) -> dict[str, str]:
     """The settings of an arm. Marked loops are shared without any setting."""
-    marked = variant.way.marked
+    marked = variant.way.of(arm).marked
     return {k: v for k, v in arm.environment.items() if not (marked and k == OPENMP)}
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from manyhands_bench.case import (
+    MARKED,
+    OMP,
     OPENMP,
     PLAIN,
     SHARED,
@@ -22,7 +24,7 @@ from manyhands_bench.case import (
     ranks,
 )
 from manyhands_bench.host import Machine
-from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL, STATIC_PROGRAMS
+from manyhands_bench.loops import DEFAULT_VICTIM, IDEAL, MARKED_CASES, STATIC_PROGRAMS
 
 LAYERS_A_RANK = 24  # layers of finite elements
 TURNS = 5  # how often a launch runs all imbalances
@@ -83,6 +85,46 @@ def _grid(machine: Machine) -> tuple[Variant, ...]:
     )
 
 
+def _marked_grid(machine: Machine) -> tuple[Variant, ...]:
+    """Ranks times threads: a rank with a thread on each core, a rank on each core, and twice as
+    many ranks.
+    """
+    cores = max(2, machine.cores)
+    return tuple(
+        Variant(f"{count} x {threads}", GCC_MARKED, ranks=count, threads=threads)
+        for count, threads in ((1, cores), (cores, 1), (2 * cores, 1))
+    )
+
+
+def _marked(name: str, title: str, program: str, arguments) -> Case:
+    """A case of marked loops beside the same loops with `omp` directives."""
+    arms = (OMP, MARKED)
+    return Case(
+        name,
+        f"{title}: ranks x threads, with `omp` directives and marked",
+        program,
+        all_cores(2),
+        arguments,
+        arms=arms,
+        variants=_marked_grid,
+        crowded=True,
+    )
+
+
+def _elements(machine: Machine) -> tuple[str, ...]:
+    layers = str(LAYERS_A_RANK * max(2, machine.cores))
+    size = ("--nx", "40", "--ny", "40", "--nz", layers)
+    return (*size, *_FIXED, "50", "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
+
+
+_OF_MARKED = (
+    ("The triangle", "loops", args("--micros", "2000,20000", "--repeat", "20")),
+    ("Equal work", "loops", args("--micros", "2000,20000", "--repeat", "20", "--balanced")),
+    ("Triangle counting", "triangles", args("--reference", "0", "--json", "-")),
+    ("Finite elements", "finite_elements", _elements),
+)
+
+
 def _victims(name: str) -> Arm:
     return Arm(name, environment={**SHARED.environment, "MH_VICTIM": name})
 
@@ -96,6 +138,7 @@ def _steal(chunk: int) -> Arm:
 
 
 CHUNKS = (1, 8, 64, 512)
+_FIXED = ("--tolerance", "0", "--iterations")
 POLICIES = (DEFAULT_VICTIM, "most-work", "fewest-lenders", "random")
 _ALL_CHUNKS = ("--chunks", ",".join(str(chunk) for chunk in CHUNKS))
 _2MS = ("--micros", "2000")
@@ -110,7 +153,6 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     return Case(name, title, "loops", all_cores(2), arguments, arms=arms, variants=variants, **more)
 
 
-_FIXED = ("--tolerance", "0", "--iterations")
 # For each program: its name, elements along x and as many along y, layers of elements for each
 # rank, and further arguments. With a program's three values of --imbalance, the last of two ranks
 # has as much work as the first, one and a half times as much, and three times as much.
@@ -171,6 +213,7 @@ LOOP_CASES = (
         variants=_ways(GCC),
     ),
     *map(_program, STATIC_PROGRAMS, _PROGRAMS),
+    *(_marked(name, *of) for name, of in zip(MARKED_CASES, _OF_MARKED, strict=True)),
     _loops("loops-empty", "An OpenMP loop without helpers", args("--empty"), _ways(*C_WAYS)),
     _loops(
         "loops-ranks",
@@ -264,6 +307,15 @@ LOOP_CASES = (
         ranks(128),
         args(),
         arms=(PLAIN, *(_simulated(name) for name in (*POLICIES, IDEAL))),
+        simulated=True,
+    ),
+    Case(
+        "loops-paper-simulated",
+        "The loops of MPI Workshare's figures on simulated nodes of 16, 48 and 64 cores",
+        "victims",
+        ranks(64),
+        args("--loops", "paper"),
+        arms=(PLAIN, *(_simulated(name) for name in (DEFAULT_VICTIM, IDEAL))),
         simulated=True,
     ),
 )

@@ -19,6 +19,7 @@ Record = dict[str, Any]
 DEFAULT_VICTIM = "nearest"  # default of the setting MH_VICTIM
 IDEAL = "ideal"  # name of the simulated arm that no other arm can beat
 STATIC_PROGRAMS = ("loops-gradients", "loops-elements", "loops-hydrodynamics")
+MARKED_CASES = ("loops-marked", "loops-marked-equal", "loops-triangles", "loops-marked-elements")
 _BALANCED = 0.05  # largest excess of work over the mean that counts as balanced
 _LEAST_TO_GAIN = 1.1  # plain over ideal time; below, there is too little to gain
 
@@ -280,6 +281,7 @@ BARS = (
     LoopBar(
         "the same, balanced: within 2 %", STATIC_PROGRAMS, _balanced_programs, _factor, 1 / 1.02
     ),
+    LoopBar("marked: within 1 % of omp", MARKED_CASES, _ratios, _factor, 1 / 1.01),
     LoopBar(
         "more ranks than cores: within 3 %",
         ("loops-crowded", "loops-crowded-balanced"),

@@ -81,6 +81,7 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
         tuple(f"{name}.c" for name in _STENCIL),
         flags=("-D_POSIX_C_SOURCE=200809L", "-ffp-contract=off"),
     ),
+    "triangles": _example("triangles", "graph"),
     "finite_elements": _example("finite_elements", *_FINITE_ELEMENTS),
     "finite_elements_static": _example(
         "finite_elements", *_FINITE_ELEMENTS, flags=("-DSTATIC_LOOPS",)

@@ -60,16 +60,21 @@ def rounds_of(case: Case, rounds: int) -> int:
 
 
 def run_case(case: Case, build: MpiBuild, chosen: list[Variant], given: Conditions) -> list[Record]:
-    binaries = [
-        programs.compile_program(build, given.checkout, case.program, variant.way)
-        for variant in chosen
-    ]
+    binaries = [_binaries(case, variant, build, given.checkout) for variant in chosen]
     records = [_new_record(case, variant, build) for variant in chosen]
     for _ in range(rounds_of(case, given.rounds)):
         time.sleep(given.rest_s)
-        for record, variant, binary in zip(records, chosen, binaries, strict=True):
-            record["rounds"].append(_run_arms(case, variant, build, binary, given, record))
+        for record, variant, of_arm in zip(records, chosen, binaries, strict=True):
+            record["rounds"].append(_run_arms(case, variant, build, of_arm, given, record))
     return records
+
+
+def _binaries(case: Case, variant: Variant, build: MpiBuild, checkout: Path) -> dict[str, Path]:
+    """The binary of each arm."""
+    return {
+        arm.name: programs.compile_program(build, checkout, case.program, variant.way.of(arm))
+        for arm in case.arms
+    }
 
 
 def _new_record(case: Case, variant: Variant, build: MpiBuild) -> Record:
@@ -89,7 +94,7 @@ def _run_arms(
     case: Case,
     variant: Variant,
     build: MpiBuild,
-    binary: Path,
+    binaries: dict[str, Path],
     given: Conditions,
     record: Record,
 ) -> dict[str, list[Line]]:
@@ -97,6 +102,7 @@ def _run_arms(
     arms = in_turn(case.arms, len(record["rounds"]))
     for together in [arms] if case.interleaved else [[arm] for arm in arms]:
         names = ", ".join(arm.name for arm in together)
+        binary = binaries[together[0].name]  # interleaved arms have the same
         try:
             found = launch.run_all(
                 build, binary, case, together, given.machine, given.library, variant

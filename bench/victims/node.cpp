@@ -30,15 +30,19 @@ std::size_t iterations_in(double ns, double rate) {
 }  // namespace
 
 SimulatedNode::SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, VictimPolicy policy,
-                             std::uint64_t seed)
-    : unfinished_(static_cast<std::uint32_t>(costs.size())) {
+                             std::uint64_t seed, std::uint32_t threads)
+    : threads_(threads), unfinished_(static_cast<std::uint32_t>(costs.size())) {
   const auto ranks = static_cast<std::uint32_t>(costs.size());
   for (std::uint32_t i = 0; i < ranks; ++i) {
     ranks_.push_back({.costs = costs[i],
                       .numa = i * numa_nodes / ranks,
                       .end = costs[i].size(),
                       .rate = costs[i].empty() ? 0 : costs[i].front(),
-                      .choice = lend::CoreVictimPicker(policy, seed * ranks + i),
+                      .team = threads});
+  }
+  for (std::uint32_t i = 0; i < ranks * threads; ++i) {
+    cores_.push_back({.home = i / threads,
+                      .choice = lend::CoreVictimPicker(policy, seed * ranks * threads + i),
                       .unit = lend::UnitLength(kUnits)});
     at(0, i);
   }
@@ -48,19 +52,19 @@ double SimulatedNode::run() {
   while (!events_.empty() && unfinished_ != 0) {
     const Event next = events_.top();
     events_.pop();
-    step(next.rank, next.at);
+    step(next.core, next.at);
   }
   return over_;
 }
 
-void SimulatedNode::step(std::uint32_t rank, double now) {
-  const Rank& me = ranks_[rank];
-  if (!me.done) {
-    work(rank, now);
+void SimulatedNode::step(std::uint32_t core, double now) {
+  const Core& me = cores_[core];
+  if (!ranks_[me.home].done) {
+    work(core, now);
   } else if (me.victim == kNobody) {
-    look_for_work(rank, now);
+    look_for_work(core, now);
   } else {
-    help(rank, now);
+    help(core, now);
   }
 }
 
@@ -73,28 +77,33 @@ double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
   return cost;
 }
 
-// The next step of a rank whose loop is not done: it takes a chunk of the loop. If no iteration is
-// left, the rank is done as soon as the last helper has left its loop.
-void SimulatedNode::work(std::uint32_t rank, double now) {
-  Rank& me = ranks_[rank];
+// The next step of a core whose rank's loop is not done: its thread takes a chunk of the loop. If
+// no iteration is left, the thread waits for the team and for the helpers.
+void SimulatedNode::work(std::uint32_t core, double now) {
+  Rank& me = ranks_[cores_[core].home];
   const std::size_t left = me.end - me.front;
   if (left == 0) {
     me.offer_ends = 0;
-    if (me.helpers != 0) return;  // give_back() of the last helper makes the rank's next event
-    me.done = true;
-    --unfinished_;
-    over_ = std::max(over_, now);
-    at(now, rank);
+    if (--me.team == 0 && me.helpers == 0) end_loop(cores_[core].home, now);
     return;
   }
   const std::size_t chunk = std::min(iterations_in(tuning::kLeastLoopChunkNs, me.rate), left);
   const double cost = take(me, me.front, chunk);
   if (me.front >= me.review_at) {
-    me.offer_ends = now + me.rate * static_cast<double>(left);
+    me.offer_ends = now + me.rate * static_cast<double>(left) / threads_;
     me.review_at = me.front + me.costs.size() / kReviews;
   }
   me.front += chunk;
-  at(now + cost, rank);
+  at(now + cost, core);
+}
+
+// Called when no thread of the rank, and no helper, is in its loop any more: the rank waits from
+// now on, and lends its cores.
+void SimulatedNode::end_loop(std::uint32_t rank, double now) {
+  ranks_[rank].done = true;
+  --unfinished_;
+  over_ = std::max(over_, now);
+  for (std::uint32_t i = 0; i < threads_; ++i) at(now, rank * threads_ + i);
 }
 
 bool SimulatedNode::may_help(std::uint32_t rank, double now) const {
@@ -103,9 +112,10 @@ bool SimulatedNode::may_help(std::uint32_t rank, double now) const {
 
 // Returns the rank outside of `full` whose offer of work the lender's policy values most, or
 // kNobody if none offers enough work.
-std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
+std::uint32_t SimulatedNode::best_offer(std::uint32_t core, double now,
                                         const std::vector<std::uint32_t>& full) {
-  Rank& me = ranks_[lender];
+  Core& me = cores_[core];
+  const std::uint32_t numa = ranks_[me.home].numa;
   std::uint32_t best = kNobody;
   std::uint64_t best_value = 0;
   for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
@@ -113,7 +123,7 @@ std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
     if (!may_help(i, now) || std::ranges::find(full, i) != full.end()) continue;
     const auto left = static_cast<std::uint64_t>(other.offer_ends - now);
     const std::uint64_t value =
-        me.choice.value(left, other.numa == me.numa, [&] { return other.helpers; });
+        me.choice.value(left, other.numa == numa, [&] { return other.helpers; });
     if (value <= best_value) continue;
     best = i;
     best_value = value;
@@ -123,21 +133,21 @@ std::uint32_t SimulatedNode::best_offer(std::uint32_t lender, double now,
 
 // Returns the rank to which the lender lends its core: the rank with the best offer that has an
 // idle helper, or kNobody. Sets `all_at_work` of ranks with better offers but no idle helper.
-std::uint32_t SimulatedNode::choose(std::uint32_t lender, double now) {
+std::uint32_t SimulatedNode::choose(std::uint32_t core, double now) {
   std::vector<std::uint32_t> full;
   for (;;) {
-    const std::uint32_t best = best_offer(lender, now, full);
+    const std::uint32_t best = best_offer(core, now, full);
     if (best == kNobody || ranks_[best].helpers < ranks_[best].most_helpers) return best;
     ranks_[best].all_at_work = true;
     full.push_back(best);
   }
 }
 
-void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
-  Rank& me = ranks_[rank];
-  const std::uint32_t victim = choose(rank, now);
+void SimulatedNode::look_for_work(std::uint32_t core, double now) {
+  Core& me = cores_[core];
+  const std::uint32_t victim = choose(core, now);
   if (victim == kNobody) {
-    at(now + kLookNs, rank);
+    at(now + kLookNs, core);
     return;
   }
   const double begin = now + kHandOverNs + (victim == me.last_victim ? 0 : kMoveNs);
@@ -146,17 +156,17 @@ void SimulatedNode::look_for_work(std::uint32_t rank, double now) {
   me.last_victim = victim;
   me.lent_at = now;
   me.deadline = begin + static_cast<double>(me.unit.length());
-  at(begin, rank);
+  at(begin, core);
 }
 
-// The next step of a rank that has lent its core: the victim's helper takes a chunk from the end of
+// The next step of a core that is lent: the victim's helper takes a chunk from the end of
 // the victim's loop. It gives the core back if no iteration is left or its unit has ended.
-void SimulatedNode::help(std::uint32_t rank, double now) {
-  Rank& me = ranks_[rank];
+void SimulatedNode::help(std::uint32_t core, double now) {
+  Core& me = cores_[core];
   Rank& owner = ranks_[me.victim];
   const std::size_t left = owner.end - owner.front;
   if (left == 0 || now >= me.deadline) {
-    give_back(rank, now);
+    give_back(core, now);
     return;
   }
   const std::size_t most = iterations_in(tuning::kMostLoopChunkNs, owner.rate);
@@ -164,32 +174,32 @@ void SimulatedNode::help(std::uint32_t rank, double now) {
   const auto share = static_cast<std::size_t>(static_cast<double>(left) / kShareOfRest);
   const std::size_t chunk = std::min(std::clamp(share, least, most), left);
   owner.end -= chunk;
-  const double far = owner.numa == me.numa ? 1 : kFar;
+  const double far = owner.numa == ranks_[me.home].numa ? 1 : kFar;
   const double end = now + far * take(owner, owner.end, chunk);
   if (owner.offer_ends != 0) {
-    owner.offer_ends = end + owner.rate * static_cast<double>(owner.end - owner.front) / 2;
+    owner.offer_ends =
+        end + owner.rate * static_cast<double>(owner.end - owner.front) / (threads_ + 1);
   }
-  at(end, rank);
+  at(end, core);
 }
 
 // Gives the owner more helper threads, of which lenders have found none idle. An owner has at most
 // n - 1 helpers on a node of n cores.
 void SimulatedNode::grow(Rank& owner) const {
-  const auto cores = static_cast<std::uint32_t>(ranks_.size());
+  const auto cores = static_cast<std::uint32_t>(cores_.size());
   owner.all_at_work = false;
   owner.most_helpers = std::min(owner.most_helpers + lend::kHelpersAtOnce, cores - 1);
 }
 
-void SimulatedNode::give_back(std::uint32_t rank, double now) {
-  Rank& me = ranks_[rank];
+void SimulatedNode::give_back(std::uint32_t core, double now) {
+  Core& me = cores_[core];
   Rank& owner = ranks_[me.victim];
   const bool last = --owner.helpers == 0;
   me.unit.nothing_came(static_cast<std::uint64_t>(now - me.lent_at));
   if (owner.all_at_work) grow(owner);
-  // If the owner has no iterations left and only waited for this helper, its next step is due now.
-  if (last && owner.offer_ends == 0 && owner.front == owner.end) at(now, me.victim);
+  if (last && owner.team == 0 && !owner.done) end_loop(me.victim, now);
   me.victim = kNobody;
-  at(now + kHandOverNs / 2, rank);
+  at(now + kHandOverNs / 2, core);
 }
 
 }  // namespace mh::victims

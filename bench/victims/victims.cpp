@@ -3,14 +3,14 @@
 // gets its core, on simulated nodes.
 //
 //   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   (none)
+//              [--loops policies|paper]   (policies)
 //
 // Prints lines as the benchmark programs of bench/mpi do, with simulated times, for four
-// distributions of work over the ranks of a node. Policy `none`: no rank lends; `ideal`: the mean
-// of the ranks' work. The limits are those of the model (node.hpp). Every run prints the same
-// times.
+// distributions of work over the ranks of a node, or for the loops of the figures of MPI Workshare
+// (paper.cpp). Policy `none`: no rank lends; `ideal`: the mean of the cores' work. The limits are
+// those of the model (node.hpp). Every run prints the same times.
 #include <algorithm>
 #include <cstdio>
-#include <cstring>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "victims/node.hpp"
+#include "victims/paper.hpp"
 
 namespace mh::victims {
 namespace {
@@ -109,21 +110,54 @@ void print(const Named& named, std::uint32_t ranks, std::string_view policy) {
   std::printf("]}\n");
 }
 
-int main_of(int argc, char** argv) {
+void print_paper(std::string_view policy) {
+  for (const PaperLoop& loop : paper_loops()) {
+    double time = loop.ideal;
+    if (policy == "none") time = loop.alone();
+    if (const auto known = policy_of(policy)) time = loop.shared(*known);
+    std::printf(R"({"kind": "loop", "name": "%s", "ranks": %u, "mean_ns": [%.0f]})"
+                "\n",
+                loop.name.c_str(), loop.ranks(), time);
+  }
+}
+
+struct Options {
   std::string policy = "none";
-  if (argc == 3 && std::strcmp(argv[1], "--policy") == 0) policy = argv[2];
-  const bool known = policy == "none" || policy == "ideal" || policy_of(policy).has_value();
-  if ((argc != 1 && argc != 3) || !known) {
+  std::string loops = "policies";
+};
+
+// Returns the options of the command line; nothing: it is wrong.
+std::optional<Options> options_of(int argc, char** argv) {
+  Options found;
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 == argc) return std::nullopt;
+    const std::string_view option = argv[i];
+    if (option != "--policy" && option != "--loops") return std::nullopt;
+    (option == "--policy" ? found.policy : found.loops) = argv[i + 1];
+  }
+  const bool known =
+      found.policy == "none" || found.policy == "ideal" || policy_of(found.policy).has_value();
+  if (!known || (found.loops != "policies" && found.loops != "paper")) return std::nullopt;
+  return found;
+}
+
+int main_of(int argc, char** argv) {
+  const std::optional<Options> options = options_of(argc, argv);
+  if (!options) {
     std::fprintf(stderr,
                  "usage: mh-victims [--policy none|most-work|fewest-lenders|nearest|random|"
-                 "ideal]\n");
+                 "ideal] [--loops policies|paper]\n");
     return 2;
   }
   std::printf(R"({"kind": "config", "program": "victims", "ranks": %u, "hosts": [], "cpus": []})"
               "\n",
               *std::max_element(std::begin(kRanks), std::end(kRanks)));
+  if (options->loops == "paper") {
+    print_paper(options->policy);
+    return 0;
+  }
   for (const Named& named : kShapes) {
-    for (const std::uint32_t ranks : kRanks) print(named, ranks, policy);
+    for (const std::uint32_t ranks : kRanks) print(named, ranks, options->policy);
   }
   return 0;
 }

@@ -18,7 +18,7 @@ from typing import NoReturn
 
 from manyhands_unix import streams
 
-from manyhands import installation, launcher, program, say, words
+from manyhands import installation, launcher, openmp_threads, program, say, words
 
 # A process is a rank already if it has all environment variables of one of these rows, which
 # launchers set for ranks.
@@ -172,9 +172,18 @@ def starts_alone(line: words.CommandLine, mpiexec: str | None) -> bool:
     return is_rank() and not line.launcher and mpiexec is None
 
 
-def start(line: words.CommandLine, mpiexec: str | None = None, dry_run: bool = False) -> None:
-    """Becomes the launcher, or inside a rank the program. Exits with a message if that fails."""
-    command, environment = command_of(line, mpiexec, {})
+def start(
+    line: words.CommandLine,
+    mpiexec: str | None = None,
+    dry_run: bool = False,
+    threads: str | None = None,
+) -> None:
+    """Becomes the launcher, or inside a rank the program. Exits with a message if that fails.
+
+    `threads`: the value of --openmp-threads.
+    """
+    chosen = openmp_threads.settings(threads, is_rank()) if threads else {}
+    command, environment = command_of(line, mpiexec, chosen)
     if dry_run:
         print(shlex.join(command))
         return

@@ -106,7 +106,9 @@ class OwnOptions:
     flags: frozenset[str]
 
 
-RUN_OPTIONS = OwnOptions(frozenset({"--mpiexec"}), frozenset({"--help", "--dry-run"}))
+RUN_OPTIONS = OwnOptions(
+    frozenset({"--mpiexec", "--openmp-threads"}), frozenset({"--help", "--dry-run"})
+)
 PROFILE_OPTIONS = OwnOptions(
     frozenset({"--mpiexec", "--json", "--from", "--top"}), frozenset({"--help", "--plain"})
 )

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import signal
@@ -176,6 +177,29 @@ def test_summary_is_on_unless_set(mh: Mh, hydra: Path, library: Path) -> None:
 
 def test_settings_travel_with_the_launcher(mh: Mh, hydra: Path, library: Path) -> None:
     assert "-genv MH_THRESHOLD 1M" in dry_run(mh, hydra, "-n", "1", MH_THRESHOLD="1M")
+
+
+def test_openmp_threads_are_set_before_the_program_starts(
+    mh: Mh, hydra: Path, library: Path
+) -> None:
+    line = dry_run(mh, hydra, "--openmp-threads", "24", "-n", "1", OMP_NUM_THREADS="1")
+    assert "-genv MH_OPENMP static" in line
+    assert "-genv OMP_NUM_THREADS 24" in line
+    assert "OMP_NUM_THREADS" not in dry_run(mh, hydra, "-n", "1")
+
+
+def test_openmp_threads_are_sixteen_for_each_core(mh: Mh, hydra: Path, library: Path) -> None:
+    line = dry_run(mh, hydra, "--openmp-threads", "auto", "-n", "1")
+    assert f"-genv OMP_NUM_THREADS {min(16 * len(os.sched_getaffinity(0)), 256)} " in line
+    rank = mh("run", "--openmp-threads=auto", "sh", "-c", "echo $OMP_NUM_THREADS", PMI_RANK="0")
+    assert rank.stdout == f"{min(16 * os.cpu_count(), 256)}\n"
+
+
+@pytest.mark.parametrize("word", ["0", "-2", "many"])
+def test_openmp_threads_are_a_number(mh: Mh, hydra: Path, library: Path, word: str) -> None:
+    result = mh("run", "--dry-run", "--openmp-threads", word, "-n", "1", "sh")
+    assert result.returncode == 2
+    assert "--openmp-threads takes a number or auto" in result.stderr
 
 
 def test_inside_a_rank_only_the_program_is_started(mh: Mh, library: Path) -> None:

@@ -27,6 +27,12 @@ def run(
     mpiexec: str | None = typer.Option(
         None, help="Launcher to use instead of the launcher of the program's MPI."
     ),
+    openmp_threads: str | None = typer.Option(
+        None,
+        metavar="N|auto",
+        help="Share static OpenMP loops: OMP_NUM_THREADS=N and MH_OPENMP=static. auto: 16 for each "
+        "core of this machine, at most 256.",
+    ),
     dry_run: bool = typer.Option(
         False, "--dry-run", help="Print the command that would start the program and exit."
     ),
@@ -38,7 +44,7 @@ def run(
     is ambiguous. Signals and the exit code are those of the launcher. Under another launcher
     (srun -n 8 mh run ./app), `mh run` starts only the program, once for each rank.
     """
-    starting.start(ctx.obj, mpiexec, dry_run)
+    starting.start(ctx.obj, mpiexec, dry_run, openmp_threads)
 
 
 def register(app: typer.Typer) -> None:
