@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from manyhands import openmp_threads
+
 from manyhands_bench.case import (
     MARKED,
     OMP,
@@ -147,6 +149,12 @@ _2MS = ("--micros", "2000")
 STATIC = Arm("shared", environment={OPENMP: "static", "OMP_NUM_THREADS": "16"}, loops=True)
 
 
+def _static(name: str, threads: int) -> Arm:
+    return replace(
+        STATIC, name=name, environment={OPENMP: "static", "OMP_NUM_THREADS": str(threads)}
+    )
+
+
 def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
     """A case of plain loops against shared loops, with a rank on every core."""
     arms = (PLAIN, SHARED)
@@ -174,10 +182,13 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
         return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
 
     title = f"{program}: static loops, with increasing work on the last rank"
-    # With a static schedule, a loop is divided into one part for each thread. On two cores, one
-    # core idles at the end of a loop for half of a part on average. Parts of 64 threads are small.
-    more = {**STATIC.environment, "OMP_NUM_THREADS": "64"}
-    arms = (PLAIN, replace(STATIC, environment=more))
+    # A loop with a static schedule ends with a thread on each core. With more threads these are
+    # shorter, but each of them costs its region 30 to 100 ns.
+    arms = (
+        PLAIN,
+        _static("64 threads", 64),
+        _static("shared", openmp_threads.number("auto", False)),
+    )
     return Case(name, title, program, all_cores(2), arguments, arms=arms, variants=_ways(GCC))
 
 

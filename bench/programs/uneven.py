@@ -7,11 +7,11 @@
     .venv/bin/python bench/programs/uneven.py --minife miniFE/openmp/src/miniFE.x \
         --hpccg HPCCG/test_HPCCG --mpi mpich4 --rounds 9
 
-Two ranks run plain with one thread and with `MH_OPENMP=static` and 64 threads, with even and with
-uneven work, in turns. In an uneven run one rank has half to three quarters more work than the
-other: miniFE by its option `load_imbalance`, HPCCG by a matrix with more entries in the rows of
-rank 0. The even run has the same total work, so its plain time is the ideal. An uneven launch with
-`MH_OPENMP=static` in which no helper did a part of a loop is an error.
+Two ranks run plain with one thread and with the settings of `mh run --openmp-threads auto`, with
+even and with uneven work, in turns. In an uneven run one rank has half to three quarters more work
+than the other: miniFE by its option `load_imbalance`, HPCCG by a matrix with more entries in the
+rows of rank 0. The even run has the same total work, so its plain time is the ideal. An uneven
+launch with `MH_OPENMP=static` in which no helper did a part of a loop is an error.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from compare import FRONT, HEAP, LIMIT_S, RANKS, ROOT, Failed
+from manyhands import openmp_threads
 from manyhands_bench.launch import clean_environment
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 from manyhands_bench.rounds import in_turn
@@ -37,7 +38,7 @@ from rich.table import Table
 
 ARMS = {
     "plain": {"OMP_NUM_THREADS": "1"},
-    "shared": {"LD_PRELOAD": f"{HEAP}:{FRONT}", "MH_OPENMP": "static", "OMP_NUM_THREADS": "64"},
+    "shared": {"LD_PRELOAD": f"{HEAP}:{FRONT}", **openmp_threads.settings("auto", False)},
 }
 WORKS = ("even", "uneven")
 ROWS = 120_000  # rows of HPCCG's matrix

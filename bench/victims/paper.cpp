@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "victims/paper.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
+#include <string_view>
 #include <utility>
 
 namespace mh::victims {
@@ -30,8 +33,9 @@ struct Shape {
 // from 0 to 1.
 using Weight = std::function<double(std::uint32_t rank, double place)>;
 
+// A rank cuts its first chunk by the time of its first iteration, which is therefore not 0.
 Weight triangle() {
-  return [](std::uint32_t /*rank*/, double place) { return place; };
+  return [](std::uint32_t /*rank*/, double place) { return place + 0.01; };
 }
 
 // The first vertices have most of the work, as in a graph whose vertices are numbered by falling
@@ -73,19 +77,18 @@ PaperLoop loop_of(std::string name, const Shape& shape, const Weight& weight) {
   return loop;
 }
 
-std::string of_team(const char* name, const Shape& shape) {
-  return std::string(name) + ", " + std::to_string(shape.ranks) + " x " +
-         std::to_string(shape.threads);
+std::string of_team(std::string_view name, const Shape& shape) {
+  return fmt::format("{}, {} x {}", name, shape.ranks, shape.threads);
 }
 
-std::string on_nodes(const char* name, const Shape& shape) {
-  return of_team(name, shape) + ", " + std::to_string(shape.nodes) + " nodes";
+std::string on_nodes(std::string_view name, const Shape& shape) {
+  return fmt::format("{}, {} nodes", of_team(name, shape), shape.nodes);
 }
 
 void add_imbalances(std::vector<PaperLoop>& loops, const Shape& shape) {
   for (double percent = 0; percent <= kMost; percent += 100) {
-    const std::string name = "+" + std::to_string(static_cast<int>(percent)) + "%";
-    loops.push_back(loop_of(of_team(name.c_str(), shape), shape, imbalance(shape, percent)));
+    const std::string name = fmt::format("+{:.0f}%", percent);
+    loops.push_back(loop_of(of_team(name, shape), shape, imbalance(shape, percent)));
   }
 }
 
