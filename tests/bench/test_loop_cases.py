@@ -15,8 +15,8 @@ import pytest
 import typer
 from manyhands import installation
 from manyhands.commands import bench
-from manyhands_bench import host, launch, loop_cases, loops, mpis, programs
-from manyhands_bench.case import PLAIN, SHARED, Case, Variant, Way
+from manyhands_bench import examples, host, launch, loop_cases, loops, mpis, programs
+from manyhands_bench.case import MARKED, OMP, PLAIN, SHARED, Case, Variant, Way
 from typer.testing import CliRunner
 
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -88,6 +88,20 @@ def test_a_sweep_shows_the_ideal_where_it_is_known():
     (unknown,) = loops.sweep([step(0.2, 2e6, 1e6)], median)
     assert known.ideal == (1e6,) * ROUNDS
     assert unknown.ideal == ()
+
+
+def test_an_arm_without_marks_has_the_same_compiler():
+    way = Way("gcc", marked=True)
+    assert way.of(OMP) == Way("gcc")
+    assert way.of(MARKED) == way
+
+
+def test_triangle_counting_is_measured_by_its_repetitions():
+    measured = {"repetition_wall_s": [0.002, 0.003]}
+    text = json.dumps({"program": "triangles", "ranks": 2, "triangles": 7, "measured": measured})
+    _, line = examples.lines(text)
+    assert line["mean_ns"] == pytest.approx([2e6, 3e6])
+    assert line["hash"] == "7"
 
 
 def test_a_gain_is_a_part_of_what_the_mean_of_the_ranks_allows():
