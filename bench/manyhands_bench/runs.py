@@ -108,7 +108,7 @@ def _run_arms(
                 build, binary, case, together, given.machine, given.library, variant
             )
             for name, result in found.items():
-                _check_same(done, result.lines)
+                check_same(done, result.lines)
                 _add(record, name, result)
                 done[name] = result.lines
         except launch.LaunchError as error:
@@ -124,8 +124,13 @@ def _add(record: Record, arm: str, result: launch.Launch) -> None:
         record["summaries"][arm] = result.summary
 
 
-def _check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:
+def _hashes(lines: list[Line]) -> list[str]:
+    """The results that a launch names. Its other lines need not be those of another launch."""
+    return [line["hash"] for line in lines if "hash" in line]
+
+
+def check_same(before: dict[str, list[Line]], lines: list[Line]) -> None:
     """A program that names its result must have the same result in every arm."""
     for others in before.values():
-        if [line.get("hash") for line in others] != [line.get("hash") for line in lines]:
+        if _hashes(others) != _hashes(lines):
             raise launch.LaunchError("the result differs from the result of another arm")

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from manyhands_bench import examples, host, stats
+from manyhands_bench import examples, host, launch, runs, stats
 from manyhands_bench.cases import select
 from manyhands_bench.program_cases import PROGRAM_CASES
 from manyhands_bench.programs import PROGRAMS
@@ -59,3 +59,13 @@ def test_every_node_of_a_case_has_two_ranks() -> None:
         2,
         4,
     ]
+
+
+def test_a_part_that_took_no_time_is_no_other_result() -> None:
+    no_wait = {**STENCIL, "times": [{**RANKS[0], "wait_s": 0}, RANKS[1]]}
+    lines, others = (examples.lines(json.dumps(found, indent=2)) for found in (STENCIL, no_wait))
+    assert len(lines) != len(others)
+    runs.check_same({"plain": lines}, others)
+    named = [{"kind": "loop", "hash": "a"}]
+    with pytest.raises(launch.LaunchError, match="differs"):
+        runs.check_same({"plain": named}, [{"kind": "loop", "hash": "b"}])
