@@ -29,10 +29,14 @@ class Budget {
     begun_ms_ = now_ms;
   }
 
+  // Allows a bounded heap no fresh memory from this call on: no peer will map the heap.
+  void end() { ended_ = bounded_; }
+
   // Whether the budget at time `now_ms` lets a single block take `bytes` of fresh (untouched)
   // memory.
   [[nodiscard]] bool allows(std::uint64_t bytes, std::uint64_t now_ms) const {
     if (!bounded_) return true;
+    if (ended_) return false;
     const std::uint64_t earned = kAtOnce + (now_ms - begun_ms_) * kPerSecond / 1000;
     return bytes <= (earned - std::min(earned, spent_)) / kShare;
   }
@@ -40,6 +44,7 @@ class Budget {
 
  private:
   bool bounded_ = false;
+  bool ended_ = false;
   std::uint64_t begun_ms_ = 0;
   std::uint64_t spent_ = 0;
 };

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-#define MH_HEAP_DOOR_LAYOUT 2
+#define MH_HEAP_DOOR_LAYOUT 3
 
 struct mh_heap_stats {
   uint64_t used;     /* bytes of pages of blocks that the program has, or that are cached */
@@ -37,6 +37,9 @@ struct mh_heap_door {
   /* "large allocations are shared", or why there is no heap. Starts the heap if it has not started.
    */
   const char* (*why)(void);
+  /* Called when no other rank will map the heap: under MH_HEAP=auto the heap takes no fresh memory
+   * from now on. Blocks of the heap stay valid. */
+  void (*stop_growing)(void);
 };
 
 /* Exported by libmanyhands-heap.so. */

@@ -417,6 +417,11 @@ Stats Heap::stats() {
   return stats;
 }
 
+void Heap::stop_growing() {
+  const Hold hold(lock_);
+  budget_.end();
+}
+
 // Tells whether peers can reach these bytes. Takes the lock only if some span of the heap is
 // isolated (private), which is rare.
 bool Heap::reaches(std::uint64_t address, std::size_t bytes) {

@@ -92,6 +92,8 @@ class Heap {
   // Makes the heap's file if there is none yet. False if there is no file that peers can share.
   bool ensure_file();
   [[nodiscard]] Stats stats();
+  // Lets a heap with a budget take no fresh memory from now on, because no peer will map the heap.
+  void stop_growing();
 
   // Take the heap's lock before fork(), and release it in parent and child. lock() returns false if
   // this thread held the lock already; then unlock() must not be called.

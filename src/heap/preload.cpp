@@ -74,6 +74,15 @@ inline const Next& forward() {
 enum class StartState : std::uint8_t { before_constructor, waiting, taken };
 constinit std::atomic<StartState> start_state{StartState::before_constructor};
 
+// The mode that the environment sets for this process. With MH_ENABLE=0 no rank maps a heap, so a
+// heap that the user has not asked for is off.
+mh::heap::Mode own_mode() {
+  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
+  const char* enable = ::getenv("MH_ENABLE");
+  const bool disabled = enable != nullptr && std::strcmp(enable, "0") == 0;
+  return disabled && mode == mh::heap::Mode::automatic ? mh::heap::Mode::off : mode;
+}
+
 // Starts the heap, in the first thread that calls this function after the constructor; other
 // threads do without the heap meanwhile. Returns whether the heap has started. Relaxed: only the
 // order of changes of start_state matters, since Heap::started() publishes the heap.
@@ -83,7 +92,7 @@ bool start_heap() {
   if (!start_state.compare_exchange_strong(seen, StartState::taken, std::memory_order_relaxed)) {
     return heap.started();
   }
-  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
+  const mh::heap::Mode mode = own_mode();
   Facts facts = mh::heap::gather();
   mh::heap::look_around(facts);
   const Verdict found = mh::heap::judge(mode, facts);
@@ -95,7 +104,7 @@ bool start_heap() {
 bool make_file() { return start_heap() && heap.ensure_file(); }
 
 [[gnu::constructor]] void begin() {
-  const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
+  const mh::heap::Mode mode = own_mode();
   if (mode == mh::heap::Mode::off) return;
   (void)forward();
   start_state.store(StartState::waiting, std::memory_order_relaxed);
@@ -186,8 +195,10 @@ const char* why() {
   return mh::heap::explain(verdict.load(std::memory_order_relaxed));
 }
 
+void stop_growing() { heap.stop_growing(); }
+
 constexpr mh_heap_door kDoor = {
-    MH_HEAP_DOOR_LAYOUT, sizeof(mh_heap_door), descriptor, reaches, stats, why};
+    MH_HEAP_DOOR_LAYOUT, sizeof(mh_heap_door), descriptor, reaches, stats, why, stop_growing};
 
 }  // namespace
 

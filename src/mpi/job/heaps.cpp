@@ -45,6 +45,10 @@ bool share(bool wanted, node::Door* door, const node::DoorName& name) {
   return agreement::all(done.ok() && attached == config.ranks - 1, config.node_comm);
 }
 
+void stop_growing() {
+  if (const mh_heap_door* heap = find_heap(); heap != nullptr) heap->stop_growing();
+}
+
 bool contain(const void* address, std::uint64_t bytes) {
   return g_heap->reaches(reinterpret_cast<std::uint64_t>(address), bytes) != 0;
 }

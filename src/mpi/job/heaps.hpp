@@ -16,6 +16,10 @@ namespace mh::mpi::heaps {
 // share it, and has mapped the heaps of all other ranks.
 bool share(bool wanted, node::Door* door, const node::DoorName& name);
 
+// Called if the ranks of the node do not share their heaps. This rank's heap, if the user has not
+// asked for one (MH_HEAP=auto), then takes no more memory, which would cost time and gain nothing.
+void stop_growing();
+
 // True if the other ranks of the node reach all of these bytes, because they lie in this rank's
 // shared heap. Takes some nanoseconds. May be called only while ProcessConfig::heaps_mapped is
 // true.

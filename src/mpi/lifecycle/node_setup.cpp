@@ -356,6 +356,7 @@ void agree_on_threshold() {
 
 void build_node() {
   build_steps();
+  if (!config.heaps_mapped) heaps::stop_growing();
   g_node.door.reset();
 }
 

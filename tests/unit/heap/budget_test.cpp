@@ -44,5 +44,18 @@ TEST(Budget, spending_more_than_was_earned_allows_nothing) {
   EXPECT_TRUE(budget.allows(0, kStart));
 }
 
+TEST(Budget, one_that_has_ended_allows_nothing) {
+  Budget budget = begun();
+  budget.end();
+  EXPECT_FALSE(budget.allows(1, kStart));
+  EXPECT_FALSE(budget.allows(1, kStart + 1000));
+}
+
+TEST(Budget, the_end_of_one_that_has_not_begun_has_no_effect) {
+  Budget budget;
+  budget.end();
+  EXPECT_TRUE(budget.allows(UINT64_MAX, kStart));
+}
+
 }  // namespace
 }  // namespace mh::heap
