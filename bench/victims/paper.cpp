@@ -16,7 +16,7 @@ constexpr std::uint32_t kNumaNodes = 2;
 constexpr std::uint32_t kCores = 48;       // of a node
 constexpr std::size_t kIterations = 1000;  // for each core
 constexpr double kMeanNs = 2e3;            // mean time of an iteration
-constexpr double kMost = 500;              // the largest imbalance of the figures, percent
+constexpr int kMost = 500;                 // the largest imbalance of the figures, percent
 constexpr std::uint32_t kTeams[] = {1, 2, 4, 6, 8, 12, 24, 48};  // threads of a rank
 constexpr std::uint32_t kNodes[] = {1, 2, 4, 8};
 
@@ -86,8 +86,8 @@ std::string on_nodes(std::string_view name, const Shape& shape) {
 }
 
 void add_imbalances(std::vector<PaperLoop>& loops, const Shape& shape) {
-  for (double percent = 0; percent <= kMost; percent += 100) {
-    const std::string name = fmt::format("+{:.0f}%", percent);
+  for (int percent = 0; percent <= kMost; percent += 100) {
+    const std::string name = fmt::format("+{}%", percent);
     loops.push_back(loop_of(of_team(name, shape), shape, imbalance(shape, percent)));
   }
 }
