@@ -42,28 +42,6 @@ def environment(tree: Path) -> dict[str, str]:
     return values
 
 
-@pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("library", NEEDS)
-def test_the_commands_of_the_readme(library: str, tmp_path: Path) -> None:
-    page = (ROOT / "libs" / library / "README.md").read_text()
-    program = re.search(r"`(\w+\.cpp)`", page)
-    promised = re.search(r"It prints `(.*?)`", page)
-    assert program and promised
-    for folder in NEEDS[library]:
-        shutil.copytree(ROOT / folder, tmp_path / folder)
-    (tmp_path / program[1]).write_text(block(page, "cpp"))
-    done = subprocess.run(
-        ["bash", "-e", "-c", block(page, "bash")],
-        cwd=tmp_path,
-        env=environment(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=LIMIT_S,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1] == promised[1], done.stdout + done.stderr
-
-
 def ranks_of(program: Path, folder: Path, ranks: int) -> str:
     """Runs the program as a job of LCI, if it uses LCI. Returns the output of all ranks."""
     job = {**os.environ, "MH_LCI_SIZE": str(ranks), "MH_LCI_ROOT": str(folder / "root")}
@@ -78,30 +56,54 @@ def ranks_of(program: Path, folder: Path, ranks: int) -> str:
     return "".join(printed)
 
 
-@pytest.mark.timeout(LIMIT_S + 60)
-@pytest.mark.parametrize("library", GUIDES)
-def test_the_commands_of_the_guide_build_its_program(library: str, tmp_path: Path) -> None:
+def follow_guide(library: str, tree: Path, folder: Path) -> None:
+    """Follows "Building a program" in the guide of the library. `tree` has the library, which
+    the README's commands have built; `folder` is for the installed library and the program.
+    """
     name, program = GUIDES[library]
     page = (ROOT / "docs" / name).read_text()
     section = page.split("## Building a program\n")[1].split("\n## ")[0]
-    tree, project = tmp_path / "tree", tmp_path / "project"
-    for folder in NEEDS[library]:
-        shutil.copytree(ROOT / folder, tree / folder)
-    project.mkdir()
+    project = folder / "project"
+    project.mkdir(parents=True)
     (project / f"{program}.cpp").write_text(block(page, "cpp"))
     (project / "CMakeLists.txt").write_text(block(section, "cmake"))
-    settings = {**environment(tree), "PREFIX": str(tmp_path / "prefix")}
+    settings = {**environment(tree), "PREFIX": str(folder / "prefix")}
     blocks = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
     assert len(blocks) == 3  # the library; the program with CMake; with pkg-config
-    for commands, folder in zip(blocks, (tree, project, project), strict=True):
+    for commands, where in zip(blocks, (tree, project, project), strict=True):
         subprocess.run(
-            ["bash", "-e", "-c", commands], cwd=folder, env=settings, check=True, timeout=LIMIT_S
+            ["bash", "-e", "-c", commands], cwd=where, env=settings, check=True, timeout=LIMIT_S
         )
     promised = re.search(r"It prints `(.*?)`", page)
     assert promised is not None
     for made in (project / "build" / program, project / program):
         printed = ranks_of(made, project, 2 if library == "lci" else 1)
         assert printed.startswith(promised[1] + "\n")
+
+
+@pytest.mark.timeout(LIMIT_S + 60)
+@pytest.mark.parametrize("library", NEEDS)
+def test_the_commands_of_the_readme_and_of_the_guide(library: str, tmp_path: Path) -> None:
+    page = (ROOT / "libs" / library / "README.md").read_text()
+    program = re.search(r"`(\w+\.cpp)`", page)
+    promised = re.search(r"It prints `(.*?)`", page)
+    assert program and promised
+    tree = tmp_path / "tree"
+    for folder in NEEDS[library]:
+        shutil.copytree(ROOT / folder, tree / folder)
+    (tree / program[1]).write_text(block(page, "cpp"))
+    done = subprocess.run(
+        ["bash", "-e", "-c", block(page, "bash")],
+        cwd=tree,
+        env=environment(tree),
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == promised[1], done.stdout + done.stderr
+    if library in GUIDES:
+        follow_guide(library, tree, tmp_path / "guide")
 
 
 @pytest.mark.parametrize("library", NEEDS)
