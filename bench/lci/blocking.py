@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import signal
 import statistics
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
+import in_group  # noqa: E402
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds  # noqa: E402
 
 LIBRARY = ROOT / "build" / "lib"
@@ -136,22 +136,13 @@ def rate_of(output: str, seconds: float) -> float:
 def measure(arm: Arm) -> None:
     """Runs the arm once. An arm that takes too long is left out of later rounds."""
     start = time.monotonic()
-    with subprocess.Popen(
-        arm.command,
-        env={**os.environ, **arm.environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    ) as run:
-        try:
-            output, _ = run.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)
-            arm.failed = True
-            return
-    if run.returncode != 0 or "NOT as published" in output or "WRONG" in output:
-        sys.exit(f"{' '.join(arm.command)}: {run.returncode}\n{output}")
+    done = in_group.run(arm.command, arm.environment, LIMIT_S, subprocess.STDOUT)
+    if done is None:
+        arm.failed = True
+        return
+    code, output = done
+    if code != 0 or "NOT as published" in output or "WRONG" in output:
+        sys.exit(f"{' '.join(arm.command)}: {code}\n{output}")
     arm.rates.append(rate_of(output, time.monotonic() - start))
 
 

@@ -23,10 +23,8 @@ LCI_NETWORK_BACKENDS=ofi). The program is lci_v2.cpp, over the same providers.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
@@ -37,6 +35,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
+import in_group  # noqa: E402
 from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
@@ -56,22 +55,10 @@ FEWEST_TRIPS = 100  # least round trips of a task: with 10, starting 1000 tasks 
 
 def rate(command: list[str | Path], **environment: str) -> float | None:
     """The rate that the program prints; None if the program did not finish."""
-    # The launcher (mpiexec or lcrun) gets its own process group. After a timeout, killpg() then
-    # ends the launcher and the processes that it started.
-    with subprocess.Popen(
-        command,
-        env={**os.environ, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as run:
-        try:
-            output, _ = run.communicate(timeout=LIMIT_S)
-        except subprocess.TimeoutExpired:
-            os.killpg(run.pid, signal.SIGKILL)
-            return None
-    found = re.search(r"([\d.]+) (?:round trips|messages)/s", output)
+    done = in_group.run(command, environment, LIMIT_S, subprocess.DEVNULL)
+    if done is None:
+        return None
+    found = re.search(r"([\d.]+) (?:round trips|messages)/s", done[1])
     return float(found.group(1)) if found else None
 
 

@@ -206,6 +206,15 @@ bool Node::has_idle_peer_except(std::uint32_t but) const {
   return false;
 }
 
+std::uint32_t Node::idle_peers() const {
+  std::uint32_t count = 0;
+  for (std::uint32_t rank = 0; rank < ranks(); ++rank) {
+    const bool is_idle = record(rank).idle.load(std::memory_order_relaxed) != 0;
+    if (is_idle && rank != me_) ++count;
+  }
+  return count;
+}
+
 bool Node::has_active_ranks(std::uint16_t numa, std::uint64_t limit) const {
   std::uint64_t active = 0;
   for (std::uint32_t rank = 0; rank < ranks() && active < limit; ++rank) {

@@ -81,6 +81,8 @@ class Node {
   // call. This function and those below may be called only after settle().
   [[nodiscard]] bool has_idle_peer() const { return has_idle_peer_except(me_); }
   [[nodiscard]] bool has_idle_peer_except(std::uint32_t but) const;
+  // The number of other ranks that are idle in MPI at the moment of the call.
+  [[nodiscard]] std::uint32_t idle_peers() const;
   // True if all ranks are in the same PID namespace, so that process and thread numbers are
   // comparable.
   [[nodiscard]] bool has_one_pid_namespace() const { return has_one_pid_namespace_; }

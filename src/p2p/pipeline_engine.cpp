@@ -38,16 +38,6 @@ bool is_for_third_ranks(std::uint64_t ticks) {
   return ticks >= ticks_from_ns(tuning::kWorthInvitingNs);
 }
 
-// Returns how many ranks other than this one wait in MPI at the moment.
-std::uint32_t idle_peers(const node::Node& node) {
-  std::uint32_t count = 0;
-  for (std::uint32_t rank = 0; rank < node.ranks(); ++rank) {
-    const bool is_idle = node.record(rank).idle.load(std::memory_order_relaxed) != 0;
-    count += static_cast<std::uint32_t>(is_idle && rank != node.me());
-  }
-  return count;
-}
-
 emulated::Way way_of(const End& end) {
   return end.layout == nullptr ? emulated::Way::copy : emulated::Way::blocks;
 }
@@ -139,7 +129,7 @@ void PipelineEngine::count_moved(std::uint64_t bytes) {
 
 std::uint32_t PipelineEngine::chunk_for(std::uint64_t bytes) const {
   const bool alone = !is_for_third_ranks(ticks_alone(bytes));
-  const std::uint64_t threads = alone ? 2 : 1 + idle_peers(node_);
+  const std::uint64_t threads = alone ? 2 : 1 + node_.idle_peers();
   const std::uint64_t room =
       std::clamp<std::uint64_t>(pipeline_bytes_ / kLeastChunk, kLeastCells, Pipeline::kMostCells);
   const std::uint64_t cells = std::clamp(kCellsOfThread * threads, kLeastCells, room);
