@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
 import in_group  # noqa: E402
+from manyhands_bench.arguments import at_least_one  # noqa: E402
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds  # noqa: E402
 
 LIBRARY = ROOT / "build" / "lib"
@@ -158,7 +159,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog="example: bench/lci/blocking.py --rounds 5"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument("--cases", nargs="+", choices=cases(1, 1, ""), default=cases(1, 1, ""))
     parser.add_argument("--scale", type=int, default=16, help="scale of the graph")
     parser.add_argument("--roots", type=int, default=8, help="number of searches in a run")

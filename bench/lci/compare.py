@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
 import in_group  # noqa: E402
+from manyhands_bench.arguments import at_least_one  # noqa: E402
 from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
@@ -112,7 +113,7 @@ def main() -> None:
     parser.add_argument(
         "--lci-v2", type=Path, metavar="PREFIX", help="prefix where LCI v2 is installed"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument(
         "--trips", type=int, default=20_000, help="number of round trips of one run over TCP or MPI"
     )

@@ -25,6 +25,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "cli"), str(HERE)]
 
 from compare import PROVIDERS, provider_rate, rate  # noqa: E402
+from manyhands_bench.arguments import at_least_one  # noqa: E402
 
 BIN = ROOT / "build" / "bin"
 TRIPS = 100_000
@@ -66,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog="example: bench/lci/parts.py --rounds 5"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     options = parser.parse_args()
     if shutil.which("fi_pingpong") is None:
         sys.exit("fi_pingpong (libfabric-bin) is not installed")

@@ -182,7 +182,7 @@ def start(
 
     `threads`: the value of --openmp-threads.
     """
-    chosen = openmp_threads.settings(threads, is_rank()) if threads else {}
+    chosen = openmp_threads.settings(threads, is_rank()) if threads is not None else {}
     command, environment = command_of(line, mpiexec, chosen)
     if dry_run:
         print(shlex.join(command))

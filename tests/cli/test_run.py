@@ -195,7 +195,7 @@ def test_openmp_threads_are_sixteen_for_each_core(mh: Mh, hydra: Path, library: 
     assert rank.stdout == f"{min(16 * os.cpu_count(), 256)}\n"
 
 
-@pytest.mark.parametrize("word", ["0", "-2", "many"])
+@pytest.mark.parametrize("word", ["", "0", "-2", "many"])
 def test_openmp_threads_are_a_number(mh: Mh, hydra: Path, library: Path, word: str) -> None:
     result = mh("run", "--dry-run", "--openmp-threads", word, "-n", "1", "sh")
     assert result.returncode == 2
