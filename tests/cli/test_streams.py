@@ -8,6 +8,7 @@ program, with the same streams.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
 import re
@@ -15,6 +16,7 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,7 @@ PRINTING = [
     "simulate --help",
     "simulate --cores 48 --iterations 1",
 ]
+Usual = Callable[[str], subprocess.CompletedProcess[str]]
 SATURATION = [
     {"kind": "saturation", "numa": 0, "copiers": n, "samples": [rate]}
     for n, rate in enumerate((10, 18), start=1)
@@ -52,10 +55,12 @@ SATURATION = [
 MEASURES = "#!/bin/sh\n" + "".join(f"echo '{json.dumps(line)}'\n" for line in SATURATION)
 
 
-@pytest.fixture
-def folder(tmp_path: Path, library: Path) -> Path:
-    (tmp_path / "measures").write_text(MEASURES)
-    (tmp_path / "measures").chmod(0o755)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, library: Path) -> Path:
+    """Returns a directory with the files that the commands read."""
+    where = tmp_path_factory.mktemp("streams")
+    (where / "measures").write_text(MEASURES)
+    (where / "measures").chmod(0o755)
     stored = {
         "machine": dataclasses.asdict(host.describe()),
         "records": [],
@@ -63,8 +68,14 @@ def folder(tmp_path: Path, library: Path) -> Path:
         "date": "",
         "control": False,
     }
-    (tmp_path / "stored.json").write_text(json.dumps(stored))
-    return tmp_path
+    (where / "stored.json").write_text(json.dumps(stored))
+    return where
+
+
+@pytest.fixture(scope="module")
+def usual(folder: Path) -> Usual:
+    """Returns a function that runs `mh` with pipes for both outputs, once for the same words."""
+    return functools.cache(lambda words: shell(folder, f"mh {words}"))
 
 
 def shell(folder: Path, line: str, **changes: str) -> subprocess.CompletedProcess[str]:
@@ -83,8 +94,8 @@ def shell(folder: Path, line: str, **changes: str) -> subprocess.CompletedProces
 
 
 @pytest.mark.parametrize("words", PRINTING)
-def test_the_commands_print_something(folder: Path, words: str) -> None:
-    result = shell(folder, f"mh {words}")
+def test_the_commands_print_something(usual: Usual, words: str) -> None:
+    result = usual(words)
     assert result.stdout, result.stderr
     assert "Traceback" not in result.stderr
 
@@ -105,13 +116,14 @@ def test_output_that_cannot_be_written_is_said_in_a_sentence(
 
 
 @pytest.mark.parametrize("words", PRINTING)
-def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(folder: Path, words: str) -> None:
-    usual = shell(folder, f"mh {words}")
+def test_a_pipe_that_nobody_reads_ends_a_command_without_a_word(
+    folder: Path, usual: Usual, words: str
+) -> None:
     result = shell(folder, f"mh {words} 2>err | true; echo ${{PIPESTATUS[0]}}; cat err >&2")
     # Either the write to the closed pipe ended the command, or the command had written all its
     # output before the reader `true` ended.
-    assert int(result.stdout) in (SIGPIPE_STATUS, usual.returncode)
-    assert result.stderr in (usual.stderr, "")
+    assert int(result.stdout) in (SIGPIPE_STATUS, usual(words).returncode)
+    assert result.stderr in (usual(words).stderr, "")
 
 
 @pytest.mark.parametrize("words", ["config --json", "doctor --json", "preload"])
@@ -134,12 +146,12 @@ def test_a_closed_pipe_is_reported_as_by_sigpipe(folder: Path, words: str) -> No
 
 
 @pytest.mark.parametrize("words", PRINTING)
-def test_the_other_streams_do_not_matter(folder: Path, words: str) -> None:
-    usual = shell(folder, f"mh {words}")
+def test_the_other_streams_do_not_matter(folder: Path, usual: Usual, words: str) -> None:
+    expected = usual(words)
     for redirection in ("2>&-", "2>/dev/full", "<&-", "<&- 2>&-"):
         result = shell(folder, f"mh {words} {redirection}")
-        assert result.returncode == usual.returncode
-        assert without_measurements(result.stdout) == without_measurements(usual.stdout)
+        assert result.returncode == expected.returncode
+        assert without_measurements(result.stdout) == without_measurements(expected.stdout)
 
 
 # Matches the row of `mh doctor` whose words depend on a measured time, in the table and in the JSON
