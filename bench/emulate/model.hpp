@@ -16,8 +16,8 @@
 namespace mh::emulate {
 
 // The throughput in bytes per ns of all cores that copy at a time, together, by their number. It
-// has at least one point (cores, throughput); the points ascend by cores. The curve is linear
-// between two points and constant beyond the last.
+// has at least one point (cores, throughput); the points ascend by cores. The curve is linear from
+// (0, 0) through all points and constant beyond the last.
 class Curve {
  public:
   Curve() = default;

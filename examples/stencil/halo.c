@@ -116,8 +116,8 @@ struct message {
   MPI_Datatype type;
 };
 
-// Returns an empty message, for a side of the grid without a neighbour, where the neighbour's rank
-// is MPI_PROC_NULL.
+// Returns an empty message, for a side of the grid without a neighbour. The caller exchanges it
+// with MPI_PROC_NULL.
 static struct message nothing(void) { return (struct message){NULL, 0, MPI_DOUBLE}; }
 
 static struct message outgoing(const struct halo* h, struct grid* g, int axis, int side) {

@@ -171,7 +171,9 @@ class Iterations {
     return word.admitting && word.front != word.end && word.helpers < kMostHelpers;
   }
 
-  // Lets the calling helper join the loop. `word`: the value of word_ that the caller has read.
+  // Lets the calling helper join the loop, or a later one that the owner has opened meanwhile.
+  // False if the loop admits no helper. `word`: a value of word_ that the caller has read; word_
+  // may have changed since.
   bool join(std::uint64_t word) {
     while (admits(unpack(word))) {
       // acquire: pairs with the releases in open() and admit(). If the owner has opened another

@@ -22,8 +22,8 @@ namespace {
 std::optional<SharedRegion>& g_region = *new std::optional<SharedRegion>;
 lend::Pool* g_pool = nullptr;
 
-// Called in a forked child, which has no helpers and no record in the node segment: its loops are
-// not shared.
+// Called in a forked child. The child is no rank of the node and has no helpers, so its loops are
+// not shared. forget_number(): libomp numbers the child's thread anew.
 void forget_in_child() {
   detail::region.store(nullptr, std::memory_order_relaxed);
   forget_number();

@@ -133,8 +133,8 @@ class StuckWatch {
   ~StuckWatch();
   StuckWatch(const StuckWatch&) = delete;
   StuckWatch& operator=(const StuckWatch&) = delete;
-  // True if the watching thread had to run virtual threads since the last call, in any region: some
-  // wait for others.
+  // True if the watching thread had to run virtual threads, in any region, since found() was last
+  // called: some virtual threads wait for others.
   [[nodiscard]] bool found() const;
 };
 

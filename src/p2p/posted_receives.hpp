@@ -79,7 +79,8 @@ inline constexpr std::uint32_t kPostedReceives = 128;
 
 struct PostedReceiveTable {
   // 1 + the highest index in the table that was ever open. Senders look at no entry behind it.
-  // relaxed: a hint.
+  // Raised by the receiver's threads in open(). relaxed: a sender that reads an old value misses an
+  // entry, and looks again.
   alignas(kCacheLine) std::atomic<std::uint32_t> extent{0};
   PostedReceive posted_receives[kPostedReceives];
 };
@@ -134,9 +135,7 @@ class PostedReceives {
     posted.sender.store(envelope.sender, std::memory_order_relaxed);
     posted.tag.store(envelope.tag, std::memory_order_relaxed);
     posted.state.store(PostedState::open, std::memory_order_release);
-    if (table_->extent.load(std::memory_order_relaxed) <= index) {
-      table_->extent.store(index + 1, std::memory_order_relaxed);
-    }
+    raise_extent(index + 1);
     return &posted;
   }
   // Ends a posted receive, so that its entry is free again. Called after the receive has completed.
@@ -147,6 +146,13 @@ class PostedReceives {
   }
 
  private:
+  void raise_extent(std::uint32_t least) {
+    std::uint32_t extent = table_->extent.load(std::memory_order_relaxed);
+    while (extent < least &&
+           !table_->extent.compare_exchange_weak(extent, least, std::memory_order_relaxed)) {
+    }
+  }
+
   PostedReceiveTable* table_ = nullptr;
   SlotSet<kPostedReceives> taken_;
 };

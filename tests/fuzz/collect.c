@@ -210,8 +210,9 @@ static int count_for(const Act* act, int from, int to) {
 }
 
 // Sets the count and the displacement of each peer's block in a buffer. The blocks lie in the order
-// from the last peer to the first, with gaps between them. Returns the length of the buffer in
-// elements.
+// from the last peer to the first, with a gap behind each. Returns the length of the buffer, with
+// all gaps, in elements. `incoming`: the buffer receives the blocks; otherwise it has those to
+// send.
 static int spread(const Act* act, int* counts, int* displacements, bool incoming) {
   int next = 0;
   for (int peer = act->ranks - 1; peer >= 0; --peer) {

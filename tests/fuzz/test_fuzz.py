@@ -43,6 +43,14 @@ NODES_SHAPES = {
     "4 ranks": (4, "--seed 21 --rounds 4"),
     "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
 }
+# The arguments of runs in which each rank counts as having a core, by number of ranks. Third ranks
+# help only there.
+HELPING_SHAPES = {
+    3: "--seed 43 --rounds 6",
+    4: "--seed 44 --rounds 4",
+    5: "--seed 45 --rounds 3",
+    6: "--seed 46 --rounds 2",
+}
 LONG_SHAPES = {
     "2 ranks, small pieces": (2, "--seed 2 --rounds 400 --max-bytes 70000"),
     "2 ranks, long": (2, "--seed 11 --rounds 400"),
@@ -188,6 +196,19 @@ def test_two_nodes_see_the_same(
     plain = fuzz(mpi, Arm("plain"), ranks, words(request, arguments), LIMIT_S)
     done = fuzz(mpi, helped, ranks, words(request, arguments), LIMIT_S, nodes=2)
     assert observed(done) == observed(plain), done.told()
+
+
+@pytest.mark.under(*QUICK)
+@pytest.mark.parametrize("ranks", HELPING_SHAPES)
+def test_with_third_ranks_that_help_the_same_is_seen(
+    mpi: MpiBuild, helped: Arm, ranks: int, request: pytest.FixtureRequest
+) -> None:
+    shape = ranks, HELPING_SHAPES[ranks]
+    cores = {"MH_CORES": str(ranks)}
+    done = fuzz(mpi, helped, ranks, words(request, shape[1]), LIMIT_S, machine=cores)
+    assert observed(done) == seen_plain(mpi, shape, request), done.told()
+    assert done.summary is not None
+    assert done.summary["total"]["others_bytes"] > 0, f"no third rank helped\n{done.told()}"
 
 
 @pytest.mark.slow

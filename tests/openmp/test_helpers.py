@@ -35,6 +35,16 @@ def test_three_helpers_join_a_loop(mpi: MpiBuild, helped: Arm, compiler: str, ow
     assert done.summary["total"]["loops"]["units_by_others"] >= 3, done.summary
 
 
+@pytest.mark.under("mpich4")
+@pytest.mark.parametrize("ranks", [3, 5, 6])
+def test_every_other_rank_joins_a_loop(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
+    program = compiled_openmp(mpi, "gcc", "-O2", HERE / "crowd.c")
+    env = {"MH_OPENMP": "1", "MH_CORES": str(ranks), "OMP_NUM_THREADS": "1"}
+    done = run(mpi, helped, ranks, [str(program), str(ranks - 1), "1"], env, 60)
+    assert ends(done) == {"crowd": ("ok", "joined")}, done.told()
+    assert numbers(done)[0] >= ranks - 1, done.told()
+
+
 # Two ranks with three cores each, of which one waits: it lends its own core, and its workers lend
 # its two spare cores. The cores are only assumed (MH_CORES), but the iterations sleep, so that the
 # real cores are idle.

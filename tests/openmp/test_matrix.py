@@ -141,6 +141,19 @@ def test_more_ranks_than_cores(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
     assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
 
 
+# MH_CORES says that each rank has a core, so all ranks that wait lend theirs.
+@pytest.mark.under("mpich4", "openmpi4")
+@pytest.mark.parametrize("ranks", [3, 4, 5, 6])
+def test_ranks_with_a_core_each(mpi: MpiBuild, helped: Arm, ranks: int) -> None:
+    program = compiled_openmp(mpi, "g++", "-O2", HERE / "loops.cpp")
+    env = {**SHARED, "OMP_NUM_THREADS": "1", "MH_CORES": str(ranks)}
+    done = run(mpi, helped, ranks, [str(program), FEW], env, LIMIT_S)
+    seen = ends(done)
+    assert seen, "no case was run"
+    assert not [name for name, (right, _) in seen.items() if right != "ok"], seen
+    assert done.summary is not None and done.summary["total"]["loops"]["units_by_others"] > 0
+
+
 # Workers lend spare cores here, which MH_CORES only assumes. The scheduler of Linux therefore
 # decides whether a worker lends at all; tests/unit/lend tests lending. The results must be right in
 # both cases.

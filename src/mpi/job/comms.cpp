@@ -291,8 +291,8 @@ void end_rendezvous() {
   state.compare_exchange_strong(expected, RendezvousPhase::ending, std::memory_order_relaxed);
   // This membarrier() makes every running thread of the machine pass a fence (in about 20 ms): each
   // sees the new state, or its send is visible here. post_in_table() (rndv/send.cpp) therefore
-  // needs no fence instruction. Where the kernel refuses the call, the polls in drain_rendezvous()
-  // last longer than a store needs to become visible.
+  // needs no fence instruction. Where the kernel refuses the call, such a send is found by a later
+  // look: of drain_rendezvous(), which polls, or of buffer_overdue_sends().
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
   state.store(RendezvousPhase::over, std::memory_order_relaxed);
 }

@@ -149,8 +149,9 @@ void read_hints(MPI_Comm handle, MPI_Info info);
 // Makes the record of a second arrival barrier over the members of `parent`, for a window or
 // another object that has collectives of its own.
 std::unique_ptr<Comm> make_shadow(MPI_Comm parent);
-// Finds or makes the communicator's entry in the arrival table, and sets Comm::group, line and
-// boards. Called in the first collective of the communicator, which every member calls.
+// Finds or makes the communicator's entry in the arrival table. Sets Comm::group and, unless that
+// is kNoGroup, also off, line and boards. Each member calls it in its first collective of the
+// communicator; the members do not wait for each other.
 void join(Comm& comm);
 // Called when the communicator is freed: gives up this rank's share of the communicator's entry in
 // the arrival table; the last member frees the entry. If this rank has never called join(), no

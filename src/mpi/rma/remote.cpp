@@ -76,8 +76,8 @@ bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, Messag
 void send_step(Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer = buffer_of(sizeof head);
   std::memcpy(buffer.data(), &head, sizeof head);
-  // The library has refused to send, and has called the error handler. This function returns no
-  // code, so flush_targets() reports the failure to the caller later.
+  // If this fails, the library has refused to send and has called the error handler. This function
+  // returns no code, so flush_targets() reports the failure to the caller later.
   if (!send_request(win, to, head, std::move(buffer))) {
     win.internode->peers[to].failed.store(true, std::memory_order_relaxed);
   }

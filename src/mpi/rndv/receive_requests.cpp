@@ -31,8 +31,8 @@ bool is_long(const ReceiveRequest& request) {
   return request.buffer.capacity >= config.least_threshold;
 }
 
-// True if the receive may get a rendezvous message that the sender cannot push, because the buffer
-// is not posted. Only this rank can copy such a message, in the wait loop.
+// True if the nonblocking receive may get a rendezvous message that the sender cannot push, because
+// the buffer is not posted. Only this rank can copy such a message, in the wait loop.
 bool is_unposted(const ReceiveRequest& request) {
   return is_long(request) && request.posted == nullptr && !request.blocking &&
          !request.buffer.from_other_nodes_only;

@@ -122,8 +122,8 @@ class ReceiveTable {
   }
   // True if the table has an entry: a receive is started, or a persistent receive exists.
   [[nodiscard]] bool has_entries() const { return entries_.load(std::memory_order_relaxed) != 0; }
-  // True if a long receive is started whose buffer is not posted, so that its sender cannot push.
-  // Only this rank can copy its message.
+  // True if a long nonblocking receive is started whose buffer is not posted. Its sender cannot
+  // push, so only this rank can copy its message.
   [[nodiscard]] bool needs_this_rank() const {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }

@@ -22,6 +22,12 @@ LIMIT_S = 120
 
 SPANNING = {"MH_FAKE_NODES": "2", "MH_WINDOWS": "all"}
 
+
+def _cores(ranks: int) -> dict[str, str]:
+    """The setting with which third ranks help on any machine."""
+    return {"MH_CORES": str(ranks)}
+
+
 # For each name, the number of ranks, the arguments of the fuzzer and the environment.
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 200", {"MH_CORES": "2"}),
@@ -30,6 +36,10 @@ SHAPES = {
     "5 ranks, 2 nodes": (5, "--seed 6 --rounds 15", SPANNING),
     "4 ranks, 2 nodes, long": (4, "--seed 7 --rounds 300", SPANNING),
     "4 ranks, long": (4, "--seed 3 --rounds 300", {}),
+    **{
+        f"{ranks} ranks, a core each": (ranks, f"--seed {7 + ranks} --rounds 20", _cores(ranks))
+        for ranks in (3, 4, 5, 6)
+    },
 }
 
 
@@ -47,6 +57,9 @@ def fuzz(
     program = compiled(mpi, "rma", SOURCES)
     done = run(mpi, arm, ranks, [str(program), *words], settings, LIMIT_S)
     done.expect("PASS")
+    if settings.get("MH_CORES") == str(ranks) and ranks > 2:
+        assert done.summary is not None
+        assert done.summary["helped"], f"no third rank helped\n{done.told()}"
 
 
 @pytest.mark.under(*QUICK)

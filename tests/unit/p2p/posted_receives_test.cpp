@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <memory>
 #include <set>
 #include <thread>
@@ -35,6 +36,26 @@ TEST_F(PostedReceivesTest, the_extent_covers_every_receive_that_was_ever_open) {
   posted_receives_.close(first);
   posted_receives_.close(second);
   EXPECT_EQ(table_->extent.load(), 2U);
+}
+
+// A thread takes index 0 and the other index 1. The extent is 2, whichever thread stores last.
+TEST_F(PostedReceivesTest, the_extent_covers_receives_that_two_threads_open_at_a_time) {
+  constexpr int kTrials = 20000;
+  std::barrier both(2);
+  int short_extents = 0;
+  const auto open_each_time = [&](bool checks) {
+    for (int trial = 0; trial < kTrials; ++trial) {
+      both.arrive_and_wait();
+      PostedReceive* posted = posted_receives_.open(buffer_, 1);
+      both.arrive_and_wait();
+      if (checks && table_->extent.exchange(0) != 2) ++short_extents;
+      posted_receives_.close(posted);
+    }
+  };
+  std::thread other(open_each_time, false);
+  open_each_time(true);
+  other.join();
+  EXPECT_EQ(short_extents, 0);
 }
 
 TEST_F(PostedReceivesTest, a_posted_receive_is_of_a_buffer_only_while_it_is_open_for_it) {
