@@ -255,21 +255,23 @@ float SharedRegion::rate_now(std::uint64_t now, std::uint64_t done) {
 // Returns the value of Participant::done, the iterations claimed, at which the owner estimates the
 // loop's end anew (review_loop()); kNever: not in this execution. A loop that is open to helpers is
 // reviewed often, so that lenders know how much is left. A short loop is reviewed seldom, and a
-// loop of a few microseconds in few of its executions.
+// loop of a few microseconds in few of its executions. The first execution of a loop is reviewed
+// halfway, too: its first iterations may be the shortest.
 std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float whole) const {
   const bool open = rest >= in_ticks(tuning::kLeastLoopNs);
   if (open && whole < in_ticks(kBriefNs)) return kNever;
   const bool tiny = rest < in_ticks(kTinyNs);
-  if (tiny && !has_its_turn()) return kNever;
+  if (tiny && known_ && !has_its_turn()) return kNever;
   const float reviews =
       std::clamp(whole / in_ticks(tuning::kReviewNs), open ? 1.F : 2.F, kMostReviews);
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
 // Records, for later executions of the region, how long an iteration takes, measured from the first
-// chunk to the owner's last review_loop().
+// chunk to the owner's last review_loop(). In the first execution the end of the loop counts, since
+// a review may have seen the shortest iterations alone.
 void SharedRegion::learn(const Participant& owner) {
-  const bool reviewed = reviewed_done_ != 0;
+  const bool reviewed = known_ && reviewed_done_ != 0;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
   const float rate = rate_of(spent, reviewed ? reviewed_done_ : owner.done);
   site_->ticks_per_iteration.store(rate, std::memory_order_relaxed);

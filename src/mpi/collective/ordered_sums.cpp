@@ -134,8 +134,8 @@ class OrderTest {
 };
 
 // Carries out a test on all ranks; collective. True on all ranks if the MPI library's bits were as
-// expected on every rank. No rank tests, and the answer is false, if help is off on a rank, if a
-// rank has no memory for the test, or if the calls of the ranks differ (an error of the program).
+// expected on every rank. The answer is false without a test if help is off on a rank, if a rank
+// has no memory for it, or if the calls of the ranks differ (an error of the program).
 bool passes_on_all(Comm& comm, const OrderedSum& sum) {
   const OrderTest test(comm, sum);
   Round round(comm, RoundCall::allreduce, sum.elements * sum.width, sum.terms | kTestTerm);

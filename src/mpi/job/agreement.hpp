@@ -5,7 +5,7 @@
 // Each call except gather_rows() starts a nonblocking collective of the library and waits for it in
 // the wait loop, which yields the core. With more ranks than cores, a rank that waits in the
 // library would keep its core for a time slice, although the rank for which all others wait needs
-// it. gather_rows() calls the library's blocking gathers.
+// it. (gather_rows() calls the library's blocking gathers.)
 #pragma once
 
 #include <cstddef>
