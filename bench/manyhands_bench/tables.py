@@ -290,8 +290,10 @@ def _loop_verdict(v: LoopVerdict) -> tuple[str, str, Text]:
     text = v.bar.text
     low, high = min(v.worst.rounds), max(v.worst.rounds)
     word = Text("met", style="green")
-    if not v.met:
-        word = Text("not met", style="yellow" if v.within_noise else "red")
+    if v.within_noise:
+        word = Text("missed within noise", style="yellow")
+    elif not v.met:
+        word = Text("not met", style="red")
     return text(v.worst.value), f"{text(low)}-{text(high)}" if low < high else "", word
 
 

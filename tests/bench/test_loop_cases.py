@@ -15,7 +15,7 @@ import pytest
 import typer
 from manyhands import installation
 from manyhands.commands import bench
-from manyhands_bench import examples, host, launch, loop_cases, loops, mpis, programs
+from manyhands_bench import examples, host, launch, loop_cases, loops, mpis, programs, tables
 from manyhands_bench.case import MARKED, OMP, PLAIN, SHARED, Case, Variant, Way
 from typer.testing import CliRunner
 
@@ -81,6 +81,23 @@ def test_programs_with_static_loops_have_a_bar_of_their_loss(shared_ns: float, m
     found = verdict_of("the same, balanced", of_program(0.02, shared_ns), of_program(0.2, 9e6))
     assert found.met is met
     assert found.worst.where == "loops-hydrodynamics"
+
+
+def rounds_of_program(gained: list[float]) -> dict:
+    rounds = [of_program(0.2, 1.2e6 - 0.2e6 * part)["rounds"][0] for part in gained]
+    return {**of_program(0.2, 1.2e6), "rounds": rounds}
+
+
+@pytest.mark.parametrize(
+    ("reached", "within_noise"), [(0, False), (1, False), (2, True), (4, True)]
+)
+def test_a_missed_bar_is_within_noise_if_a_sign_test_does_not_tell_it(
+    reached: int, within_noise: bool
+):
+    found = verdict_of("static", rounds_of_program([0.8] * reached + [0.6] * (9 - reached)))
+    assert (found.met, found.within_noise) == (False, within_noise)
+    text = tables.loop_verdict_text(found)
+    assert text.endswith("missed within noise" if within_noise else "not met")
 
 
 def test_a_sweep_shows_the_ideal_where_it_is_known():
