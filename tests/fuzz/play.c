@@ -117,12 +117,14 @@ static void pend(Player* player, Op* op) {
   player->pending[player->pending_count++] = op;
 }
 
+// The other requests keep their order, so that timing does not decide which of them the next call
+// completes.
 static void unpend(Player* player, const Op* op) {
-  for (int i = 0; i < player->pending_count; ++i) {
-    if (player->pending[i] != op) continue;
-    player->pending[i] = player->pending[--player->pending_count];
-    return;
-  }
+  int at = 0;
+  while (at < player->pending_count && player->pending[at] != op) ++at;
+  if (at == player->pending_count) return;
+  int behind = --player->pending_count - at;
+  memmove(&player->pending[at], &player->pending[at + 1], sizeof(Op*) * (size_t)behind);
 }
 
 // The arguments of MPI for a buffer: an address with a type and a count, or MPI_BOTTOM with an

@@ -44,7 +44,7 @@ NODES_SHAPES = {
     "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
 }
 # The arguments of runs in which each rank counts as having a core, by number of ranks. Third ranks
-# help only there.
+# help only there. If the ranks share cores, most messages end before a third rank runs.
 HELPING_SHAPES = {
     3: "--seed 43 --rounds 6",
     4: "--seed 44 --rounds 4",
@@ -208,7 +208,8 @@ def test_with_third_ranks_that_help_the_same_is_seen(
     done = fuzz(mpi, helped, ranks, words(request, shape[1]), LIMIT_S, machine=cores)
     assert observed(done) == seen_plain(mpi, shape, request), done.told()
     assert done.summary is not None
-    assert done.summary["total"]["others_bytes"] > 0, f"no third rank helped\n{done.told()}"
+    if len(os.sched_getaffinity(0)) >= ranks:
+        assert done.summary["total"]["others_bytes"] > 0, f"no third rank helped\n{done.told()}"
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ differently from its own MPI_Reduce_local, and Open MPI 4 crashes in MPI_Compare
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -57,7 +58,8 @@ def fuzz(
     program = compiled(mpi, "rma", SOURCES)
     done = run(mpi, arm, ranks, [str(program), *words], settings, LIMIT_S)
     done.expect("PASS")
-    if settings.get("MH_CORES") == str(ranks) and ranks > 2:
+    cores = len(os.sched_getaffinity(0))  # if ranks share them, operations end before others help
+    if settings.get("MH_CORES") == str(ranks) and cores >= ranks > 2:
         assert done.summary is not None
         assert done.summary["helped"], f"no third rank helped\n{done.told()}"
 
