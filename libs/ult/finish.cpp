@@ -187,6 +187,19 @@ void wait(Group& group) noexcept {
 
 namespace {
 
+// The caller may be an ordinary thread, by mistake (Group::spawn()), which no worker waits for.
+void count_here(std::uint32_t change) {
+  Worker* worker = this_thread_worker();
+  if (worker != nullptr) worker->core.run_here.fetch_add(change, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+void begin_here() noexcept { count_here(1); }
+void end_here() noexcept { count_here(~0U); }
+
+namespace {
+
 // Joins a task from an ordinary thread, or from a worker outside of tasks: the thread sleeps until
 // the task of `record` has ended.
 void sleep_until_ended(TaskRecord* record) {

@@ -7,9 +7,12 @@
 // that has chosen no task for kPatienceNs.
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 #include "base/clock.hpp"
+#include "base/line.hpp"
+#include "base/tuning.hpp"
 #include "ult/parking.hpp"
 #include "ult/worker.hpp"
 
@@ -106,6 +109,7 @@ TaskRecord* Worker::spin_for_task() {
 // for its own tasks wakes a dozing worker early (doorbell.hpp).
 void Worker::nap() {
   counts.slept.add();
+  tell_if_stuck();
   if (!core.stealing) {
     // Without stealing, only signals to this worker's own tasks may wake it, and those end a doze
     // as well.
@@ -125,9 +129,37 @@ void Worker::nap() {
   fruitless_ = true;
 }
 
+// Prints a message, once, if no task of the scheduler has run for kStuckNs while a task runs a
+// child itself (Group::spawn()). The child may wait for its parent, which is below it on the same
+// stack. Then only a thread outside the scheduler can wake any task.
+void Worker::tell_if_stuck() {
+  if (core.run_here.load(std::memory_order_relaxed) == 0) [[likely]]
+    return;
+  std::uint64_t switches = 0;
+  for (const auto& worker : core.workers) switches += worker->counts.switches.get();
+  const std::uint64_t now = ticks();
+  if (switches != quiet_.count) {
+    quiet_ = {switches, now};
+    return;
+  }
+  const bool quiet = now - quiet_.ticks >= ticks_from_ns(double{tuning::kStuckNs});
+  const bool stuck = quiet && core.awake() == 1;  // all other workers rest, too
+  if (!stuck || core.told_stuck.exchange(true, std::memory_order_relaxed)) return;
+  char text[256];
+  std::snprintf(text, sizeof text,
+                "scheduler %s: every task waits. A child runs inside Group::spawn(), because its "
+                "worker has %u tasks, and may wait for its parent. More tasks: "
+                "Config::tasks_per_worker",
+                core.config.name, core.shape.slots);
+  print_line(text);
+}
+
 template <class Work>
 void Worker::rest(Sleep how, std::int64_t limit_ns, Work work) {
   core.resting.fetch_add(1, std::memory_order_relaxed);
+  // With a limit the worker comes back to tell_if_stuck().
+  const bool may_be_stuck = core.run_here.load(std::memory_order_relaxed) != 0;
+  if (may_be_stuck && limit_ns == 0) limit_ns = tuning::kStuckNs;
   bell.rest(core.watch, how, limit_ns, work);
   core.resting.fetch_sub(1, std::memory_order_relaxed);
 }
@@ -243,7 +275,7 @@ bool Worker::is_busy(const Worker& victim) {
   Seen& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
   const std::uint64_t now = ticks();
-  if (seen.turns != turns) {
+  if (seen.count != turns) {
     seen = {turns, now};
     return false;
   }

@@ -168,10 +168,11 @@ struct Loot {
   std::uint64_t bits = 0;
 };
 
-// A thief's last observation of a victim: the number of the victim's choices of a task, and the
-// time. While the number still changes, the thief leaves signalled tasks to the victim.
+// The last observation of a counter, and its time. A thief looks at the number of its victim's
+// choices of a task. While the number still changes, the thief leaves signalled tasks to the
+// victim. An idle worker looks at the switches of all workers (tell_if_stuck()).
 struct Seen {
-  std::uint64_t turns = 0;
+  std::uint64_t count = 0;
   std::uint64_t ticks = 0;
 };
 
@@ -244,6 +245,10 @@ class SchedulerCore {
   // order costs nothing.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint32_t> done{0};
+  // The number of children that tasks run themselves inside Group::spawn(), because no slot was
+  // free, and whether a message about them has been printed. relaxed: hints.
+  std::atomic<std::uint32_t> run_here{0};
+  std::atomic<bool> told_stuck{false};
 };
 
 }  // namespace mh::ult::detail

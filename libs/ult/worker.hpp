@@ -94,6 +94,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* rob_signalled(Worker& victim);
   bool is_busy(const Worker& victim);
   void nap();
+  void tell_if_stuck();
   void doze();
   template <class Work>
   void rest(Sleep how, std::int64_t limit_ns, Work work);
@@ -174,6 +175,8 @@ class alignas(kCacheLine) Worker {
   BitMemory fresh_words_, started_words_, signal_words_, free_own_words_, free_shared_words_;
   OwnBits<RealAtomics> fresh_, started_, free_own_;
   SharedBits<RealAtomics> signals_, free_shared_;
+  // This worker's thread only: the switches of all workers, when this worker last found new ones.
+  Seen quiet_;
 };
 
 // Returns the worker of the calling thread; nullptr: the thread is no worker. Must not be inlined:

@@ -57,6 +57,10 @@ inline constexpr double kYieldNs = 1.2e3;
 // interval. Chosen: the latency of a few messages.
 inline constexpr double kLookBetweenTasksNs = 10e3;
 
+// A scheduler of light tasks prints a message if no task has run for this long, while a task runs a
+// child itself for want of a slot (ult/idle.cpp). Chosen.
+inline constexpr std::int64_t kStuckNs = 2'000'000'000;
+
 // A thread that waits for a lock in the segment (node/named_locks.hpp) polls it this long before it
 // sleeps. Measured: a wake-up across cores takes 24 us.
 inline constexpr double kSpinForLockNs = 25e3;

@@ -41,6 +41,16 @@ def test_the_program_of_the_guide_prints_what_the_guide_says(tmp_path: Path) -> 
     assert promised is not None and lines == list(promised.groups())
 
 
+def test_async_without_a_result_is_an_error_in_words(tmp_path: Path) -> None:
+    source = tmp_path / "nothing.cpp"
+    source.write_text("#include <manyhands/ult.hpp>\nvoid f() { (void)mh::ult::async([] {}); }\n")
+    command = ["g++", "-std=c++20", "-fsyntax-only", f"-I{ROOT / 'include'}", source]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    errors = re.findall(r"error: (.*)", run.stderr)
+    assert len(errors) == 1
+    assert "async() needs a result: use spawn() or a Group without one" in errors[0]
+
+
 def test_every_call_of_the_c_interface(tmp_path: Path) -> None:
     assert output(compiled(HERE / "c_calls.c", tmp_path / "c_calls")) == "all good\n"
 

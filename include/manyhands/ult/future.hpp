@@ -30,27 +30,28 @@ class Future {
 
  private:
   template <class Spawn, class F>
-  friend auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_t<F>>>;
+  friend auto make_future(Spawn spawn, F&& function);
 
   // Declared before task_: the value must outlive the task, which the destructor of task_ joins.
   std::unique_ptr<std::optional<T>> value_ = std::make_unique<std::optional<T>>();
   Task task_;
 };
 
-// Runs `function` as a task, and returns a Future of its value. `spawn` starts a task for the
-// callable that it gets, and returns Result<Task>. Fails as `spawn` does. Throws std::bad_alloc if
-// there is no memory for the value.
+// Runs `function` as a task, and returns a Result<Future> of its value. `spawn` starts a task for
+// the callable that it gets, and returns Result<Task>. Fails as `spawn` does. Throws std::bad_alloc
+// if there is no memory for the value.
 template <class Spawn, class F>
-auto make_future(Spawn spawn, F&& function) -> Result<Future<std::invoke_result_t<F>>> {
+auto make_future(Spawn spawn, F&& function) {
   using T = std::invoke_result_t<F>;
-  static_assert(!std::is_void_v<T>, "spawn() a function that returns nothing");
-  Future<T> future;
-  Result<Task> task = spawn([place = future.value_.get(), f = std::forward<F>(function)]() mutable {
-    place->emplace(f());
-  });
-  if (!task) return task.status();
-  future.task_ = std::move(*task);
-  return future;
+  static_assert(!std::is_void_v<T>, "async() needs a result: use spawn() or a Group without one");
+  if constexpr (!std::is_void_v<T>) {
+    Future<T> future;
+    Result<Task> task = spawn([place = future.value_.get(),
+                               f = std::forward<F>(function)]() mutable { place->emplace(f()); });
+    if (!task) return Result<Future<T>>(task.status());
+    future.task_ = std::move(*task);
+    return Result<Future<T>>(std::move(future));
+  }
 }
 
 // Call in a task only. Runs `function` as a new task on the caller's worker. Failures are those of

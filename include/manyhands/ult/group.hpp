@@ -27,6 +27,9 @@ struct Group {
   std::atomic<bool> refused{false};     // a child never ran: no stack could be mapped
 };
 MH_ULT_API void wait(Group& group) noexcept;
+// Called around a child that a task runs itself, because no slot was free.
+MH_ULT_API void begin_here() noexcept;
+MH_ULT_API void end_here() noexcept;
 
 }  // namespace detail
 
@@ -40,8 +43,9 @@ class Group {
   ~Group() { detail::wait(core_); }
 
   // Call in a task only. Starts a child on the caller's worker. `name`: see spawn(). If the worker
-  // has no free task slot, the caller runs the function itself at once, so a group makes progress
-  // without slots.
+  // has no free task slot (Config::tasks_per_worker), the caller runs the function itself at once,
+  // so a group makes progress without slots. Such a child delays its parent. If the child waits for
+  // something that the parent does later, both wait for ever, and a line on stderr says so.
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
     const detail::Draft draft = detail::draft();
@@ -70,6 +74,7 @@ class Group {
  private:
   template <class F>
   void run_here(F& function) {
+    detail::begin_here();
     try {
       function();
     } catch (...) {
@@ -77,6 +82,7 @@ class Group {
         core_.thrown = std::current_exception();
       }
     }
+    detail::end_here();
   }
 
   detail::Group core_;

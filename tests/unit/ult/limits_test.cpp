@@ -3,12 +3,16 @@
 // arguments, wrong callers. Also tests the order of tasks, stealing, sleeping, and tasks that wait
 // when the scheduler ends.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -113,6 +117,71 @@ TEST(UltLimits, a_group_needs_no_slots_to_make_progress) {
     EXPECT_TRUE(group.wait().ok());
     EXPECT_EQ(ran, 5000);
   }));
+}
+
+// While it exists, stderr is a pipe.
+class StderrPipe {
+ public:
+  StderrPipe() : saved_(::dup(STDERR_FILENO)) {
+    EXPECT_EQ(::pipe(ends_), 0);
+    ::dup2(ends_[1], STDERR_FILENO);
+  }
+  StderrPipe(const StderrPipe&) = delete;
+  StderrPipe& operator=(const StderrPipe&) = delete;
+  ~StderrPipe() {
+    ::dup2(saved_, STDERR_FILENO);
+    for (const int fd : {saved_, ends_[0], ends_[1]}) ::close(fd);
+  }
+  // Waits until something has been written, at most `limit`. Returns the text.
+  [[nodiscard]] std::string read(std::chrono::milliseconds limit) const {
+    pollfd there{.fd = ends_[0], .events = POLLIN, .revents = 0};
+    char text[1024];
+    if (::poll(&there, 1, static_cast<int>(limit.count())) != 1) return {};
+    const auto bytes = ::read(ends_[0], text, sizeof text);
+    return {text, static_cast<std::size_t>(std::max<ssize_t>(bytes, 0))};
+  }
+
+ private:
+  int saved_;
+  int ends_[2] = {-1, -1};
+};
+
+// Spawns more children than a worker has slots. The children wait for what their parent does after
+// the loop, so the first child that the parent runs itself stops the parent.
+void stop_for_want_of_slots(const Config& config) {
+  const StderrPipe pipe;
+  Event open;
+  std::atomic<int> ended{0};
+  Scheduler scheduler = started(config);
+  Result<Task> parent = scheduler.spawn([&] {
+    Group group;
+    for (int i = 0; i < 600; ++i) {
+      group.spawn([&] {
+        open.wait();
+        ++ended;
+      });
+    }
+    open.set();
+    EXPECT_TRUE(group.wait().ok());
+  });
+  EXPECT_EQ(
+      pipe.read(20s),
+      "manyhands: scheduler ult: every task waits. A child runs inside Group::spawn(), because "
+      "its worker has 512 tasks, and may wait for its parent. More tasks: "
+      "Config::tasks_per_worker\n");
+  EXPECT_EQ(ended, 0);
+  open.set();
+  EXPECT_TRUE(parent && parent->join().ok());
+  EXPECT_EQ(ended, 600);
+  EXPECT_EQ(pipe.read(0s), "");
+}
+
+TEST(UltLimits, a_child_without_a_slot_that_stops_its_parent_is_reported) {
+  stop_for_want_of_slots(with(1));
+  stop_for_want_of_slots(with(3));
+  Config config = with(2);
+  config.steal = false;
+  stop_for_want_of_slots(config);
 }
 
 // A worker has 256 K tasks that have not begun (16 K with a sanitizer).
