@@ -61,15 +61,35 @@ def outputs(ranks: int, folder: Path, command: Sequence[str | Path]) -> list[str
     return printed
 
 
-def test_the_program_of_the_guide_prints_what_the_guide_says(tmp_path: Path) -> None:
+def guide() -> tuple[str, str, str]:
+    """Returns the guide, its program, and its function with non-blocking calls."""
     page = (ROOT / "docs" / "lci.md").read_text()
-    programs = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
-    assert len(programs) == 1
-    (tmp_path / "balls.cpp").write_text(programs[0])
-    program = compiled(tmp_path / "balls.cpp", tmp_path / "balls")
+    program, function = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
+    return page, program, function
+
+
+def test_the_program_of_the_guide_prints_what_the_guide_says(tmp_path: Path) -> None:
+    page, program, _ = guide()
+    (tmp_path / "balls.cpp").write_text(program)
     promised = re.search(r"It prints `(.*?)`", page)
     assert promised is not None
-    assert outputs(2, tmp_path, [program]) == [promised.group(1) + "\n", ""]
+    balls = compiled(tmp_path / "balls.cpp", tmp_path / "balls")
+    assert outputs(2, tmp_path, [balls]) == [promised.group(1) + "\n", ""]
+
+
+def test_the_nonblocking_calls_of_the_guide_swap_the_numbers(tmp_path: Path) -> None:
+    _, program, function = guide()
+    body = """
+    int main() {
+      auto job = lci::Job::join();
+      auto device = lci::Device::open(*job);
+      auto all = lci::Communicator::open(*device);
+      double mine = all->rank() + 1, theirs = 0;
+      const mh::Status status = swap(*all, 1 - all->rank(), mine, theirs);
+      return status.ok() && mine + theirs == 3 && mine != theirs ? 0 : 1;
+    }"""
+    (tmp_path / "swap.cpp").write_text(program.split("int main()")[0] + function + body)
+    outputs(2, tmp_path, [compiled(tmp_path / "swap.cpp", tmp_path / "swap")])
 
 
 def test_every_call_of_the_c_interface(tmp_path: Path) -> None:
@@ -188,6 +208,18 @@ def test_graph_programs_are_right(
     printed = outputs(ranks, tmp_path, [graph, program, "--scale", "9", "--cut", cut, *kind])
     assert " right, " in printed[0]
     assert re.search(rf"^host \S+: {ranks} ranks, \d+ bytes", printed[0], re.MULTILINE)
+
+
+def test_the_rounds_of_a_trial_leave_out_the_checks_of_trees(tmp_path: Path, graph: Path) -> None:
+    found = []
+    for trials in ("1", "3"):
+        folder = tmp_path / trials
+        folder.mkdir()
+        command = [graph, "graph500", "--scale", "8", "--roots", "3", "--trials", trials]
+        printed = outputs(2, folder, command)[0]
+        found += re.findall(r"; (\d+) rounds, (\d+) bytes sent$", printed, re.MULTILINE)
+    assert len(found) == 2
+    assert found[0] == found[1]
 
 
 def test_each_of_graph500s_checks_finds_its_fault(tmp_path: Path) -> None:

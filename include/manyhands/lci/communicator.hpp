@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <span>
 #include <thread>
 #include <type_traits>
@@ -75,7 +76,7 @@ class Communicator {
   // then.
   MH_LCI_API Status send(int rank, std::uint32_t tag, std::span<const std::byte> data) noexcept;
   // Waits for a message from `rank` with `tag`, and writes it to `buffer`. Returns the size of the
-  // message in bytes.
+  // message in bytes. `mismatch`: the message is longer, and the buffer has the part that fits.
   MH_LCI_API Result<std::size_t> receive(int rank, std::uint32_t tag,
                                          std::span<std::byte> buffer) noexcept;
   // start_send() and start_receive() start an operation, which wait() completes. Both return at
@@ -86,8 +87,9 @@ class Communicator {
                                Synchronizer& done) noexcept;
   MH_LCI_API Status start_receive(int rank, std::uint32_t tag, std::span<std::byte> buffer,
                                   Synchronizer& done) noexcept;
-  // Waits for the operation that was started with `done`. Returns the size in bytes of a received
-  // message; after a send the number has no meaning.
+  // Waits for the operation that was started with `done`, once for each operation. Another
+  // operation may then use `done`. Returns the size in bytes of a received message; after a send
+  // the number has no meaning.
   MH_LCI_API Result<std::size_t> wait(Synchronizer& done) noexcept;
 
   // --- collective calls, one at a time, in the same order at all ranks; `full`: no memory ---
@@ -97,15 +99,18 @@ class Communicator {
   // of `receive` comes from rank i. Both spans have size() blocks, else `misuse`.
   MH_LCI_API Status all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                std::size_t block) noexcept;
-  // Combines the `data` of all ranks, element by element, in a fixed order of ranks. All ranks get
-  // the result. `operation(a, b)` returns the combined element and must be associative. The calling
-  // task or thread runs the operation.
-  template <class T, class Operation>
-  Status all_reduce(std::span<T> data, Operation operation) {
+  // Combines the `data` of all ranks, element by element, in a fixed order of ranks. The result
+  // replaces the data on all ranks. `data`: a span, or an array or a vector that is a variable.
+  // `operation(a, b)` returns the combined element and must be associative. The calling task or
+  // thread runs the operation.
+  template <std::ranges::contiguous_range Data, class Operation>
+  Status all_reduce(Data&& data, Operation operation) {
+    using T = std::remove_reference_t<std::ranges::range_reference_t<Data>>;
+    static_assert(std::ranges::borrowed_range<Data>, "a temporary object would lose the result");
     static_assert(std::is_trivially_copyable_v<T> && std::is_empty_v<Operation>);
     (void)operation;
     return all_reduce_bytes(
-        std::as_writable_bytes(data),
+        std::as_writable_bytes(std::span<T>(data)),
         [](std::byte* into, const std::byte* from, std::size_t bytes, void* /*argument*/) {
           auto* a = reinterpret_cast<T*>(into);
           const auto* b = reinterpret_cast<const T*>(from);

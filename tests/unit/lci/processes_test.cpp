@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -88,6 +90,28 @@ TEST_P(Processes, collectives_give_what_they_should) {
                    .ok());
       for (int i = 0; i < 3; ++i) MH_CHECK(got[static_cast<std::size_t>(i)] == 10 * i + rank);
     }
+    return 0;
+  });
+}
+
+TEST_P(Processes, a_reduction_takes_every_kind_of_contiguous_range) {
+  run(2, [](Job& /*job*/, Device& device) {
+    auto all = Communicator::open(device);
+    MH_CHECK(all.ok());
+    const int mine = device.rank() + 1;
+    int plain[2] = {mine, 10 * mine};
+    std::array<int, 2> array{mine, 10 * mine};
+    std::vector<int> vector{mine, 10 * mine};
+    MH_CHECK(all->all_reduce(plain, std::plus<>{}).ok());
+    MH_CHECK(plain[0] == 3 && plain[1] == 30);
+    MH_CHECK(all->all_reduce(array, std::plus<>{}).ok());
+    MH_CHECK((array == std::array{3, 30}));
+    MH_CHECK(all->all_reduce(std::span(array), std::plus<>{}).ok());  // a fixed extent
+    MH_CHECK((array == std::array{6, 60}));
+    MH_CHECK(all->all_reduce(vector, std::plus<>{}).ok());
+    MH_CHECK((vector == std::vector{3, 30}));
+    MH_CHECK(all->all_reduce(std::span(vector), std::plus<>{}).ok());
+    MH_CHECK((vector == std::vector{6, 60}));
     return 0;
   });
 }
