@@ -52,10 +52,15 @@ class Exchange {
     seconds_.push_back(spent.count());
     for (const Buffer& data : out) bytes_ += data.size();
   }
-  // Returns the seconds of each round that has ended. They include scattering and waiting for
-  // peers.
+  // Returns the seconds of each round that has ended since forget_rounds(). They include scattering
+  // and waiting for peers.
   [[nodiscard]] const std::vector<double>& seconds() const { return seconds_; }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent by this rank in all rounds
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }  // sent by this rank in these rounds
+  // Leaves the rounds up to now out of seconds() and bytes().
+  void forget_rounds() {
+    seconds_.clear();
+    bytes_ = 0;
+  }
 
  protected:
   virtual void exchange(const std::vector<Buffer>& out, const Scatter& scatter) = 0;

@@ -137,12 +137,14 @@ struct Way {
   graph::Partition partition;
   Account account;
 
-  // Copies the measurements of `exchange` to `account`. Called after a program's own rounds,
-  // because the check of its result has rounds as well.
+  // Adds the rounds of a trial to `account`. Called after a program's own rounds, because the check
+  // of its result has rounds as well. The memory is that of the first trial: memory() is a peak,
+  // which in later trials includes the checks.
   void note_rounds() {
-    account.seconds = exchange->seconds();
-    account.memory = exchange->memory();
-    account.bytes = exchange->bytes();
+    if (account.seconds.empty()) account.memory = exchange->memory();
+    const std::vector<double>& seconds = exchange->seconds();
+    account.seconds.insert(account.seconds.end(), seconds.begin(), seconds.end());
+    account.bytes += exchange->bytes();
   }
 };
 
@@ -255,6 +257,7 @@ void run_trials(const Program& program, int trials, std::vector<Way>& ways) {
   for (std::size_t trial = 0; trial < static_cast<std::size_t>(trials); ++trial) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
       Way& way = ways[(trial + i) % ways.size()];
+      way.exchange->forget_rounds();
       way.account.wrong += program(way);
     }
   }
