@@ -118,6 +118,13 @@ void SchedulerCore::stop() {
   }
 }
 
+bool SchedulerCore::runs_a_child_here() const {
+  std::uint64_t running = 0;
+  for (const auto& worker : workers)
+    running += worker->counts.here_begun.get() - worker->counts.here_ended.get();
+  return running != 0;
+}
+
 std::uint64_t SchedulerCore::abandoned() const {
   std::uint64_t blocked = 0;
   for (const auto& worker : workers) blocked += worker->count_blocked();

@@ -188,15 +188,15 @@ void wait(Group& group) noexcept {
 namespace {
 
 // The caller may be an ordinary thread, by mistake (Group::spawn()), which no worker waits for.
-void count_here(std::uint32_t change) {
+void count_here(Count WorkerCounts::*what) {
   Worker* worker = this_thread_worker();
-  if (worker != nullptr) worker->core.run_here.fetch_add(change, std::memory_order_relaxed);
+  if (worker != nullptr) (worker->counts.*what).add();
 }
 
 }  // namespace
 
-void begin_here() noexcept { count_here(1); }
-void end_here() noexcept { count_here(~0U); }
+void begin_here() noexcept { count_here(&WorkerCounts::here_begun); }
+void end_here() noexcept { count_here(&WorkerCounts::here_ended); }
 
 namespace {
 

@@ -133,7 +133,7 @@ void Worker::nap() {
 // child itself (Group::spawn()). The child may wait for its parent, which is below it on the same
 // stack. Then only a thread outside the scheduler can wake any task.
 void Worker::tell_if_stuck() {
-  if (core.run_here.load(std::memory_order_relaxed) == 0) [[likely]]
+  if (!core.runs_a_child_here()) [[likely]]
     return;
   std::uint64_t switches = 0;
   for (const auto& worker : core.workers) switches += worker->counts.switches.get();
@@ -158,8 +158,7 @@ template <class Work>
 void Worker::rest(Sleep how, std::int64_t limit_ns, Work work) {
   core.resting.fetch_add(1, std::memory_order_relaxed);
   // With a limit the worker comes back to tell_if_stuck().
-  const bool may_be_stuck = core.run_here.load(std::memory_order_relaxed) != 0;
-  if (may_be_stuck && limit_ns == 0) limit_ns = tuning::kStuckNs;
+  if (limit_ns == 0 && core.runs_a_child_here()) limit_ns = tuning::kStuckNs;
   bell.rest(core.watch, how, limit_ns, work);
   core.resting.fetch_sub(1, std::memory_order_relaxed);
 }

@@ -127,6 +127,9 @@ class Count {
 
 struct WorkerCounts {
   Count spawned, finished, inlined, switches, stolen, migrated, refused, slept, parked;
+  // Children that tasks of this worker began, and ended, to run themselves inside Group::spawn(),
+  // because no slot was free. A task may change its worker in between.
+  Count here_begun, here_ended;
 };
 
 // Memory for the words of one set of bits (bits.hpp), all 0 at the start, aligned to a cache line.
@@ -205,6 +208,9 @@ class SchedulerCore {
   [[nodiscard]] std::uint32_t awake() const {
     return count - resting.load(std::memory_order_relaxed);
   }
+  // True: some task runs a child itself inside Group::spawn(), because no slot was free. A hint:
+  // the counters of the workers are read one after the other.
+  [[nodiscard]] bool runs_a_child_here() const;
   // True: other processes use the same cores, and as many workers are awake as this process has
   // cores. One worker more would take a core from another process.
   [[nodiscard]] bool has_its_share() const { return shares_cores() && awake() >= own_cores(); }
@@ -245,9 +251,7 @@ class SchedulerCore {
   // order costs nothing.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint32_t> done{0};
-  // The number of children that tasks run themselves inside Group::spawn(), because no slot was
-  // free, and whether a message about them has been printed. relaxed: hints.
-  std::atomic<std::uint32_t> run_here{0};
+  // True once Worker::tell_if_stuck() has printed its message. relaxed: publishes no other data.
   std::atomic<bool> told_stuck{false};
 };
 
