@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from manyhands_bench.case import HEAP, NO_HEAP
-from manyhands_bench.rounds import UNLIKELY, chance
+from manyhands_bench.rounds import told_apart
 from manyhands_bench.stats import WITHIN_5_PERCENT, Comparison, Subject
 
 _K = 1 << 10
@@ -71,7 +71,7 @@ class Verdict:
     @property
     def told_apart(self) -> bool:
         """True if the bar is missed and chance alone would rarely leave so many rounds below it."""
-        return not self.met and 2 * chance(self.reached, len(self.comparison.ratios)) <= UNLIKELY
+        return not self.met and told_apart(self.reached, len(self.comparison.ratios))
 
 
 def verdicts(case: str, comparisons: list[Comparison]) -> list[Verdict]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, NamedTuple
 
-from manyhands_bench.rounds import UNLIKELY, chance
+from manyhands_bench.rounds import told_apart
 from manyhands_bench.stats import Estimator, Line, Subject, compare, estimates
 
 Record = dict[str, Any]
@@ -160,9 +160,7 @@ class LoopVerdict(NamedTuple):
     bar: LoopBar
     worst: Finding | None  # None: not measured
     met: bool
-    within_noise: (
-        bool  # missed, but a sign test over the rounds does not tell the median from the bar
-    )
+    within_noise: bool  # missed, but a sign test does not tell the median from the bar
 
 
 def _gained(long: bool) -> Callable[[list[Record], Estimator], list[Finding]]:
@@ -312,9 +310,9 @@ def judge(bar: LoopBar, records: list[Record], pick: Estimator) -> LoopVerdict:
     sign = 1 if bar.at_least is not None else -1
     worst = min(found, key=lambda f: sign * f.value)
     met = bar.met_by(worst.value)
-    rounds = len(worst.rounds)
-    told_apart = rounds == 1 or 2 * chance(sum(map(bar.met_by, worst.rounds)), rounds) <= UNLIKELY
-    return LoopVerdict(bar, worst, met, not met and not told_apart)
+    single = len(worst.rounds) == 1  # a number over all rounds, which no sign test judges
+    apart = single or told_apart(sum(map(bar.met_by, worst.rounds)), len(worst.rounds))
+    return LoopVerdict(bar, worst, met, not met and not apart)
 
 
 def verdicts(records: list[Record], pick: Estimator) -> list[LoopVerdict]:

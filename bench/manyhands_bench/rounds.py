@@ -28,6 +28,11 @@ def chance(at_most: int, rounds: int) -> float:
     return sum(math.comb(rounds, n) for n in range(at_most + 1)) / 2**rounds
 
 
+def told_apart(reached: int, rounds: int) -> bool:
+    """True if so few rounds reach a bar, which the median misses, that chance alone is unlikely."""
+    return 2 * chance(reached, rounds) <= UNLIKELY
+
+
 def left_aside(rounds: int) -> int:
     """The number of lowest rounds, and of highest rounds, that are outside of the 95 % range of the
     median.

@@ -119,6 +119,8 @@ void SchedulerCore::stop() {
 }
 
 bool SchedulerCore::runs_a_child_here() const {
+  if (!ran_here.load(std::memory_order_relaxed)) [[likely]]
+    return false;
   std::uint64_t running = 0;
   for (const auto& worker : workers)
     running += worker->counts.here_begun.get() - worker->counts.here_ended.get();

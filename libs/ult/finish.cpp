@@ -185,18 +185,20 @@ void wait(Group& group) noexcept {
   while (group.left.load(std::memory_order_acquire) != 0) ult::wait();
 }
 
-namespace {
-
-// The caller may be an ordinary thread, by mistake (Group::spawn()), which no worker waits for.
-void count_here(Count WorkerCounts::*what) {
+// In these two functions the caller may be an ordinary thread, by mistake (Group::spawn()), which
+// no worker waits for.
+void begin_here() noexcept {
   Worker* worker = this_thread_worker();
-  if (worker != nullptr) (worker->counts.*what).add();
+  if (worker == nullptr) return;
+  worker->counts.here_begun.add();
+  // The load comes first, because a store would take the cache line from the other workers.
+  std::atomic<bool>& ran_here = worker->core.ran_here;
+  if (!ran_here.load(std::memory_order_relaxed)) ran_here.store(true, std::memory_order_relaxed);
 }
-
-}  // namespace
-
-void begin_here() noexcept { count_here(&WorkerCounts::here_begun); }
-void end_here() noexcept { count_here(&WorkerCounts::here_ended); }
+void end_here() noexcept {
+  Worker* worker = this_thread_worker();
+  if (worker != nullptr) worker->counts.here_ended.add();
+}
 
 namespace {
 

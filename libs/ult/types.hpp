@@ -251,6 +251,9 @@ class SchedulerCore {
   // order costs nothing.
   std::atomic<bool> stopping{false};
   std::atomic<std::uint32_t> done{0};
+  // True once a task has run a child itself (begin_here()). relaxed: a hint. Until then idle
+  // workers need not read the counters of all others.
+  std::atomic<bool> ran_here{false};
   // True once Worker::tell_if_stuck() has printed its message. relaxed: publishes no other data.
   std::atomic<bool> told_stuck{false};
 };

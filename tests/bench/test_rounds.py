@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from manyhands_bench.rounds import UNLIKELY, chance, in_turn, left_aside
+from manyhands_bench.rounds import UNLIKELY, chance, in_turn, left_aside, told_apart
 
 
 def outcomes(rounds: int) -> list[int]:
@@ -43,3 +43,9 @@ def test_the_range_holds_the_median_with_95_percent_and_is_no_wider(rounds: int)
 @pytest.mark.parametrize("rounds", range(1, 6))
 def test_the_range_of_few_rounds_is_all_of_them(rounds: int) -> None:
     assert left_aside(rounds) == 0
+
+
+@pytest.mark.parametrize(("rounds", "most"), [(5, -1), (6, 0), (9, 1), (11, 1), (12, 2)])
+def test_a_bar_is_told_apart_if_few_rounds_reach_it(rounds: int, most: int) -> None:
+    told = [reached for reached in range(rounds // 2) if told_apart(reached, rounds)]
+    assert told == list(range(most + 1))

@@ -98,6 +98,19 @@ class Team {
   std::optional<test::Lenders> lenders_;
 };
 
+// A rank with a shared region that helpers may join, and no lenders.
+struct LoneOwner {
+  explicit LoneOwner(std::uint32_t helpers) : pool(stage.node(0), stage.lendings(0), helpers) {
+    stage.enter(0);
+    decide_site(site, Obstacle::none);
+  }
+
+  test::Stage stage{2};
+  lend::Pool pool;
+  SharedRegion region{pool};
+  Site site;
+};
+
 constexpr int kRounds = test::kSanitized ? 30 : 200;
 
 void expect_every_iteration_once(const Work& work, std::uint64_t times = 1) {
@@ -142,62 +155,55 @@ TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   }
 }
 
-// In compiled code the thread that has executed the last iteration copies the lastprivate variable
-// out, so a helper leaves the loop after that iteration. Helpers begin at the end of the loop:
-// their first chunk contains its last iteration. The same unit then enters the loop a second time.
-// So few that the time of the first of them makes the whole loop seem too short to be offered.
+// The rows are so few that the time of the first makes the whole loop seem too short to be offered.
 constexpr std::uint64_t kRows = 8;
 
 // Runs a loop with increasing iterations, as over the rows of a triangle, on the owner alone.
 // Returns the chunk at which the owner first offers the loop to lenders, from 1; 0: at none.
-std::uint64_t first_offer_of_ramp(SharedRegion& region, Site& site,
-                                  const lend::Lendings& lendings) {
+std::uint64_t first_offer_of_ramp(LoneOwner& owner, Site& site) {
   constexpr auto kLoops = static_cast<std::size_t>(lend::WorkKind::loops);
+  SharedRegion& region = owner.region;
   const auto nothing = [](void* /*data*/) {};
   EXPECT_TRUE(region.enter(site, nothing, nullptr, 1));
   region.begins_in_loop();
   region.open({.start = 0, .step = 1, .bound = kRows, .count = kRows},
               {.schedule = Schedule::dynamic, .chunk = 1}, false);
-  Participant owner = region.member(0);
+  Participant me = region.member(0);
   std::uint64_t offered = 0;
-  for (IterationRange at = region.next(owner); !at.empty(); at = region.next(owner)) {
-    if (offered == 0 && lendings.offer.ends[kLoops].load() != 0) offered = at.first + 1;
+  for (IterationRange at = region.next(me); !at.empty(); at = region.next(me)) {
+    const bool is_offered = owner.stage.lendings(0).offer.ends[kLoops].load() != 0;
+    if (offered == 0 && is_offered) offered = at.first + 1;
     const std::uint64_t until = ticks() + ticks_from_ns(100e3 * static_cast<double>(at.first));
     while (ticks() < until) spin_pause();
   }
-  region.account(owner);
+  region.account(me);
   region.leave();
   return offered;
 }
 
 // The loop takes 3 ms, its first iteration some nanoseconds.
 TEST(SharedRegion, a_loop_that_begins_with_short_iterations_is_offered) {
-  test::Stage stage(2);
-  stage.enter(0);
-  lend::Pool pool(stage.node(0), stage.lendings(0), 3);
-  SharedRegion region(pool);
-  Site site;
+  LoneOwner owner(3);
   Site other;  // its loop brings the code into the caches
-  for (Site* one : {&other, &site}) decide_site(*one, Obstacle::none);
-  first_offer_of_ramp(region, other, stage.lendings(0));
-  const std::uint64_t at_first = first_offer_of_ramp(region, site, stage.lendings(0));
+  decide_site(other, Obstacle::none);
+  first_offer_of_ramp(owner, other);
+  const std::uint64_t at_first = first_offer_of_ramp(owner, owner.site);
   EXPECT_GT(at_first, 0U);
   EXPECT_LE(at_first, kRows / 2 + 2) << "halfway";
   for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(first_offer_of_ramp(region, site, stage.lendings(0)), 1U) << "its time is known";
+    EXPECT_EQ(first_offer_of_ramp(owner, owner.site), 1U) << "its time is known";
   }
 }
 
+// In compiled code the thread that has executed the last iteration copies the lastprivate variable
+// out, so a helper leaves the loop after that iteration. Helpers begin at the end of the loop:
+// their first chunk contains its last iteration. The same unit then enters the loop a second time.
 TEST(SharedRegion, a_helper_of_the_last_iteration_comes_back_in_the_same_unit) {
-  test::Stage stage(2);
-  stage.enter(0);
-  lend::Pool pool(stage.node(0), stage.lendings(0), 1);
-  SharedRegion region(pool);
-  Site site;
-  decide_site(site, Obstacle::none);
-  site.ticks_per_iteration.store(static_cast<float>(1e3 * ticks_per_ns()));
+  LoneOwner owner(1);
+  SharedRegion& region = owner.region;
+  owner.site.ticks_per_iteration.store(static_cast<float>(1e3 * ticks_per_ns()));
   Work work(region);
-  ASSERT_TRUE(region.enter(site, Work::body, &work, 1));
+  ASSERT_TRUE(region.enter(owner.site, Work::body, &work, 1));
   region.begins_in_loop();
   work.own = {.schedule = Schedule::unspecified};  // the owner claims nothing at open()
   region.open(work.loop, work.own, work.in_order);
