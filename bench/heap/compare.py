@@ -16,6 +16,8 @@ import statistics
 import subprocess
 from pathlib import Path
 
+from manyhands_bench.arguments import at_least_one
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "bin" / "mh-allocation"
 HEAP = ROOT / "build" / "lib" / "libmanyhands-heap.so"
@@ -46,7 +48,7 @@ def main() -> None:
     parser.add_argument(
         "what", nargs="?", choices=["loop", "random"], help="measure only this part"
     )
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=at_least_one, default=9)
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")

@@ -29,6 +29,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
 from manyhands_bench import mpis, nodes  # noqa: E402
+from manyhands_bench.arguments import at_least_one  # noqa: E402
 
 SOURCE = ROOT / "examples" / "graph" / "main.cpp"
 LIBRARY = ROOT / "build" / "lib"
@@ -127,17 +128,17 @@ def main() -> None:
     )
     parser.add_argument("--cut", choices=("edges", "vertices"), default="edges")
     parser.add_argument(
-        "--rounds", type=int, default=5, help="number of launches; each runs all ways"
+        "--rounds", type=at_least_one, default=5, help="number of launches; each runs all ways"
     )
     parser.add_argument(
-        "--trials", type=int, default=9, help="number of runs of each way in a launch"
+        "--trials", type=at_least_one, default=9, help="number of runs of each way in a launch"
     )
     # The default is Open MPI, because MPICH 4's MPI_Finalize may never end over TCP of UCX.
     parser.add_argument("--mpi", choices=builds, default="openmpi4")
     parser.add_argument("--graph", type=Path, help="the program, compiled with this MPI")
     options = parser.parse_args()
-    if min(options.hosts) < 2 or options.rounds < 1 or options.trials < 1:
-        parser.error("give at least two hosts, one round and one trial")
+    if min(options.hosts) < 2:
+        parser.error("give at least two hosts")
     if options.mpi not in builds:
         sys.exit(f"{options.mpi} is not installed")
     if (why := nodes.obstacle()) is not None:

@@ -24,6 +24,7 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT / "cli"), str(HERE)]
 
 from compare import OVER_TCP, PROVIDERS, rate  # noqa: E402
+from manyhands_bench.arguments import at_least_one  # noqa: E402
 from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 from rich.console import Console  # noqa: E402
 from rich.table import Table  # noqa: E402
@@ -88,7 +89,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog="example: bench/lci/unknown_sizes.py --rounds 3"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     options = parser.parse_args()
     if options.rounds < 1:
         parser.error("--rounds must be at least 1")

@@ -37,6 +37,7 @@ from pathlib import Path
 from catalog import PROGRAMS, ROOT, Program
 from manyhands.profiling import record
 from manyhands_bench import host
+from manyhands_bench.arguments import at_least_one
 from manyhands_bench.launch import clean_environment
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 from rich import box
@@ -237,7 +238,9 @@ def options() -> argparse.Namespace:
         description=__doc__.splitlines()[0],
         epilog="example: bench/programs/compare.py --rounds 9 --only NWChem",
     )
-    parser.add_argument("--rounds", type=int, default=9, help="runs of each arm (default: 9)")
+    parser.add_argument(
+        "--rounds", type=at_least_one, default=9, help="runs of each arm (default: 9)"
+    )
     parser.add_argument("--only", metavar="NAME", help="run programs with this text in the name")
     parser.add_argument("--traced", action="store_true", help="add an arm with a trace")
     parser.add_argument("--json", type=Path, help="store all samples in this file")

@@ -30,6 +30,7 @@ from typing import Any
 
 from compare import FRONT, HEAP, LIMIT_S, RANKS, ROOT, Failed
 from manyhands import openmp_threads
+from manyhands_bench.arguments import at_least_one
 from manyhands_bench.launch import clean_environment
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 from manyhands_bench.rounds import in_turn
@@ -174,7 +175,7 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--mpi", default="mpich4", help="MPI build of both programs (default: mpich4)"
     )
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=at_least_one, default=9)
     parser.add_argument("--json", type=Path, help="store all times in this file")
     parsed = parser.parse_args()
     if not (parsed.minife or parsed.hpccg):

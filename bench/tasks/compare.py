@@ -17,6 +17,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import made
+from manyhands_bench.arguments import at_least_one
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
 OUT = made.ROOT / "build" / "bench-tasks"
@@ -41,7 +42,7 @@ def main() -> None:
     builds = find_builds(made.ROOT)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mpi", choices=builds, default="mpich4")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument(
         "--molecule", type=Path, help="molecule (.xyz file) for an additional run of Hartree-Fock"
     )

@@ -32,6 +32,7 @@ from pathlib import Path
 
 import made
 from made import ROOT
+from manyhands_bench.arguments import at_least_one
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds
 
 WORK = ROOT / "build" / "validate-tasks"
@@ -217,7 +218,7 @@ def main() -> None:
     builds = find_builds(ROOT)
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mpi", choices=builds, default="mpich4")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--output", type=Path, required=True)
     options = parser.parse_args()

@@ -41,6 +41,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
+from manyhands_bench.arguments import at_least_one
+
 OPERATIONS = (
     "create-join",
     "yield",
@@ -115,7 +117,7 @@ def main() -> None:
         epilog="example: bench/ult/compare.py --build build --rounds 9",
     )
     parser.add_argument("--build", type=Path, default=Path("build"))
-    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--rounds", type=at_least_one, default=9)
     parser.add_argument("--cases", nargs="+", default=[*OPERATIONS, *COMPUTATIONS])
     parser.add_argument("--run-times", nargs="+", default=list(RUN_TIMES))
     options = parser.parse_args()

@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "cli"))
 
+from manyhands_bench.arguments import at_least_one  # noqa: E402
 from manyhands_bench.mpis import MpiBuild, Placement, find_builds  # noqa: E402
 
 LIBRARY = ROOT / "build" / "lib"
@@ -79,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], epilog="example: bench/ult/in_mpi.py --rounds 9"
     )
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=at_least_one, default=5)
     parser.add_argument("--players", type=int, nargs="+", default=[64])
     parser.add_argument("--bytes", type=int, default=64)
     parser.add_argument(
