@@ -92,8 +92,9 @@ struct alignas(kCacheLine) WorkOffer {
   // The time (ticks) at which the owner's process would finish its exposed work of each kind alone;
   // 0: nothing can be started. The time is absolute, so an offer is worth less as time passes. The
   // value may be a BriefOffer (below) in place of a time. Written by the owner and its helpers. The
-  // rank at the other end of a message also writes the offer of pipelines, as it may know of the
-  // message first. The accesses are relaxed, because the time is only a hint for lenders.
+  // rank at the other end of a message also writes the offer of pipelines, as that rank may know of
+  // the message before the owner does. The accesses are relaxed, because the time is only a hint
+  // for lenders.
   std::atomic<std::uint64_t> ends[kKinds]{};
   // Bit k: the owner lets helpers look for work of kind k (Pool::expose()), even if nothing can be
   // started at the moment. Written by the owner. relaxed: a hint for ranks that know of work for
@@ -105,9 +106,9 @@ struct alignas(kCacheLine) WorkOffer {
 };
 
 // An offer of work so short that the owner does not read the clock to compute when the work ends.
-// The word stands in WorkOffer::ends, and its highest bit tells it from a time. It has the duration
-// in ticks, which counts from the time at which a lender first sees the offer. A number tells
-// successive offers of a rank apart.
+// The word stands in WorkOffer::ends, and its highest bit tells it from a time. The word has the
+// duration in ticks, which counts from the time at which a lender first sees the offer, and a
+// number that tells successive offers of a rank apart.
 struct BriefOffer {
   static constexpr std::uint64_t kMark = 1ULL << 63U;  // tick counts stay below
   static constexpr unsigned kTickBits = 40;            // some minutes

@@ -19,7 +19,8 @@ std::uint64_t offer_of(const Lendings& lendings, WorkKind kind) {
   return lendings.offer.ends[static_cast<std::size_t>(kind)].load(std::memory_order_relaxed);
 }
 
-// Returns how many helpers have a lent core, or a lender that moves them to its core.
+// Returns how many helpers of an owner have a lent core, or are held by a lender that moves them to
+// its core. `lendings`: the channels of the owner.
 std::uint32_t helpers_at_work(const Lendings& lendings) {
   std::uint32_t count = 0;
   for (const Channel& channel : lendings.channels) {
@@ -30,8 +31,10 @@ std::uint32_t helpers_at_work(const Lendings& lendings) {
   return count;
 }
 
-// Returns the value of an end of a message through cells. The two ends wait for each other, so lent
-// cores must go to both: the value falls with the helpers at work, and a far end counts as near.
+// Returns the value (victim.hpp) of the offer of a rank that is at an end of a message through
+// cells. The ranks at the two ends wait for each other, so lent cores must go to both. The value
+// therefore falls with the number of helpers that the rank has at work, and a rank on another NUMA
+// node counts as near. `left`: ticks that the rank still needs alone.
 std::uint64_t value_of_end(CoreVictimPicker& choice, const Lendings& end, std::uint64_t left) {
   const std::uint32_t helpers = helpers_at_work(end);
   return choice.value(left / (1 + helpers), true, [&] { return helpers; });
@@ -167,8 +170,8 @@ LendResult Lender::lend(const std::function<void()>& before) {
   return LendResult::nothing;
 }
 
-// Called if all helpers of `owner` are at work. The lender leaves `owner` out of its search for a
-// rank to help, and all_at_work asks the owner's process to make further helpers.
+// Called if all helpers of `owner` are at work. The lender leaves `owner` out of its present search
+// for a rank to help, and all_at_work asks the owner's process to make further helpers.
 void Lender::add_without_helper(std::uint32_t owner) {
   without_helper_.push_back(owner);
   std::atomic<std::uint32_t>& told = lendings(owner).offer.all_at_work;
@@ -185,9 +188,10 @@ LendResult Lender::lend_to(std::uint32_t owner) {
   return hand_over(owner, *channel, ticks_from_ns(tuning::kLeastUnitNs));
 }
 
-// Makes later units longer or shorter by the last loan of this core (UnitLength). `something_came`:
-// the lender's own wait is over, perhaps while its core was away. A unit that ended before its
-// planned end is not counted as a delay, since it kept no message waiting.
+// Tells unit_, which computes the length of later units, whether a message for the lender came
+// during the last loan of this core. `something_came`: the lender's own wait is over, perhaps while
+// its core was away. A unit that ended before its planned end is not counted as a delay, since it
+// kept no message waiting.
 void Lender::learn(bool something_came) {
   const std::uint64_t away = std::exchange(away_, 0);
   if (away == 0) return;

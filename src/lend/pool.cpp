@@ -78,8 +78,9 @@ Pool::~Pool() {
     ending_.store(true, std::memory_order_relaxed);
   }
   for (std::size_t i = 0; i < helpers_.size(); ++i) {
-    // A lender that has reserved this helper (held) now finds thread id 0, wakes nobody and keeps
-    // its core. A lender that sleeps during the helper's unit wakes and takes its core back.
+    // A lender that has reserved this helper (held) finds the thread id 0 that is stored below,
+    // wakes nobody and keeps its core. A lender that sleeps during the helper's unit is woken
+    // below, and takes its core back.
     Channel& channel = mine_.channels[i];
     channel.helper_tid.store(0, std::memory_order_release);
     channel.word.store(word_of(ChannelState::evicted, 0), std::memory_order_release);
@@ -198,8 +199,8 @@ void Pool::live(Channel& channel) {
     if (state_of(word) == ChannelState::lent) {
       serve(channel, word);
     } else if (state_of(word) == ChannelState::evicted) {
-      // The lender took its core back before the unit began, because this thread woke up late. The
-      // helper then frees the channel for other lenders.
+      // The lender took its core back before the unit began, because this thread, the helper, woke
+      // up late. The helper frees the channel for other lenders.
       channel.word.compare_exchange_strong(word, kFree, std::memory_order_release,
                                            std::memory_order_relaxed);
     } else {
@@ -263,8 +264,8 @@ Status Pool::open_slot(WorkSlot& here, LendableWork& work) {
   if (!hiring_went_) return hiring_went_;
   if (small_stacks_.load(std::memory_order_relaxed) && &here == &slot(WorkKind::loops))
     return {Code::unsupported};
-  // release: publishes the work, pairs with the load in work_at(). A helper that comes before this
-  // store finds no work.
+  // release: publishes the work, pairs with the load in work_at(). A helper that calls work_at()
+  // before this store finds no work.
   here.work.store(&work, std::memory_order_release);
   const auto kind = static_cast<WorkKind>(&here - slots_);
   mine_.offer.exposed.fetch_or(bit_of(kind), std::memory_order_relaxed);

@@ -123,7 +123,8 @@ class Pool {
   [[nodiscard]] std::uint32_t most_helpers() const { return std::min(kHelpers, lenders_); }
   // True if helpers exist and may run on every CPU that a rank of the node may use (cpusets).
   [[nodiscard]] bool helpers_roam() const { return roam_.load(std::memory_order_relaxed); }
-  // True once helpers have been made.
+  // True once the first call of expose() or expose_briefly() has made the helpers, or has failed
+  // to.
   [[nodiscard]] bool hired() const { return hired_.load(std::memory_order_acquire); }
   // The number of calls of expose() and expose_briefly() for work of `kind`. May be called by the
   // thread that makes those calls, or once that thread has ended.
@@ -155,8 +156,8 @@ class Pool {
   }
   Status open_to_helpers(WorkKind kind, LendableWork& work) {
     WorkSlot& here = slot(kind);
-    // relaxed: `work` was last written by this thread, or by a thread that has handed this kind of
-    // work over to it.
+    // relaxed: `work` was last written by this thread, or by a thread from which this thread has
+    // taken over this kind of work.
     if (here.work.load(std::memory_order_relaxed) != &work) [[unlikely]] {
       if (const Status in = open_slot(here, work); !in) return in;
     }

@@ -16,7 +16,7 @@ namespace mh::lend {
 namespace {
 
 // Gives the calling worker the policy SCHED_IDLE, so that it never displaces a thread of the
-// program on its core.
+// program on the worker's core.
 void use_idle_policy() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_IDLE, &none);

@@ -45,9 +45,10 @@ class Workers {
   // offers work, and by the owner of a long loop. Cheap while the workers are awake. Thread-safe.
   void start();
   // Called when a thread of this rank ends its wait or its loop; afterwards the workers lend no
-  // core. Helpers on their cores move to their owners' cores. Thread-safe, also beside start().
-  // Each thread that calls start() also calls stop(), so nothing is lent after the last stop(); a
-  // thread that still waits calls start() again.
+  // core. Helpers on their cores move to their owners' cores. Thread-safe, also while another
+  // thread calls start(). Each thread that calls start() also calls stop(), so nothing is lent
+  // after the last stop(). A thread that still waits after another thread's stop() calls start()
+  // again.
   void stop();
 
   [[nodiscard]] std::size_t count() const { return workers_.size(); }
