@@ -62,8 +62,8 @@ class ThreadProfile {
   std::vector<std::uint64_t> late_ticks_;
 };
 
-// A row of a rank's profile: a call with data of one size class, contiguous or not. Plain data,
-// sent to rank 0.
+// A row of a rank's profile: sums over the calls of one MPI function with data of one size class,
+// contiguous or not. Plain data, sent to rank 0.
 struct ProfileRow {
   char call[48];  // "MPI_Send"
   std::uint32_t world_rank;

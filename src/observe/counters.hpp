@@ -68,8 +68,9 @@ struct alignas(kCacheLine) RankCounters {
   Counter lent_ticks;                        // a helper of another rank had the core
   Counter lent_units;                        // units of other ranks done on this rank's core
 
-  // Chunks that this rank's helpers moved on lent cores: drained for its receives, and packed or
-  // unpacked for messages between nodes. Several helpers count at a time, by add_shared().
+  // Chunks that this rank's helpers moved on lent cores: drained from cells for receives of the
+  // rank, and packed or unpacked for messages between nodes. Several helpers count at a time, by
+  // add_shared().
   alignas(kCacheLine) Counter lent_chunks;
   Counter lent_bytes;
 

@@ -27,8 +27,9 @@ class alignas(kCacheLine) Presence {
     if (threads_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
     const std::uint64_t begin = since_.load(std::memory_order_relaxed);
     since_.store(kChanging, std::memory_order_relaxed);
-    // release: pairs with the acquire loads in ticks_inside(). A reader that sees the new total
-    // sees kChanging or a later value in since_, and reads again.
+    // release: pairs with the acquire loads in ticks_inside(). A reader that has read since_ before
+    // this change, and sees the new total, then finds kChanging or a later value in since_, and
+    // reads since_ and total_ again.
     total_.store(total_.load(std::memory_order_relaxed) + (now > begin ? now - begin : 0) + more,
                  std::memory_order_release);
     since_.store(kOutside, std::memory_order_release);

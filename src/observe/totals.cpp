@@ -9,7 +9,8 @@ namespace {
 double useful_s(const RankReport& rank) { return std::max(0.0, rank.elapsed_s - rank.wait_s); }
 
 // Computes the POP efficiencies (totals.hpp) of a run that took `elapsed_s` seconds, in which
-// work_s(rank) gives the seconds of work of a rank. A run without any time is fully efficient.
+// work_s(rank) gives the seconds of work of a rank. A run that took no time, or in which no rank
+// worked, counts as fully efficient.
 template <class WorkOf>
 Efficiency efficiency(std::span<const RankReport> ranks, double elapsed_s, WorkOf work_s) {
   double sum = 0;

@@ -15,9 +15,9 @@
 
 namespace mh::observe {
 
-// kObstacles: the number of reasons why an OpenMP region is not shared. Loops: counts of the OpenMP
-// regions of a rank, or of all ranks, whose iterations other ranks may do, and of all other
-// regions.
+// kObstacles: the number of reasons why an OpenMP region is not shared. Loops: counts for one rank,
+// or sums over all ranks: of the OpenMP regions whose iterations other ranks may do, of the regions
+// excluded from this, and of the units of help with iterations.
 inline constexpr std::size_t kObstacles = 14;
 struct Loops {
   std::uint64_t regions_shared;

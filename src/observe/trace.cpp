@@ -74,7 +74,7 @@ void fill_header(TraceHeader& header, const TraceIdentity& rank, const std::stri
   header.start_unix_ns = unix_ns();
   header.start_ticks = ticks();
   ::gethostname(header.host, sizeof header.host - 1);
-  // Written last: a reader that finds the magic knows that the other members are written.
+  // The magic is written last: a reader that finds it knows that the other members are written.
   std::atomic_signal_fence(std::memory_order_release);
   std::memcpy(header.magic, "MHTRACE", sizeof header.magic);
 }
@@ -121,8 +121,8 @@ void TraceWriter::add(const TraceEvent& event) {
   sum(total.extent, event.extent);
   sum(total.transfer, event.transfer);
   sum(total.waiting, event.waiting);
-  // relaxed: the number reserves a place of the ring for this thread, unless the ring wraps around
-  // before the event is written.
+  // relaxed: the event's number in the trace reserves a place for this thread alone, unless the
+  // ring wraps around before the event is written.
   const std::uint64_t index = header().events.fetch_add(1, std::memory_order_relaxed);
   TraceSlot& here = slot(index);
   here.number.store(0, std::memory_order_relaxed);

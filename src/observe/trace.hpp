@@ -61,8 +61,9 @@ struct TraceEvent {
   std::uint32_t cpu = 0;    // set by add()
 };
 
-// A place of the ring, one cache line. `number` counts the events of the ring from 1 and is written
-// last (release). A reader takes the event if `number` is the one that it expects at this place.
+// A place of the ring, one cache line. `number` is the event's number in the whole trace, from 1;
+// it is written last (release). A reader takes the event if `number` is the one that it expects at
+// this place.
 struct TraceSlot {
   TraceEvent event;
   std::atomic<std::uint64_t> number;
