@@ -13,9 +13,9 @@
 
 namespace mh::openmp {
 
-// The effect of a call in a region that is already shared, so helpers may be in it. A region may
-// make a call that it has not made before through a pointer or in another library, even in its
-// thousandth execution.
+// The effect of a call in a region that is already shared, so helpers may be in it. Even in its
+// thousandth execution a region may make a call for the first time: through a pointer, or in
+// another library.
 enum class Effect : std::uint8_t {
   none,           // owner's threads and helpers make the call
   owners_only,    // work of the owner's team: a helper skips the call

@@ -22,8 +22,8 @@ constinit thread_local bool t_is_root = false;
 
 // True if the calling thread is in a parallel region of the run time. A thread that was once seen
 // outside of all regions is not a worker thread of the run time, so it is only in the regions that
-// it has encountered itself (`depth`). Limit: a region is not seen if the thread entered it before
-// the calls of the run time were redirected to Manyhands.
+// it has encountered itself (their number is `depth`). Limit: a region is not seen if the thread
+// entered it before the calls of the run time were redirected to Manyhands.
 bool is_nested() {
   if (depth != 0) return true;
   if (!t_is_root) [[unlikely]]
@@ -62,9 +62,10 @@ void run_under_watch(void* encounter) {
   met.body(met.data);
 }
 
-// Decides, after the first execution of a region without a loop that hands out chunks, how the
-// region is run. If it qualifies, virtual threads run it from now on: its function is called once
-// for each thread number. Otherwise the site, the region's entry in the table, records the reason.
+// Decides, after the first execution of a region in which no loop hands out chunks while it runs,
+// how the region is run. If it qualifies, virtual threads run it from now on: its function is
+// called once for each thread number. Otherwise the site, the region's entry in the table, records
+// the reason.
 void decide_virtual_threads(Site& site, const Encounter& met, const Participant& watched) {
   Obstacle why = watched.needs_team;
   if (why == Obstacle::none && watched.threads != team_of(met.threads)) why = Obstacle::other_calls;
@@ -80,8 +81,8 @@ void decide_virtual_threads(Site& site, const Encounter& met, const Participant&
   decide_site(site, why);
 }
 
-// Lets the run time execute the region for the first time, and watches the calls of this thread,
-// which decide whether helpers may join later executions.
+// Lets the run time execute the region for the first time, and watches which functions of the run
+// time this thread calls. These calls decide whether helpers may join later executions.
 [[gnu::cold, gnu::noinline]] void run_watched(Site& site, const Encounter& met) {
   Participant me{.role = Participant::Role::watched, .site = &site};
   {
@@ -197,9 +198,9 @@ struct WholeLoop {
 };
 
 // Executes the region so that helpers may join its loop. `own`: the number of the rank's own
-// threads. `mark`: the user's mark, or null. `whole`: set if the region is one loop and nothing
-// else. Returns false if another thread is in the process's shared region. Inlined, with rarely
-// executed code apart: this saves 5 ns at the start of a loop.
+// threads. `mark`: the user's mark of the loop (marker.hpp), or null. `whole`: set if the region is
+// one loop and nothing else. Returns false if another thread is in the process's shared region.
+// Inlined, with rarely executed code apart: this saves 5 ns at the start of a loop.
 [[gnu::always_inline]] inline bool run_at(Site& site, const Encounter& met, unsigned own,
                                           const Mark* mark, const WholeLoop* whole) {
   SharedRegion& region = *shared_region();
@@ -216,8 +217,8 @@ struct WholeLoop {
 
 // Executes the region by virtual threads: its function is called once for each thread number of the
 // team, by any thread. The result is not `done` if the team is not larger than the rank's number of
-// cores. Nor is it for a region that calls through pointers, once a library is loaded whose code
-// virtual threads cannot run.
+// cores. Nor is the result `done` for a region that calls through pointers, once a library is
+// loaded whose code virtual threads cannot run.
 [[gnu::noinline]] EncounterResult run_by_virtual_threads(Site& site, const Encounter& met,
                                                          VirtualUse use) {
   const std::uint32_t size = team_of(met.threads);
@@ -354,7 +355,7 @@ int in_parallel() { return in_region() ? 1 : real.in_parallel(); }
 }  // namespace
 
 void add_queries(std::vector<Binding>& table) {
-  // Fortran code calls the same functions by names with an underscore at the end.
+  // Fortran code calls the functions below by their C names with an underscore at the end.
   for (const char* ending : {"", "_"}) {
     add_binding(table, std::string("omp_get_thread_num") + ending, thread_num, real.thread_num);
     add_binding(table, std::string("omp_get_num_threads") + ending, num_threads, real.num_threads);

@@ -34,7 +34,7 @@ struct Encounter {
 };
 
 // The outcome of an encounter with a parallel region. If `done` is false, the caller lets the run
-// time execute the region, within the lifetime of a Nested.
+// time execute the region, while an object of class Nested (below) lives.
 struct EncounterResult {
   bool done;
   Site* timed = nullptr;  // if not done: the site whose time is to be measured
@@ -82,9 +82,9 @@ class Nested {
 // the one that helpers may join; the loop is then open.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);
 
-// Each adds functions of Manyhands to the table by which calls of the run time are redirected: for
-// libgomp (gomp.cpp), for libomp (kmpc.cpp), and for omp_get_thread_num() and similar queries
-// (encounter.cpp).
+// Each of the three functions below adds functions of Manyhands to the table by which calls of the
+// run time are redirected: for libgomp (gomp.cpp), for libomp (kmpc.cpp), and for
+// omp_get_thread_num() and similar queries (encounter.cpp).
 void add_gomp(std::vector<Binding>& table);
 void add_kmpc(std::vector<Binding>& table);
 void add_queries(std::vector<Binding>& table);

@@ -170,10 +170,10 @@ void loop_end_nowait() {
 
 // ---- Other calls of a region --------------------------------------------------------------------
 //
-// Each call below keeps a region from being shared with helpers, except by virtual threads that
-// meet at barriers. calls.hpp handles the calls that have no function in this file. If the region
-// is already shared, a helper gets no work from such a call, and waits with the team where the call
-// waits.
+// Each call below keeps a region from being shared with helpers. Barriers alone do not keep it from
+// running by virtual threads, which meet at them (virtual_threads.hpp). calls.hpp handles the calls
+// that have no function in this file. If the region is already shared, a helper gets no work from a
+// call below, and waits with the team where the call waits.
 
 void barrier() {
   if (VirtualTeam* const team = team_that_meets()) return team->meet(current->virtual_number);

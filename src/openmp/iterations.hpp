@@ -11,8 +11,8 @@
 //       iterations are left. If either is not so and no helper is inside, none can join until
 //       the owner opens or admits again. An owner that sees this state (is_settled()) needs no
 //       fence: a loop without helpers costs its claims only.
-//   I3  open(), called in the state of I2, may overwrite the word by a plain store: no other
-//       thread changes the word at that time.
+//   I3  While no helper is inside and none can join (I2), open() may overwrite the word by a
+//       plain store: no other thread changes the word at that time.
 //
 // Threads: any number claim; one calls open(), after is_settled() of the previous loop. Limits:
 // kMostHelpers at a time. In loops of more than 2^27 iterations, claims are rounded up to multiples

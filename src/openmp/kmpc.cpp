@@ -338,8 +338,9 @@ void static_init(SourceLocation* location, std::int32_t thread, std::int32_t sch
 // ---- Other calls of a region --------------------------------------------------------------------
 //
 // Reductions without a barrier and critical sections are permitted in a shared region. The other
-// calls keep a region from being shared with helpers, except by virtual threads that meet at
-// barriers. calls.hpp handles the calls that have no function in this file.
+// calls below keep a region from being shared with helpers. Barriers alone do not keep it from
+// running by virtual threads, which meet at them (virtual_threads.hpp). calls.hpp handles the calls
+// that have no function in this file.
 
 // Held while a thread of a shared region combines its values in a reduction. A reduction of libomp
 // knows its own team only, not the helpers. In a shared region the call that begins a reduction

@@ -75,8 +75,8 @@ Looked& g_looked = *new Looked;
 std::atomic<std::uint64_t> g_loads{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
-// Lists the loaded objects anew if an object was loaded since the last call. The caller holds
-// g_looked.looking.
+// Lists the loaded objects anew if an object was loaded since the last call of this function. The
+// caller holds g_looked.looking.
 void look_again() {
   const std::uint64_t loads = rebind::loads_so_far();
   if (g_loads.load(std::memory_order_relaxed) == loads) return;

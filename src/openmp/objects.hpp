@@ -21,8 +21,8 @@ namespace mh::openmp {
 
 // Returns the obstacle to virtual threads in a call of the imported function `name`, which is not
 // of the OpenMP run time. Obstacles are functions of the MPI library, functions that tell threads
-// apart, and all functions of another object that has calls of the run time or thread-local data.
-// `thread_data_permitted`: such data, and functions that tell threads apart, are no obstacle.
+// apart, and all functions of another object if that object calls the run time or has thread-local
+// data. `thread_data_permitted`: such data, and functions that tell threads apart, are no obstacle.
 Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitted);
 // True if the object, a program or library, has thread-local data.
 bool has_thread_data(const mh_object& object);
@@ -39,7 +39,7 @@ struct alignas(4) CallsOfAll {
   }
 };
 // Returns the summary of all objects that are loaded now. Cheap if no object was loaded since the
-// last call.
+// last call of this function.
 CallsOfAll calls_of_all();
 
 }  // namespace mh::openmp

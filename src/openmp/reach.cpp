@@ -84,9 +84,9 @@ class FunctionTable {
 
   // Returns the end of the function in row `index`, or 0 if the end is not known. The row names an
   // entry of .eh_frame. Behind two words, the entry has the beginning and the length of the
-  // function, but in an encoding that this class does not look up. It reads both as 32-bit words,
-  // the beginning relative to its own place. If that gives the beginning in the table, the length
-  // is right, too.
+  // function, in an encoding that this class does not look up. The class reads both as 32-bit
+  // words, the beginning relative to the address of its word. If the result is the beginning in the
+  // table, the length is right, too.
   [[nodiscard]] std::uintptr_t end_of(std::size_t index) const {
     const std::uintptr_t entry = at(kTable + index * kRow + kRow / 2);
     const auto* const where = reinterpret_cast<const std::uint8_t*>(entry) + 8;
@@ -127,9 +127,10 @@ void add_import(const char* name, void** slot, void* data) {
   object.imports.emplace(reinterpret_cast<std::uintptr_t>(slot), import);
 }
 
-// Adds an import of the object, for a search whose region is to run by virtual threads. In such a
-// search every import counts. If another object defines the function, the search looks for the
-// obstacle in it (ForeignCode) only if the region's code calls it.
+// Adds an import of the object, for a search whose region is to run by virtual threads. Such a
+// search needs every import, not only those from the OpenMP run time. If another object defines the
+// imported function, the search looks for the obstacle in it (ForeignCode) only if the region's
+// code calls it.
 void add_import_of_virtual(const char* name, void** slot, void* data) {
   auto& object = *static_cast<SearchedObject*>(data);
   Import import{.obstacle = Obstacle::none, .name = name};

@@ -21,9 +21,9 @@ namespace mh::openmp {
 Obstacle obstacle_within_reach(const void* code);
 
 // The answer whether the region that was compiled to `code` may run by virtual threads
-// (virtual_threads.hpp). Beside calls of the run time, obstacles are code of another object that
-// has such calls, calls of MPI, and data that each thread has for itself (unless
-// `thread_data_permitted`).
+// (virtual_threads.hpp). Beside calls of the OpenMP run time, there are three obstacles: calls of
+// MPI; data that each thread has for itself, unless `thread_data_permitted`; code of another object
+// that has calls of the run time.
 struct VirtualReach {
   Obstacle obstacle = Obstacle::none;
   VirtualUse use{};  // valid if there is no obstacle

@@ -26,10 +26,10 @@ bool is_imported(const char* name);
 // loaded. Null if the function is not found. Searches all loaded objects.
 void* in_run_time(const char* name);
 
-// True if the process's run time has a function of this name.
+// True if the process's OpenMP run time has a function of this name.
 bool is_of_run_time(const char* name);
 
-// True if the object is the process's run time.
+// True if the object, a loaded library, is the process's OpenMP run time.
 bool is_run_time(const mh_object& object);
 // Returns the number of objects that the loader has loaded so far, which changes with every load.
 unsigned long long loads_so_far();

@@ -58,8 +58,8 @@ void SharedRegion::before_barrier(const Participant& me) {
   if (offered_) end_offer();
   if (iterations_.is_settled()) return;
   iterations_.refuse();
-  // acquire: pairs with the release in await_team(). Helpers in the region then wait at the
-  // barrier, and their work is visible.
+  // acquire: pairs with the release in await_team(). Once all helpers in the region wait at the
+  // barrier, their work is visible to this thread.
   pool_.await_helpers(
       [this] { return at_barrier_.load(std::memory_order_acquire) == iterations_.helpers(); });
 }
@@ -87,7 +87,7 @@ void* SharedRegion::await_copy() {
   lend::give_core_back();
   void* copy = nullptr;
   // acquire: pairs with the release in give_copy(). The helper stops waiting if the owner leaves
-  // the region (leaving_), because then no copy comes.
+  // the region (leaving_), because the owner's team then gives no data (give_copy()) any more.
   while ((copy = copy_.load(std::memory_order_acquire)) == nullptr &&
          !leaving_.load(std::memory_order_relaxed))
     ::sched_yield();
@@ -124,9 +124,10 @@ void SharedRegion::open(const Loop& loop, const LoopChunkRule& own, bool in_orde
   if (current != nullptr) current->review_at = kNever;
 }
 
-// Called by the thread that opens the loop: sets known_, whole_ and brief_ (the loop needs no
-// review while it runs). A loop that was brief at its last estimate, with the same team and count,
-// stays brief. Once in kReviewEvery executions it is estimated anew.
+// Called by the thread that opens the loop: sets known_ (the time of an iteration is known), whole_
+// (ticks of the whole loop without helpers) and brief_ (the loop needs no review_loop() while it
+// runs). A loop that was brief at its last estimate, with the same team and count, stays brief.
+// Once in kReviewEvery executions it is estimated anew.
 void SharedRegion::estimate_loop() {
   LoopEstimate& seen = site_->estimate;
   ++seen.executions;
@@ -267,9 +268,10 @@ std::uint64_t SharedRegion::next_review(std::uint64_t done, float rest, float wh
   return done + iterations_.count() / static_cast<std::uint64_t>(reviews);
 }
 
-// Records, for later executions of the region, how long an iteration takes, measured from the first
-// chunk to the owner's last review_loop(). In the first execution the end of the loop counts, since
-// a review may have seen the shortest iterations alone.
+// Records, for later executions of the region, how long an iteration takes. It is measured from the
+// first chunk to the owner's last review_loop(), or to the end of the loop if there was no review.
+// In the first execution it is always measured to the end, since a review may have seen the
+// shortest iterations alone.
 void SharedRegion::learn(const Participant& owner) {
   const bool reviewed = known_ && reviewed_done_ != 0;
   const std::uint64_t spent = (reviewed ? reviewed_at_ : ticks()) - begin_;
@@ -338,8 +340,8 @@ bool SharedRegion::unit(std::uint32_t helper, std::uint64_t deadline) noexcept {
 }
 
 // Runs the region's body on a helper's thread, as a late member of the owner's team. Returns true
-// if the helper had to leave the body after the last iteration of the loop, but iterations are
-// left: it may join again at once.
+// if the helper has left the body because it had run the last iteration of the loop (lastprivate),
+// while earlier iterations are left: it may join again at once.
 bool SharedRegion::takes_part(std::uint32_t helper, std::uint64_t deadline) {
   Participant me{.role = Participant::Role::helper,
                  .site = site_,

@@ -125,8 +125,9 @@ struct Participant {
   }
 };
 
-// The calling thread's state in the region that it executes. Null outside of shared regions and of
-// regions in their first, watched execution, and inside of regions that are nested in them.
+// The calling thread's state in the region that it executes, if that is the process's shared
+// region, or a region in its first, watched execution. Null in every other region, even in one that
+// is nested in such a region, and outside of regions.
 extern constinit thread_local Participant* current;
 
 // The calling thread's state in the shared region around it, or in the region whose first execution
@@ -342,7 +343,8 @@ class SharedRegion final : public lend::LendableWork {
     if (offered_) end_offer();
     if (!iterations_.is_settled()) [[unlikely]]
       await_helpers();
-    // relaxed: is_settled() has acquired the helpers' writes, raised_ included.
+    // relaxed: is_settled() has acquired the helpers' writes, among them raised_, their
+    // floating-point exceptions.
     if (raised_.load(std::memory_order_relaxed) != 0) [[unlikely]]
       FloatingPoint::raise(raised_.exchange(0, std::memory_order_relaxed));
   }

@@ -27,8 +27,8 @@ bool has_marked_loops();
 // True if loops are shared and the calling thread is in no parallel region, so that its OpenMP team
 // is idle.
 bool team_is_idle();
-// Redirects the OpenMP calls of objects that were loaded since the last call, such as extension
-// modules. Cheap if no object was loaded.
+// Redirects the OpenMP calls of programs and libraries, such as extension modules, that were loaded
+// since the last call of this function. Cheap if none was loaded.
 void look_for_new_objects();
 // From now on no helper joins a loop of the process. Precondition: no loop is in progress.
 void stop_sharing();

@@ -67,8 +67,8 @@ struct alignas(kCacheLine) Site {
   // Tells whether helpers may join the region. The release in decide_site() publishes virtual_use,
   // and pairs with the acquire loads.
   std::atomic<SiteState> state{SiteState::unseen};
-  // The reason why the region is excluded from sharing. relaxed: the fields are independent, and an
-  // old value costs only time.
+  // The reason why the region is excluded from sharing. relaxed: no other field of the site depends
+  // on this one, and an old value costs only time.
   std::atomic<Obstacle> obstacle{Obstacle::none};
   // True once the user's lists were applied to the region. release: publishes the result in
   // `state`, pairs with the acquire in apply_user_lists().
@@ -103,14 +103,14 @@ inline bool is_excluded(const Site& site) {
 }
 
 // Times one execution of a region that is not shared, while the object lives: every execution of a
-// long region, one in kEvery of a short region, which then stands for all. Two threads in the same
-// region at a time may lose counts.
+// long region, one in kEvery of a short region, whose time then counts for kEvery executions. Two
+// threads in the same region at a time may lose counts.
 class Stopwatch {
  public:
   static constexpr std::uint32_t kEvery = 16;
 
-  // Begins to time an execution of the region of `site`, if its turn has come. Nothing is timed if
-  // `site` is null.
+  // Begins to time an execution of the region of `site`, if this execution is one that is timed
+  // (kEvery). Nothing is timed if `site` is null.
   explicit Stopwatch(Site* site)
       : site_(is_due(site) ? site : nullptr), begin_(site_ != nullptr ? ticks() : 0) {}
   ~Stopwatch() {
@@ -140,8 +140,8 @@ class Stopwatch {
   std::uint64_t begin_;
 };
 
-// Returns the reason why helpers cannot join the region; `none` if they can, or if nothing is
-// known.
+// Returns the reason why helpers cannot join the region; `none` if they can, or if no execution of
+// the region has shown a reason yet.
 inline Obstacle obstacle_of(const Site& site) {
   const SiteState state = site.state.load(std::memory_order_relaxed);
   if (state == SiteState::excluded) return site.obstacle.load(std::memory_order_relaxed);

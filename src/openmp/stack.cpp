@@ -20,8 +20,8 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
 }
 
-// Returns the bytes of a unit of size by its letter (b, k, m, g, t), `otherwise` without a letter;
-// 0: there is no such unit.
+// Returns the number of bytes in the unit of size that the letter names (b, k, m, g, t);
+// `otherwise` if there is no letter; 0: no unit has this letter.
 std::size_t bytes_of(std::string_view letter, std::size_t otherwise) {
   if (letter.empty()) return otherwise;
   const std::size_t power = std::string_view("bkmgt").find(static_cast<char>(letter[0] | 0x20));

@@ -25,8 +25,8 @@ struct Stub {
   void* real;
   CallRule rule;
 };
-// The stubs by number. An entry is written before stub_for_call() returns the address of its entry
-// point, so no call finds it empty.
+// The stubs by number. An element is written before stub_for_call() returns the address of the
+// stub's entry point, so no call finds the element empty.
 std::array<Stub, MH_STUBS> g_stubs;
 std::unordered_map<std::string, std::uint32_t>& g_numbers =
     // numbers of the stubs by function; never destroyed, because exit handlers may call stubs

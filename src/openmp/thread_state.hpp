@@ -57,7 +57,6 @@ struct ThreadState {
   locale_t locale;
   int error;
 
-  // Returns the state of the calling thread.
   static ThreadState now() {
     return {
         .floating_point = FloatingPoint::now(), .locale = ::uselocale(locale_t{}), .error = errno};

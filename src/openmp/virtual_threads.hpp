@@ -113,7 +113,7 @@ class VirtualTeam {
 inline std::uint32_t thread_number(const Participant& me) {
   return me.team != nullptr ? me.virtual_number : me.number;
 }
-// Returns the team of the virtual thread that the calling thread runs; null: it runs none.
+// Returns the team of the virtual thread that the calling thread runs; null: the thread runs none.
 inline VirtualTeam* virtual_team() { return current != nullptr ? current->team : nullptr; }
 
 // Returns the team of the virtual thread that the calling thread runs, if the threads of that team
