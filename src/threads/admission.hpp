@@ -42,8 +42,9 @@ class WaitAdmission {
 
   // True if threads are out, that is, between the end of a wait and the next one. Becomes false
   // once the server has had its core to itself for `patience` (Limits, in ticks), because a thread
-  // that has exited never comes back. `patience` is longer than `alone`, because the system may
-  // give the core back to a server that has run less than other threads.
+  // that has exited never comes back. `patience` is longer than `alone` (Limits): the system may
+  // give the core for longer than `alone` to a server that has run less than other threads,
+  // although a thread that is out wants the core.
   [[nodiscard]] bool has_threads_out(std::uint64_t now) const {
     return out_ != 0 && now - alone_since_ < limits_.patience;
   }

@@ -45,16 +45,15 @@ struct alignas(kCacheLine) Seat {
   Seat* newer = nullptr;
 };
 
-// A doubly linked list of seats in the order in which their threads have sat down. Used by the
-// server only.
+// A doubly linked list of seats, the oldest first: the row by when their threads have sat down, the
+// ready seats by when their waits were found to be over. Used by the server only.
 template <class A>
 class SeatRow {
  public:
   [[nodiscard]] Seat<A>* oldest() const { return oldest_; }
   [[nodiscard]] Seat<A>* newest() const { return newest_; }
 
-  // Inserts `seat` behind `before`, so that it is the next newer seat; as the oldest seat if
-  // `before` is null.
+  // Inserts `seat` behind `before`, as the next newer seat; as the oldest seat if `before` is null.
   void insert_after(Seat<A>* before, Seat<A>& seat) {
     seat.older = before;
     seat.newer = before != nullptr ? before->newer : oldest_;
@@ -122,7 +121,7 @@ class alignas(kCacheLine) Election {
   [[nodiscard]] bool has_ready() const { return ready_.oldest() != nullptr; }
 
   // Adds to the row, the list of seats whose waits go on, the seats of threads that have sat down
-  // since the last call.
+  // since the last call of collect().
   void collect() {
     if (door_.load(std::memory_order_relaxed) == kServed) return;
     // acquire: pairs with the release in enter(), so the server sees the contents of the seats.
@@ -151,8 +150,9 @@ class alignas(kCacheLine) Election {
     return any;
   }
 
-  // Both wake the thread of a ready seat, because its wait is over: of the seat that has been ready
-  // longest, or for the shortest time. A ready seat must exist.
+  // Each wakes the thread of a ready seat, because the wait of that thread is over. tell_oldest()
+  // takes the seat that has been ready longest, tell_newest() the seat that became ready last. A
+  // ready seat must exist.
   void tell_oldest() { release_seat(ready_, *ready_.oldest(), Seated::told); }
   void tell_newest() { release_seat(ready_, *ready_.newest(), Seated::told); }
 
@@ -167,7 +167,8 @@ class alignas(kCacheLine) Election {
       if (row_.newest() != nullptr) return release_seat(row_, *row_.newest(), Seated::serves);
       for (; has_ready(); tell_oldest()) before_telling();
       std::uintptr_t seen = kServed;
-      // release: pairs with the acquire in take_free_door(); the next server sees the empty lists.
+      // release: pairs with the acquire in take_free_door(); the next server sees the lists of
+      // seats, which are empty now.
       if (door_.compare_exchange_strong(seen, kFree, std::memory_order_release,
                                         std::memory_order_relaxed)) {
         return;
@@ -189,7 +190,8 @@ class alignas(kCacheLine) Election {
 
   bool take_free_door() {
     std::uintptr_t seen = kFree;
-    // acquire: pairs with the release in leave(), so the new server sees the empty lists.
+    // acquire: pairs with the release in leave(), so the new server sees the lists of seats as the
+    // last server left them, empty.
     return door_.compare_exchange_strong(seen, kServed, std::memory_order_acquire,
                                          std::memory_order_relaxed);
   }

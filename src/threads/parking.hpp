@@ -77,8 +77,8 @@ class alignas(kCacheLine) Parking {
   void leave() { has_looker_.store(0, std::memory_order_release); }
 
   // Calls `is_over(seat)` for the seat of each waiting task, and never again for a seat after it
-  // has returned true. For each finished wait it then calls `wake(seat)`, which must not keep the
-  // seat. Returns the number of finished waits.
+  // has returned true. For each finished wait it then calls `wake(seat)`, which must not use the
+  // seat after it has returned. Returns the number of finished waits.
   template <class IsOver, class Wake>
   unsigned look(IsOver&& is_over, Wake&& wake) {
     unsigned found = 0;
@@ -104,8 +104,8 @@ class alignas(kCacheLine) Parking {
   }
 
  private:
-  // Takes the seats of tasks that have sat down since the last call. The result is a list that
-  // begins with the oldest.
+  // Takes the seats of tasks that have sat down since the last call of this function. The result is
+  // a list that begins with the oldest.
   Seat* take_arrivals() {
     if (arrivals_.load(std::memory_order_relaxed) == 0) return nullptr;
     // acquire: pairs with the release in sit(), so the calling thread, the looker, sees what the
