@@ -48,8 +48,8 @@ struct Interval {
 std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& descriptor,
                               std::chrono::milliseconds length);
 
-// True while the MPI job of `view` runs: the process still has the descriptor, it still refers to
-// `file` (ProcessDescriptor::file()), and the node's first rank lives.
+// True while the MPI job of `view` runs: the process of `descriptor` still has this descriptor, the
+// descriptor still refers to `file` (ProcessDescriptor::file()), and the node's first rank lives.
 bool goes_on(const SegmentView& view, const ProcessDescriptor& descriptor, std::uint64_t file);
 
 }  // namespace mh::top

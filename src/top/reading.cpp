@@ -72,8 +72,9 @@ std::uint64_t last_round(const coll::Board& board) {
   return last;
 }
 
-// Adds to `state.late` the ranks for which count(rank), a number of collectives that a rank has
-// entered, is below that of `rank`: `rank` waits for them. True if there is such a rank.
+// Adds to `state.late` the ranks for which `rank` waits: those that have entered fewer collectives
+// than `rank`. count(r) returns the number of collectives that rank r has entered. True if there is
+// such a rank.
 template <class Count>
 bool add_late(RankState& state, std::uint32_t ranks, std::uint32_t rank, Count&& count) {
   const std::uint64_t own = count(rank);

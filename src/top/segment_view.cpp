@@ -108,7 +108,7 @@ bool each_number(const std::string& path, Each&& each) {
 }
 
 // Adds the descriptors of process `pid` that refer to memfds with the name `name`. False: the
-// kernel hides the descriptors of this process.
+// kernel hides the descriptors of process `pid`.
 bool add_descriptors(std::vector<ProcessDescriptor>& descriptors, pid_t pid,
                      const std::string& name) {
   const std::string wanted = "/memfd:" + name + " (deleted)";
