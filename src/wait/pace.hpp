@@ -19,8 +19,9 @@ class Pace {
   static constexpr std::uint32_t kStride = 16;
   static constexpr std::uint32_t kStrides = 4;
 
-  // Called before each MPI call. True if the calls come in a tight loop, less than `limit()` ticks
-  // apart. `now()` and `limit()` are called once in kStride calls.
+  // Called before each MPI call for which neither known_tight() nor grant() has said yes. True if
+  // the calls come in a tight loop, less than `limit()` ticks apart. `now()` and `limit()` are
+  // called once in kStride calls.
   template <class Now, class Limit>
   bool tight(Now&& now, Limit&& limit) {
     if (known_tight()) return true;

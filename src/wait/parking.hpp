@@ -18,7 +18,8 @@ namespace mh::wait {
 using RegionDepth = int (*)();
 
 // From now on the tasks of this light-task library may park while they wait in MPI calls. Null: no
-// task parks. `depth`: a task does not park in an OpenMP region; null: there is no OpenMP.
+// task parks. `depth`: counts the OpenMP regions around a task, which does not park inside of one;
+// null: there is no OpenMP.
 void set_task_library(const mh_light_tasks* library, RegionDepth depth);
 
 namespace parking {

@@ -103,7 +103,7 @@ class WaitScope {
     const bool spun = !spins();
     if (spun && !std::exchange(lasts_, true)) g_waits.actions->set_waiting(begin_ + in_tasks_);
     if (do_own_duties() || g_waits.actions->lend_to_partner()) return true;
-    // With more ranks than cores, the core belongs to a rank that has work of its own.
+    // With more ranks than cores, this core is for a rank with work of its own: no rank is helped.
     if (!helps || g_waits.rules.oversubscribed || !spun) return false;
     if (!idle_) {
       idle_ = true;
@@ -246,7 +246,7 @@ void let_others_run() {
   g_waits.admission.yielded(before, ticks());
 }
 
-// Called by the server: tells the admission how many threads have come back from the program.
+// Called by the server: tells WaitAdmission how many threads have come back from the program.
 void count_those_back() {
   if (g_waits.back.load(std::memory_order_relaxed) == 0) return;
   g_waits.admission.came(g_waits.back.exchange(0, std::memory_order_relaxed), ticks());

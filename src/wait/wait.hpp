@@ -114,7 +114,7 @@ enum class OfferedTasks : std::uint8_t { none, may_run };
 // Sets the actions and rules of all waits of this process. Called before the first wait in which
 // the rank shall help, and with nullptr before `actions` is destroyed.
 void install_actions(WaitActions* actions, const WaitRules& rules);
-// Both return values of the WaitRules in force.
+// cores() and is_oversubscribed() return values of the WaitRules in force.
 std::uint32_t cores();
 bool is_oversubscribed();
 
