@@ -2,9 +2,9 @@
 // A template parameter of thread protocols, such as those of light tasks (libs/ult) and of waiting
 // threads (src/threads): the atomics, fences and sleeps that the protocol uses.
 //
-// `RealAtomics` is the parameter in shipped code. The unit tests compile the same headers with
-// another class, which runs them through all interleavings with delayed stores
-// (tests/unit/ult/checker.hpp).
+// `RealAtomics` is the parameter in shipped code. The unit tests compile the headers of the
+// protocols with another class, which runs the protocols through all interleavings with delayed
+// stores (tests/unit/ult/checker.hpp).
 #pragma once
 
 #include <linux/futex.h>

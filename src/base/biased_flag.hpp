@@ -3,10 +3,11 @@
 // Onodera: Lock Reservation, OOPSLA 2002). The first thread to raise the flag is its favoured
 // thread, and executes no locked instruction for it.
 //
-// The favoured thread raises its own flag by a plain store and then looks whether another thread
-// has revoked the favour. A second thread revokes the favour, makes every thread of the process
-// pass a fence (the operating system does that), and then looks at the favoured thread's flag. At
-// least one of the two threads sees the other. After a revocation no thread is favoured.
+// The flag has two words: one for the favoured thread, one for all other threads. The favoured
+// thread raises the flag by a plain store to its own word and then looks whether another thread has
+// revoked the favour. A second thread revokes the favour, makes every thread of the process pass a
+// fence (the operating system does that), and then looks at the favoured thread's word. At least
+// one of the two threads sees the other's store. After a revocation no thread is favoured.
 //
 // Threads: any. Nothing blocks. Limits: without membarrier(2) no thread is favoured; while the
 // fence fails after a revocation, no thread can raise the flag.
@@ -24,13 +25,13 @@ namespace mh {
 
 // A fence that all threads of this process pass (membarrier(2)).
 struct ProcessFence {
-  // Must be called before the first pass(). False: the system has no such fence.
+  // Must be called before the first pass(). False: the system has no fence that all threads pass.
   static bool prepare() { return call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED); }
   // True: every other thread has passed a full fence during the call.
   static bool pass() { return call(MEMBARRIER_CMD_PRIVATE_EXPEDITED); }
-  // The cheap side, for the thread that raises the flag often: it only keeps the compiler from
-  // moving memory accesses. Another thread's pass() makes the processor of this thread pass the
-  // fence.
+  // The cheap counterpart of pass(), for the thread that raises the flag often: it only keeps the
+  // compiler from moving memory accesses. Another thread's pass() makes the processor of this
+  // thread pass a full fence.
   static void pass_alone() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
  private:
@@ -100,17 +101,19 @@ class BiasedFlag {
   // The favoured thread: the first that raised the flag, null before. Written once; every thread
   // reads this word at each raise().
   alignas(kCacheLine) std::atomic<Thread> favoured_{nullptr};
-  // The flag as the favoured thread raises it. The release in lower() pairs with the acquire in the
-  // raise() of any thread.
+  // True while the favoured thread has raised the flag. The release in lower() pairs with the
+  // acquire in the raise() of any thread.
   std::atomic<bool> own_{false};
   // True once another thread has wanted the flag: no thread is favoured from then on. Also true if
-  // the system has no fence. Ordered against own_ by the fences of both threads.
+  // the system has no fence that all threads pass. Ordered against own_ by pass_alone() of the
+  // favoured thread and pass() of the other.
   std::atomic<bool> revoked_;
-  // True once all threads have passed a fence after the revocation: no further call needs a fence.
-  // release: by the thread that made the fence; acquire: in later calls of raise_as_any().
+  // True once all threads have passed a fence after the revocation of the favour: later calls of
+  // raise_as_any() need no fence. release: by the thread that called pass(); acquire: in those
+  // later calls.
   std::atomic<bool> settled_;
-  // The flag as all threads raise it that are not favoured. The release in lower() pairs with the
-  // acquire in raise_as_any().
+  // True while a thread that is not favoured has raised the flag. The release in lower() pairs with
+  // the acquire in raise_as_any().
   std::atomic_flag raised_ = ATOMIC_FLAG_INIT;
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Measures the length of a tick of the processor's time stamp counter. Some processes may not read
-// the counter's frequency, so this file compares the counter with the monotonic clock from the
-// start of the process.
+// Measures the length of a tick of the processor's time stamp counter. Some processes are not
+// permitted to read the counter's frequency, so this file compares the counter with the monotonic
+// clock from the start of the process.
 #include "base/clock.hpp"
 
 #include <time.h>
@@ -11,7 +11,7 @@ namespace {
 
 // The shortest time between the two comparisons of counter and clock from which the length of a
 // tick is computed. Each comparison is exact to 0.1 us, so the relative error is below 1e-4.
-// MPI_Init takes longer than this time.
+// MPI_Init takes longer, so that ticks_per_ns() need not wait after it.
 constexpr std::int64_t kLeastCalibrationNs = 2'000'000;
 
 std::int64_t monotonic_ns() {

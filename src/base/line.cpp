@@ -19,7 +19,7 @@ void print_line(std::string_view text) noexcept {
     // A line that cannot be written is lost: the program may have closed stderr.
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
   } catch (...) {
-    // A lack of memory for a message must not end the program.
+    // A lack of memory for a message must not end the program: the message is lost.
   }
   errno = errno_of_the_program;
 }

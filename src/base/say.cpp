@@ -14,7 +14,7 @@ void vprint_message(fmt::string_view format, fmt::format_args args) noexcept {
   try {
     print_line(fmt::vformat(format, args));
   } catch (...) {
-    // A lack of memory for a message must not end the program.
+    // A lack of memory for a message must not end the program: the message is lost.
   }
   errno = errno_of_the_program;
 }

@@ -38,7 +38,7 @@ class SlotSet {
   void give_back(std::uint32_t slot) {
     words_[slot / 64].fetch_and(~bit_of(slot), std::memory_order_release);
   }
-  // Adds a slot to the set that the caller owns already, by other means than take().
+  // Marks a slot as in use without take(), for a caller that owns the slot already.
   void add(std::uint32_t slot) {
     words_[slot / 64].fetch_or(bit_of(slot), std::memory_order_relaxed);
   }

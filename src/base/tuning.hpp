@@ -58,7 +58,8 @@ inline constexpr double kYieldNs = 1.2e3;
 inline constexpr double kLookBetweenTasksNs = 10e3;
 
 // A scheduler of light tasks prints a message if no task has run for this long, while a task runs a
-// child itself for want of a slot (ult/idle.cpp). Chosen.
+// child task on its own stack. A task does so if its worker has no room for a further task
+// (ult/idle.cpp). Chosen.
 inline constexpr std::int64_t kStuckNs = 2'000'000'000;
 
 // A thread that waits for a lock in the segment (node/named_locks.hpp) polls it this long before it
@@ -84,9 +85,9 @@ inline constexpr double kSettleNs = 20e6;
 // waits this long for the handler's end. It then continues, because the handler may be waiting for
 // this thread. Chosen: handlers print and return.
 inline constexpr double kHandlerPatienceNs = 1e9;
-// An owner whose job waits only for chunks that thieves have claimed looks whether these processes
-// are alive: after kSlowThiefNs, and then at that interval, or at kDyingThiefNs once a thief has
-// died. Chosen.
+// An owner whose job waits only for chunks that thieves have claimed looks whether the thieves'
+// processes are alive. It looks after kSlowThiefNs, and then at that interval, or at intervals of
+// kDyingThiefNs once a thief has died. Chosen.
 inline constexpr double kSlowThiefNs = 1e9;
 inline constexpr double kDyingThiefNs = 10e6;
 // A receiver on another node that has received no piece of a message for this long is taken to be
@@ -174,7 +175,7 @@ inline constexpr float kMostLoopChunkNs = 30e3F;
 inline constexpr float kMostGuidedChunkNs = 100e3F;
 // The owner of a loop wakes the workers on its rank's own spare cores if the rest of the loop takes
 // at least this long. A wake-up costs the owner some microseconds for each core, and 30 us pass
-// until the core works. Measured: a hand-over from one core to another.
+// until the woken worker starts on its core (both measured).
 inline constexpr float kWorthCallingNs = 200e3F;
 // The owner of a shared loop estimates at this interval how long the rest of the loop takes: each
 // estimate costs 25 ns.
