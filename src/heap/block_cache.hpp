@@ -45,9 +45,9 @@ class BlockCache {
   static constexpr std::size_t kRows = 16;
   static constexpr std::size_t kSlots = 16;
 
-  // Puts `other` into the calling thread's slot for blocks of `pages` pages; returns the former
-  // content. Acquire and release: pairs with the exchanges in swap() and take_any() by other
-  // threads.
+  // Puts the block at page `other` (or kNoPage: none) into the calling thread's slot for blocks of
+  // `pages` pages; returns the block that the slot held. Acquire and release: pairs with the
+  // exchanges in swap() and take_any() by other threads.
   Page swap(Page pages, Page other) {
     std::atomic<Page>& slot = slots_[row() * kSlots + pages % kSlots];
     return slot.exchange(other + 1, std::memory_order_acq_rel) - 1;

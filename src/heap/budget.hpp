@@ -4,9 +4,9 @@
 // In a virtual machine the first touch of a shared page takes half a microsecond longer than that
 // of a private page. Memory that is used again costs nothing more. MH_HEAP=auto therefore bounds
 // the *fresh* memory, of which no page was touched before: kAtOnce, and kPerSecond for each second
-// since begin(). The cost is 8 ms and a quarter of a percent of the run. A block may take a quarter
-// of what is left of this budget, so that one large array does not exhaust the budget of many
-// message buffers.
+// since begin(). These two bounds cost at most 8 ms and a quarter of a percent of the run. A block
+// may take a quarter of what is left of this budget, so that one large array does not exhaust the
+// budget of many message buffers.
 //
 // Not thread-safe: the heap's lock guards it.
 #pragma once

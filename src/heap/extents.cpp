@@ -80,7 +80,8 @@ void Extents::erase(Page first) {
   tag.first = 0;  // the caller marks the pages anew
 }
 
-// Makes these pages a free extent (kept or empty), merged with its neighbours of the same state.
+// Makes these pages a free extent, merged with its neighbours of the same state. The state is kept
+// (the pages have memory) or empty (they have none).
 void Extents::insert_merged(Page first, Page pages, ExtentState state) {
   const Page behind = first + pages;
   if (behind < size_ && tags_[behind].state == state) {
@@ -103,8 +104,9 @@ void Extents::add(Page pages) {
   insert_merged(first, pages, ExtentState::empty);
 }
 
-// The first page of an extent of `pages` pages, aligned as in take(), within the free extent that
-// begins at page `first`; kNoPage if the free extent is too short.
+// Finds room for `pages` pages in the free extent that begins at page `first`. Returns the first of
+// them, whose number plus `origin` is a multiple of `alignment`; kNoPage if the extent is too
+// short.
 Page Extents::place(Page first, Page pages, Page alignment, Page origin) const {
   const std::uint64_t mask = alignment - 1;
   const std::uint64_t start = ((std::uint64_t{first} + origin + mask) & ~mask) - origin;
@@ -149,8 +151,8 @@ Taken Extents::take(Page pages, Page alignment, Page origin, From from) {
   const Page start = place(found, pages, alignment, origin);
   erase(found);
   mark(start, pages, ExtentState::used);
-  // The pages before and behind the taken ones become free extents of the old state. Invariant:
-  // they have no free neighbour of this state, since the whole extent had none.
+  // The pages of the found extent before and behind the taken ones become free extents of its old
+  // state. Invariant: they have no free neighbour of this state, since the found extent had none.
   if (start > found) insert(found, start - found, state);
   if (start + pages < end) insert(start + pages, end - start - pages, state);
   const bool zero = state == ExtentState::empty;

@@ -55,8 +55,8 @@ class Extents {
   // memory, to empty ones, which do not; From::empty takes empty pages only.
   enum class From : std::uint8_t { kept_first, empty };
   Taken take(Page pages, Page alignment, Page origin = 0, From from = From::kept_first);
-  // Frees the used or leaving extent that begins at page `first`. Its pages keep their memory, so
-  // the extent becomes kept (free, with memory).
+  // Frees the extent that begins at page `first`, which is used or leaving (see leave()). Its pages
+  // keep their memory, so the extent becomes kept (free, with memory).
   void give(Page first);
   // True if a used extent begins at this page, for whose boundary tag reach() has made room. The
   // thread that owns the extent may call this function, pages_of() and note() without the heap's
@@ -86,10 +86,11 @@ class Extents {
   bool resize(Page first, Page pages);
 
   // Takes up to `pages` pages from the end of the extent that has been kept (free, with memory)
-  // longest, so that the caller can return their memory to the system. The pages are leaving until
-  // the caller calls left(), or give() if they still hold memory.
+  // longest, so that the caller can return their memory to the system. The state of these pages is
+  // `leaving` until the caller calls left(), or give() if they still hold memory.
   Run leave(Page pages);
-  // Makes a used or leaving extent empty: free pages that hold no memory and read as zero.
+  // Makes a used or leaving extent (see leave()) empty: free pages that hold no memory and read as
+  // zero.
   void left(Page first);
 
   [[nodiscard]] std::uint64_t kept() const { return kept_; }

@@ -84,11 +84,11 @@ class File {
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes) const;
 
   // Whether any byte of the span is in the heap, or in a static array that was moved into the
-  // heap's file, while the file is shared or retired.
+  // heap's file. False unless this process maps the file, shared or (retired) copy-on-write.
   [[nodiscard]] bool touches(const Span& span) const;
 
   // Makes the heap longer: maps `bytes` more bytes of the file behind the mapped ones. False if the
-  // heap is retired or too long, or if the kernel refuses.
+  // heap is retired (mapped copy-on-write) or too long, or if the kernel refuses.
   bool grow(std::size_t bytes);
   // Makes the kernel allocate pages for a part of the heap now; false if the kernel has no memory.
   bool reserve(std::uint64_t address, std::size_t bytes);

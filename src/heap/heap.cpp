@@ -42,7 +42,7 @@ constexpr std::size_t round_up(std::size_t bytes, std::size_t to) {
 
 // The stagger: the distance in bytes from the beginning of an extent to its block. It depends on
 // the number of the extent's first page: an extent has the same stagger each time, and neighbours
-// of equal size have different ones.
+// of equal size have different ones. Otherwise neighbouring blocks would share sets of the caches.
 std::size_t stagger_of(Page first) { return (first * 0x9E3779B1U >> 28U) % kPlaces * kStagger; }
 
 }  // namespace
@@ -246,8 +246,8 @@ void Heap::release_deferred_locked() {
 }
 
 // True if a freed extent may go to the cache of small blocks. A heap with isolated (private) spans
-// caches nothing, because a release makes a span shared again. A heap that returns its memory at
-// once, because memory is short, caches nothing either.
+// caches nothing, because only a release without the cache makes a span shared again. A heap that
+// returns its memory at once, because memory is short, caches nothing either.
 bool Heap::may_cache(Page first) const {
   return extents_.pages_of(first) <= BlockCache::kMostPages && file_.isolated() == 0 &&
          bound_.load(std::memory_order_relaxed) != 0;
@@ -299,8 +299,8 @@ void Heap::give_back(std::uint64_t bound) {
       const Hold hold(lock_);
       const std::uint64_t kept = extents_.kept() * page_bytes_;
       if (!hold || kept <= bound) return;
-      // Returns whole huge pages, and a sixteenth of the bound more than needed, so that not every
-      // release of a block calls the kernel.
+      // Returns whole huge pages to the system, and a sixteenth of `bound` (the most kept bytes)
+      // more than needed, so that not every release of a block calls the kernel.
       const std::uint64_t excess = round_up(kept - bound + bound / 16, kHugePage);
       run = extents_.leave(static_cast<Page>(excess / page_bytes_));
     }

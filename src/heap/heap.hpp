@@ -78,7 +78,8 @@ class Heap {
   void trim();
   // Whether the other ranks of the node can reach all bytes of the range in this process's heap.
   [[nodiscard]] bool reaches(std::uint64_t address, std::size_t bytes);
-  // Makes a part of the heap or of static memory private to this process until its block is freed.
+  // Makes a part of the heap private to this process until its block is freed, or a part of a
+  // static array for good.
   void isolate(const void* address, std::size_t bytes);
   // Whether a part of the range belongs to the heap, or to a static array that was moved into the
   // heap's file. False unless this process maps the file, shared or (retired) copy-on-write.

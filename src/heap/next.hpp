@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Finds the functions behind this library: each function of the malloc family, and every other
-// function that this library exports, as the next object in the loader's order defines it (the
-// meaning of RTLD_NEXT).
+// Finds the functions behind this library (libmanyhands-heap.so), to which its own functions
+// forward calls: those of the malloc family, madvise(), fork() and others. Each is found as the
+// next object in the loader's order defines it (the meaning of RTLD_NEXT).
 //
 // find_next() reads symbol tables in memory (base/elf.h): dlsym() may allocate, and the first
 // allocation comes before any other code of this library has run.

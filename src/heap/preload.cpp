@@ -50,8 +50,8 @@ void after_fork_in_child() { forking.child(); }
 
 // Finds the next allocator, and registers the heap's handlers of fork(). Runs at the first call of
 // any exported function, including registrations of fork() handlers, so that the heap's handlers
-// are the first. Its prepare then runs after all others, and its parent and child handlers before
-// all others: no other handler runs in between.
+// are registered first. The heap's prepare handler then runs after all others, and its parent and
+// child handlers before all others: no other handler runs in between.
 [[gnu::noinline]] void start_forwarding() {
   mh::heap::find_next(next);
   found_next.store(true, std::memory_order_release);
@@ -74,8 +74,8 @@ inline const Next& forward() {
 enum class StartState : std::uint8_t { before_constructor, waiting, taken };
 constinit std::atomic<StartState> start_state{StartState::before_constructor};
 
-// The mode that the environment sets for this process. With MH_ENABLE=0 no rank maps a heap, so a
-// heap that the user has not asked for is off.
+// The mode that the environment sets for this process. With MH_ENABLE=0 no rank maps another rank's
+// heap, so a heap that the user has not asked for (MH_HEAP=auto) is off.
 mh::heap::Mode own_mode() {
   const mh::heap::Mode mode = mh::heap::mode_of(::getenv("MH_HEAP"));
   const char* enable = ::getenv("MH_ENABLE");
@@ -138,8 +138,8 @@ void* aligned(std::size_t alignment, std::size_t bytes) {
   return serve(bytes, alignment < kMallocAlignment ? kMallocAlignment : alignment, false);
 }
 
-// Copies a block's bytes from this heap to the next allocator or back, and frees the old block.
-// Nothing happens if there is no new block.
+// Copies a block's bytes from the heap to a block of the next allocator or back, and frees the old
+// block. Nothing happens if there is no new block (`to` is null).
 void* carry(void* from, std::size_t have, void* to, std::size_t want) {
   if (to == nullptr) return nullptr;
   std::memcpy(to, from, have < want ? have : want);

@@ -58,8 +58,8 @@ struct StaticsSearch {
   std::size_t page = 0;
 };
 
-// Lists the movable segments of the program, which is the first object that dl_iterate_phdr()
-// reports. Returns 1, so that no further object is reported.
+// Lists the segments of the program that can be moved into the heap's file. The program is the
+// first object that dl_iterate_phdr() reports. Returns 1, so that no further object is reported.
 int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
   auto& search = *static_cast<StaticsSearch*>(data);
   for (int i = 0; i < info->dlpi_phnum && search.count < kMaxStatics; ++i) {
@@ -74,15 +74,15 @@ int look_at_program(dl_phdr_info* info, std::size_t, void* data) {
 Movable movable(const dl_phdr_info& info, const ElfW(Phdr) & segment, std::size_t page) {
   if (segment.p_type != PT_LOAD || (segment.p_flags & PF_W) == 0) return {};
   std::uint64_t start = info.dlpi_addr + segment.p_vaddr;
-  // The span may have whole pages: the segment's first and last page belong to it alone, since
-  // segments share no page, and brk begins behind the last segment.
+  // The span to be moved may have whole pages: the segment's first and last page belong to it
+  // alone, since segments share no page, and brk begins behind the last segment.
   const std::uint64_t end = (start + segment.p_memsz + page - 1) & ~(page - 1);
   std::uint64_t data = start + segment.p_filesz;
   for (int i = 0; i < info.dlpi_phnum; ++i) {
     const ElfW(Phdr)& other = info.dlpi_phdr[i];
     const std::uint64_t from = info.dlpi_addr + other.p_vaddr;
-    // The span begins behind the RELRO segment: the loader makes the pages of that segment
-    // read-only, except the page in which it ends.
+    // The span to be moved begins behind the RELRO segment: the loader makes the pages of that
+    // segment read-only, except the page in which it ends.
     if (other.p_type == PT_GNU_RELRO && from >= start && from < end) {
       start = from + other.p_memsz;
     }

@@ -50,7 +50,8 @@ class Views {
     }
     return elsewhere(rank, address, bytes);
   }
-  // Does the same as at(), and makes all of that rank's views writable, once.
+  // Does the same as at(), and at its first call for a rank makes this process's views of that
+  // rank's memory writable.
   [[nodiscard]] std::byte* to(std::uint32_t rank, std::uint64_t address, std::size_t bytes) const;
 
  private:
@@ -69,7 +70,8 @@ class Views {
     std::mutex extending;
   };
 
-  // True while the peer's heap is not retired. Acquire: pairs with the release in File::retire().
+  // True while the peer has not retired its heap (mapped it copy-on-write). Acquire: pairs with the
+  // release in File::retire().
   static bool open(const PeerHeap& peer) {
     return peer.header->closed.load(std::memory_order_acquire) == 0;
   }
