@@ -23,8 +23,8 @@ constexpr std::size_t kLanesAbreast = 4;
 constexpr std::size_t kLeastLane = 25;
 constexpr std::size_t kLaneStep = 32;
 constexpr std::size_t kPieceAbreast = 32U << 10U;
-// Sizes in bytes of the blocks that are copied faster in lanes. Longer blocks are chunks of
-// messages that the second cache does not hold.
+// The least and the greatest size in bytes of the blocks that are copied faster in lanes. Longer
+// blocks are not: they are chunks of messages that are too long for the second cache.
 constexpr std::size_t kLeastAbreast = 16U << 10U;
 constexpr std::size_t kMostAbreast = 64U << 10U;
 

@@ -30,7 +30,7 @@ struct Compact {
 std::optional<Compact> compact_of(const Layout& layout, std::uint64_t count);
 Compact compact_of_bytes(std::uint64_t bytes);
 
-// Returns a layout that describes the same bytes as a single element.
+// Returns a layout of which a single element has all bytes that the compact form describes.
 LayoutPtr layout_of(const Compact& compact);
 
 // Caches the layout that was made last from a compact form, because the next chunk to copy probably

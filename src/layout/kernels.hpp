@@ -127,7 +127,7 @@ void move_even_list(Address at, const std::int64_t* offset, std::uint64_t runs, 
   }
 }
 
-// True if these bytes lie in a single page of 4 KB, so that all exist if one does. With larger
+// True if these bytes lie in a single page of 4 KB, so that all are mapped if one is. With larger
 // pages the answer may be false without need.
 inline bool in_one_page(const std::byte* from, std::size_t bytes) {
   constexpr std::uintptr_t kPage = 4096;
@@ -139,8 +139,8 @@ inline bool in_one_page(const std::byte* from, std::size_t bytes) {
 // exceed the stream's end, returns that run's number, and advances `stream`. The caller packs the
 // rest.
 //
-// The excess is read from the page in which the run lies, and before the end of the list's farthest
-// run, so the memory exists.
+// The excess is read only if it lies in the same page of 4 KB as the run, and before the end of the
+// list's farthest run, so that its memory is mapped. Other runs are copied without an excess.
 template <std::size_t kMost>
 [[gnu::target("avx2")]] std::uint64_t pack_short_runs(Address at, const Runs& runs,
                                                       std::uint64_t first, std::uint64_t last,

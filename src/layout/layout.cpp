@@ -17,8 +17,8 @@ bool multiply_checked(std::int64_t a, std::int64_t b, std::int64_t& product) {
 // ---- lower and upper bounds of datatypes -----------------------------------------------------
 
 // Extends the bounds of an element to `count` elements, `stride` bytes apart. A count of 0 leaves
-// no bounds, not even those that the program set explicitly (marked). False: the new bounds do not
-// fit.
+// no bounds, not even those that the program set explicitly (marked). False: a new bound needs more
+// than 62 bits.
 bool spread_bounds(LayoutBounds& bounds, std::int64_t count, std::int64_t stride) {
   if (count == 0 || !bounds.any) {
     bounds = {};
@@ -104,8 +104,8 @@ class Sequence {
   }
 
  private:
-  // Computes the shape and bounds of a block of `length` elements of `child`, for the following
-  // calls of add(). Most blocks of a list are as long as the previous block, and share its shape.
+  // Computes the shape and bounds of a block of `length` elements of `child`. Later calls of add()
+  // use them again: most blocks of a list are as long as the previous block, and share its shape.
   Status prepare(std::int64_t length, const Layout& child) {
     Result<ShapePtr> node =
         repeat_shape(static_cast<std::uint64_t>(length), child.extent(), child.root().node);

@@ -34,7 +34,7 @@ inline void move_fixed(std::byte* memory, std::byte* stream) {
   }
 }
 
-// Copies a block of more than 64 bytes. A function of pack.cpp, which is not inlined.
+// Copies a block of more than 64 bytes. Defined in pack.cpp, so that calls are not inlined.
 void copy_long(std::byte* to, const std::byte* from, std::size_t bytes);
 
 template <bool kPack>

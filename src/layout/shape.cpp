@@ -27,7 +27,7 @@ std::uint64_t product_of_blocks(std::uint64_t count, std::uint64_t blocks) {
 bool is_block(const ShapeNode& node) { return node.kind == ShapeKind::grid && node.grid.dims == 0; }
 
 // Updates size and bounds of a node that is repeated `count` times, `stride` bytes apart. False:
-// the new size or bounds do not fit.
+// the new size or a new bound exceeds the limits of a shape (shape.hpp).
 bool spread_bounds(ShapeNode& node, std::uint64_t count, std::int64_t stride) {
   const Int128 size = Int128{count} * node.size;
   if (size > kLargest) return false;
@@ -226,7 +226,8 @@ std::optional<Result<ShapePtr>> fold_strides(std::span<const SequencePart> piece
 }
 
 // Adds a piece to the size, bounds and offsets of the node of a sequence; `origin` is the offset of
-// the sequence's first byte. False: an offset or the size does not fit.
+// the sequence's first byte. False: an offset or the size exceeds the limits of a shape
+// (shape.hpp).
 bool include_part(ShapeNode& node, const SequencePart& piece, std::int64_t origin) {
   const Int128 offset = Int128{piece.offset} - origin;
   const Int128 low = offset + (piece.node ? piece.node->low : 0);
@@ -372,8 +373,8 @@ Result<ShapePtr> repeat_shape(std::uint64_t count, std::int64_t stride, const Sh
   if (count == 0 || !node) return ShapePtr();
   if (count == 1) return node;
   std::shared_ptr<ShapeNode> made = copy_of(*node);
-  // The bounds are checked before add_stride() multiplies counts and blocks: these products are no
-  // larger than the size, which fits then.
+  // Size and bounds are checked before add_stride() multiplies counts and blocks: these products
+  // are no larger than the size, so they do not overflow.
   if (!spread_bounds(*made, count, stride)) return too_large();
   if (!add_stride(*made, count, stride)) return make_repeat(count, stride, node);
   if (!is_block(*made)) made->blocks = product_of_blocks(count, node->blocks);

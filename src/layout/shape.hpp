@@ -30,12 +30,13 @@ namespace mh::layout {
 // Offsets are computed in 128 bits, which cannot overflow; fits_offset() then checks the result.
 __extension__ using Int128 = __int128;
 inline constexpr Int128 kLargest = std::numeric_limits<std::int64_t>::max();
-// The largest offset: half of what 64 bits allow, so that the difference of two offsets fits, too.
+// The largest offset: half of what 64 bits allow, so that the difference of two offsets also fits
+// 64 bits.
 inline constexpr Int128 kFurthest = kLargest / 2;
 constexpr bool fits_offset(Int128 value) { return value >= -kFurthest && value <= kFurthest; }
 
-// Extends the bounds [low, high) of a shape to `count` repetitions, `stride` bytes apart. False:
-// the new bounds do not fit.
+// Extends the bounds [low, high) of a shape to `count` repetitions, `stride` bytes apart. False: a
+// new bound exceeds kFurthest, the largest offset.
 bool spread_bounds(std::int64_t& low, std::int64_t& high, std::uint64_t count, std::int64_t stride);
 
 inline constexpr unsigned kMaxDims = 5;
