@@ -26,15 +26,15 @@
 namespace mh::coll {
 
 struct BlockEntry {
-  // The place of the owner's block for the peer: an offset from the table's begin (Route::staged),
-  // or an address in the owner's process (Route::mapped). With Route::library the block comes as a
-  // message.
+  // The place of the block that the owner of the table has for the peer of this entry: an offset
+  // from the table's begin (Route::staged), or an address in the owner's process (Route::mapped).
+  // With Route::library the block comes as a message.
   std::uint64_t place = 0;
   std::uint64_t bytes = 0;     // of the block for the peer; 0: none
   std::uint64_t expected = 0;  // bytes of the block that the owner expects of the peer
   Route route = Route::library;
-  // True once the owner of the table has read the block that the peer has for it, if that block is
-  // mapped. release by the owner; acquire by the peer in has_read().
+  // True once the owner of the table has read the block that the peer of this entry has for it, if
+  // that block is mapped. release by the owner; acquire by the peer in has_read().
   std::atomic<bool> read{false};
 
   [[nodiscard]] bool has_read() const { return read.load(std::memory_order_acquire); }
@@ -48,33 +48,37 @@ inline constexpr std::uint32_t kMostMembers = kTableBytes / sizeof(BlockEntry) +
 // of 8.
 constexpr std::uint64_t room_of(std::uint64_t length) { return (length + 7) / 8 * 8; }
 
-// The peers of a member, with which it exchanges blocks: all other members. In a call with a root,
-// the root is the only peer of every other member.
+// The peers of a member, a rank in the collective: the members with which it exchanges blocks.
+// These are all other members. In a call with a root, the root is the only peer of every other
+// member.
 struct Peers {
   std::uint32_t members;
   std::uint32_t root = kNoRoot;
 
   static constexpr std::uint32_t kNoRoot = 0xffffffff;
 
-  // True if the member `owner` has the root as its only peer.
+  // True if the root is the only peer of the member `owner`: the call has a root, and the root is
+  // another member.
   [[nodiscard]] constexpr bool only_root(std::uint32_t owner) const {
     return root != kNoRoot && owner != root;
   }
   [[nodiscard]] constexpr std::uint32_t count(std::uint32_t owner) const {
     return only_root(owner) ? 1 : members - 1;
   }
-  // The index of a peer's entry in the block table of member `owner`. The table has no entry for
-  // `owner` itself.
+  // The index of the entry for the member `peer` in the block table of the member `owner`. The
+  // table has no entry for `owner` itself.
   [[nodiscard]] constexpr std::uint32_t index_of(std::uint32_t peer, std::uint32_t owner) const {
     return only_root(owner) ? 0 : peer - (peer > owner ? 1 : 0);
   }
 };
 
-// The block table of this rank, at the begin of its staged block (BoardGroup::stage()).
+// The block table of this rank. It lies at the begin of this rank's staged block
+// (BoardGroup::stage()), the part of its board for data that its peers read.
 class BlockTable {
  public:
-  // `staged`: this rank's staged block for the round, of `bytes` bytes, at least bytes_of(the
-  // number of peers). `me`: the index of this rank among the members.
+  // `staged`: this rank's staged block for the round, the part of its board for the table and the
+  // blocks behind it. It has `bytes` bytes, at least bytes_of(the number of peers). `me`: the index
+  // of this rank among the members.
   BlockTable(std::byte* staged, std::uint64_t bytes, std::uint32_t me, const Peers& peers)
       : staged_(staged),
         bytes_(bytes),
@@ -110,8 +114,8 @@ class BlockTable {
   std::uint64_t end_;  // of the reserved room, from the table's begin
 };
 
-// The entry for `member` in the block table of its peer `owner`. `staged`: the staged block of that
-// peer, which must have published its record of the round.
+// The entry for `member` in the block table of its peer `owner`. `staged`: the part of that peer's
+// board that begins with the table. The peer must have published its record of the round.
 inline const BlockEntry& entry_for(std::uint32_t member, std::uint32_t owner, const Peers& peers,
                                    const std::byte* staged) {
   const auto* entries = std::launder(reinterpret_cast<const BlockEntry*>(staged));

@@ -35,12 +35,13 @@
 namespace mh::coll {
 
 inline constexpr std::uint32_t kBoards = 32;
-// The number of records of a board, used in turn (R2). With more ranks than cores, a root gives its
-// core away once late members use all of its records. The number is so large that this switch of 2
-// µs is rare.
+// The number of records of a board, used in turn (R2). With more ranks than cores, a root has to
+// give its core away when all of its records wait for members that are late. The number is so large
+// that this switch to another rank, which takes 2 µs, is rare.
 inline constexpr std::uint32_t kRecords = 128;
-// The number of long blocks of a board, used in turn (R2). Together they take 192 KB, so the long
-// blocks of two boards stay in a second-level cache.
+// The number of long blocks of a board, for staged data that neither a record nor a short block
+// holds; rounds use them in turn (R2). Together they take 192 KB, so the long blocks of two boards
+// stay in a second-level cache.
 inline constexpr std::uint32_t kStaged = 16;
 inline constexpr std::size_t kShortBytes = 512;         // staged data that fit into a short block
 inline constexpr std::size_t kStagedBytes = 8U << 10U;  // most staged data of a member in a round
@@ -81,8 +82,8 @@ static_assert(sizeof(RoundRecord) == kCacheLine);
 
 struct Board {
   RoundRecord records[kRecords];
-  // The last round for which the board's owner has read and written all mapped data of its peers.
-  // release by the owner, acquire by the peers in has_finished().
+  // The last round in which the board's owner has finished its reads and writes of mapped data in
+  // its peers' buffers. release by the owner, acquire by the peers in has_finished().
   alignas(kCacheLine) std::atomic<std::uint64_t> finished{0};
   alignas(kCacheLine) std::byte short_blocks[kRecords][kShortBytes];
   alignas(kCacheLine) std::byte long_blocks[kStaged][kTableBytes + kStagedBytes];
@@ -137,7 +138,8 @@ class BoardGroup {
     return number_in(stamp_of(member, number_)) == number_;
   }
   // Notes that all members have published this round. begin() then need not look at the members'
-  // records in the next rounds, until this rank is about to reuse a place (R2).
+  // records in the next rounds, until this rank is about to reuse the place of this round's record
+  // (R2).
   void note_all_came() { seen_ = number_; }
   [[nodiscard]] Route route_of(std::uint32_t member) const {
     return static_cast<Route>(stamp_of(member, number_) & kRouteMask);
@@ -163,7 +165,7 @@ class BoardGroup {
   static std::uint64_t number_in(std::uint64_t stamp) { return stamp / kRouteValues; }
   static std::size_t record_at(std::uint64_t round) { return round % kRecords; }
   // The place on `board` of `bytes` bytes of staged data of the current round: in the record, in a
-  // short block, or in a long block.
+  // short block, or in a long block, whichever is long enough.
   [[nodiscard]] std::byte* staged_on(Board& board, std::uint64_t bytes) const {
     const std::size_t at = record_at(number_);
     if (bytes <= kInlineBytes) return board.records[at].inlined;
@@ -172,13 +174,13 @@ class BoardGroup {
   Board& board() { return *boards_[me_]; }
   RoundRecord& record() { return board().records[record_at(number_)]; }
 
-  // Waits until this round's record or block is free (R2), which is one of `places` on this rank's
-  // board that are used in turn.
+  // Waits until this rank may write to the place that the current round uses (R2): a record or a
+  // long block, one of `places` on this rank's board that are used in turn.
   template <class Wait>
   void await_place(std::uint64_t places, Wait&& wait) {
     if (number_ < seen_ + places) return;
-    // Late rounds are tried first. The later the round that all members are known to have reached,
-    // the more of the next rounds need no look at the members' records.
+    // The latest rounds are tested first. The later the round that all members are known to have
+    // published, the more of the next rounds need no look at the members' records.
     for (std::uint64_t ago = 1; ago < places - 1; ago *= 2) {
       if (all_reached(number_ - ago)) return;
     }

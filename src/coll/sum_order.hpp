@@ -59,8 +59,8 @@ class DoublingOrder {
     return node < paired_ ? 2 * node : node + paired_;
   }
 
-  // Combines a piece of the `count` nodes from node `first` on into parts_[depth], as a balanced
-  // tree. A node of the tree's lowest level is one rank, or a pair of ranks.
+  // Combines a piece of the `count` tree nodes from tree node `first` on into parts_[depth], as a
+  // balanced tree. A tree node of the lowest level is one rank, or a pair of ranks.
   template <class Add, class PieceOf>
   void write(std::uint32_t first, std::uint32_t count, std::size_t depth, std::size_t bytes,
              const Add& add, const PieceOf& piece_of) {
@@ -77,8 +77,8 @@ class DoublingOrder {
 
   std::uint32_t nodes_;
   std::uint32_t paired_;  // the number of nodes that are pairs
-  // Intermediate results, one for each depth of the tree. Not initialized: each part is written
-  // before it is read.
+  // Intermediate results, one for each depth of the tree in which the ranks' data are combined. Not
+  // initialized: each part is written before it is read.
   alignas(64) std::array<std::array<std::byte, kPiece>, std::bit_width(kMostRanks)> parts_;
 };
 
@@ -102,7 +102,7 @@ class SumOrders {
   };
 
   // The sum with these terms (operation and type) and this number of elements, entered if it is
-  // new. Null if the communicator already has as many different sums as the array has room for.
+  // new. Null if the communicator already has as many different sums as this object has room for.
   Sum* find(std::uint32_t terms, std::uint64_t elements) {
     for (std::uint32_t i = 0; i < count_; ++i) {
       if (sums_[i].elements == elements && sums_[i].terms == terms) return &sums_[i];
