@@ -35,8 +35,8 @@ void switch_off(Comm& comm) {
   if (comm.off != nullptr) comm.off->store(1, std::memory_order_release);
 }
 
-// The number of threads of this rank that are in collectives with an arrival barrier. relaxed:
-// hints.
+// The number of threads of this rank that are in collectives with an arrival barrier, for
+// is_crowded(). relaxed: hints.
 struct ThreadsInside {
   std::atomic<std::uint32_t> count{0};
   std::atomic<std::uint64_t> crowded_at{0};  // ticks: the count last exceeded the rank's cores
@@ -75,12 +75,12 @@ void drain_rendezvous();
 
 // Called before this rank leaves the wait loop to wait in the MPI library, although members are
 // late. From then on no rank may need a message that only this rank can move, whether the receive
-// is already started or not.
+// of that message is already started or not.
 void begin_wait_in_library(Comm& comm) {
   comm.waits_in_library = true;
   detail::waits_in_library.fetch_add(1, std::memory_order_relaxed);
-  // seq_cst: pairs with started_receive(). Either this thread sees a receive that another thread
-  // starts, or that thread sees `waits_in_library`.
+  // seq_cst: pairs with the fence in started_receive(). Either this thread sees a receive that
+  // another thread starts, or that thread sees `waits_in_library`.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   if (rndv::receives.needs_this_rank()) drain_rendezvous();
 }
@@ -142,7 +142,8 @@ int left(Comm* comm, int result) {
   return result;
 }
 
-// True if a rendezvous send to this rank is in state posted and no rank moves it yet.
+// True if another rank has posted a rendezvous send to this rank, and no rank moves its message
+// yet.
 bool is_rendezvous_for_me_waiting() {
   for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
     for (const p2p::SendSlot& slot : services.area(rank).send_table.slots) {
@@ -217,8 +218,8 @@ Comm* enter_collective(MPI_Comm handle) {
 
 }  // namespace
 
-// The answer stays true for tuning::kCrowdedNs after more threads than cores were in collectives,
-// because the number of threads in collectives may be small for a moment by chance.
+// True also for tuning::kCrowdedNs after more threads than cores were in collectives, because the
+// number of threads in collectives may be small for a moment by chance.
 bool is_crowded() {
   const std::uint64_t since = g_threads.crowded_at.load(std::memory_order_relaxed);
   return since != 0 && ticks() - since < ticks_from_ns(tuning::kCrowdedNs);

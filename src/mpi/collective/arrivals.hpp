@@ -49,9 +49,9 @@ namespace mh::mpi::arrivals {
 namespace detail {
 // The communicator whose collectives currently come in a tight loop (wait/pace.hpp), and the next
 // calls on it that may skip the full arrival barrier (passes_tight_loop()). Not used while
-// switches.threads is true, so only one thread writes this object and the arrival counts of this
-// rank. `left`: how many such calls are left. `arrivals`: this rank's count of arrivals on the
-// communicator.
+// switches.threads is true, that is, while several threads may call MPI. Therefore only one thread
+// writes this object and the arrival counts of this rank. `left`: how many such calls are left.
+// `arrivals`: this rank's count of arrivals on the communicator.
 struct alignas(kCacheLine) TightLoop {
   MPI_Comm handle{};
   std::uint32_t left = 0;
@@ -116,14 +116,14 @@ bool is_crowded();
 // is false if the call moves no data (a count of zero) and so must not wait. The functions differ
 // in the ranks that this rank needs, and therefore waits for:
 void all(MPI_Comm comm, bool moves_data);  // every rank needs all ranks
-// every rank needs the root (broadcast, scatter)
+// enters a collective in which every rank needs the root (broadcast, scatter)
 void on_root(MPI_Comm comm, int root, bool moves_data);
 void at_root(MPI_Comm comm, int root, bool moves_data);  // the root needs all: reduce, gather
 void on_lower(MPI_Comm comm, bool moves_data);           // a rank needs all lower ranks: scans
 void none(MPI_Comm comm);                                // no rank; only counts the arrival
-// This rank needs the ranks with a positive count in `counts`, which send data to it. `root`: the
-// only rank that receives data, if the call has a root. The array is read only if this rank may
-// have to wait.
+// These functions enter a collective in which this rank needs the ranks with a positive count in
+// `counts`, which send data to it. `root`: the only rank that receives data, if the call has a
+// root. The array is read only if this rank may have to wait.
 void on_counts(MPI_Comm comm, const int* counts, std::optional<int> root = std::nullopt);
 void on_counts(MPI_Comm comm, const MPI_Count* counts, std::optional<int> root = std::nullopt);
 // These functions enter a collective on a window: they count the arrival of this rank, and differ
@@ -144,18 +144,18 @@ inline void started_receive() {
     detail::started_beside_wait_in_library();
 }
 
-// Ends a collective of this rank that has returned `result`; an error ends arrival barriers and
-// rendezvous on the node for good. Returns `result`.
+// Called when a collective on `comm` has returned `result` on this rank, which thereby leaves it.
+// An error ends arrival barriers and rendezvous on the node for good. Returns `result`.
 int left(MPI_Comm comm, int result);
 int left_window(MPI_Win win, int result);
 
-// Carries out a barrier among the members on this node. True if the barrier is complete, because
-// all members are on this node. If false, the caller makes the MPI library's barrier. Without an
-// arrival barrier the function returns false at once.
+// Carries out a barrier among the members of `comm` on this node. True if the barrier is complete,
+// because all members are on this node. If false, the caller makes the MPI library's barrier. If
+// `comm` has no arrival barrier, the function returns false at once.
 bool barrier(MPI_Comm comm);
-// Carries out a barrier among the members on this node, as barrier(MPI_Comm) does, for a
-// communicator, or for the entry that stands for a window (its *shadow*, comms::make_shadow()),
-// that has an arrival barrier.
+// Carries out a barrier as barrier(MPI_Comm) does. `comm` has an arrival barrier. It is the entry
+// of a communicator, or the *shadow* of a window, an entry that stands for the window
+// (comms::make_shadow()).
 bool barrier(Comm& comm);
 
 namespace detail {
@@ -189,16 +189,16 @@ void wait_until_shared(Done&& done) {
 
 namespace mh::mpi {
 // Called before a call of the MPI library that may wait for other ranks without an arrival barrier,
-// so that this rank cannot help meanwhile. If the message of a started receive can be copied by
-// this rank alone, rendezvous ends on the node (arrival_table.hpp, G5).
+// so that this rank cannot help during the call. If the message of a started receive can be copied
+// by this rank alone, rendezvous ends on the node (arrival_table.hpp, G5).
 void prepare_wait_in_library();
 }  // namespace mh::mpi
 
 namespace mh::mpi::windows {
 
 // Gives a window an arrival barrier of its own, since the order of its collectives is independent
-// of those of its communicator `comm`. Returns the entry of the window, which is valid until the
-// window is freed; null if it gets no arrival barrier.
+// of the order of the collectives on `comm`, the communicator of the window. Returns the entry of
+// the window, which is valid until the window is freed; null if it gets no arrival barrier.
 Comm* adopt_arrival_barrier(MPI_Comm comm, MPI_Win win);
 // Called before a window is freed: removes its arrival barrier and returns it; null if the window
 // has none. If the MPI library could not free the window, restore_arrival_barrier() puts the

@@ -78,8 +78,8 @@ CallResult move_mapped(Round& round, const Blocks& blocks, const Comm& comm) {
   return round.end(done);
 }
 
-// True if this rank's blocks of both buffers are contiguous and equally long, so that they can be
-// copied as bytes.
+// True if this rank's blocks in the send buffer (`from`) and in the receive buffer (`to`) are
+// contiguous and equally long, so that they can be copied as bytes.
 bool are_plain(const TypedBlocks& from, const TypedBlocks& to) {
   return from.contiguous && to.contiguous && from.bytes == to.bytes;
 }

@@ -13,13 +13,15 @@
 namespace mh::mpi::direct {
 namespace {
 
-// A test of the MPI library's order sums this many random elements. Two orders of the sums of 64
-// ranks that differ by an exchange of two ranks give the same bits for 92 of 100 elements. A test
-// therefore takes the wrong order for the right one once in 10^9.
+// A test of the order in which the MPI library combines the ranks' data sums at least this many
+// random elements. With 64 ranks, two orders that differ by an exchange of two ranks give the same
+// bits for 92 of 100 elements. A test therefore takes the wrong order for the right one once in
+// 10^9.
 constexpr std::uint64_t kTestedElements = 256;
 constexpr std::uint64_t kLeastTestCalls = 16;
-// A bit of the `terms` of a Round. It distinguishes the round in which the ranks agree to test the
-// MPI library from a round of the program's call.
+// A bit of the `terms` of a Round, facts of the call that must be equal on all ranks. It
+// distinguishes the round in which the ranks agree to test the MPI library from a round of the
+// program's call.
 constexpr std::uint32_t kTestTerm = 1U << 31U;
 
 std::uint64_t test_calls(std::uint64_t elements) {
@@ -51,9 +53,9 @@ bool is_single(mh::rma::Type type) {
 }
 
 // A test of the order in which the MPI library sums, and its buffers. The data of each rank is one
-// block of random numbers, repeated up to the length of the program's call, so that all segments of
-// a long message are tested. The expected result, by coll::DoublingOrder, is therefore also one
-// block, repeated.
+// block of random numbers, repeated up to the length of the program's call. All segments into which
+// the library may cut a long message are therefore tested. The expected result, by
+// coll::DoublingOrder, is one block, repeated in the same way.
 class OrderTest {
  public:
   OrderTest(const Comm& comm, const OrderedSum& sum)
@@ -68,7 +70,7 @@ class OrderTest {
   [[nodiscard]] bool has_memory() const { return blocks_ && own_ && result_; }
 
   // Makes the test calls of MPI_Allreduce. True if all of them have given the expected bits. The
-  // loop goes on after a difference, so that every rank makes the same calls of the MPI library.
+  // loop goes on after a wrong result, so that every rank makes the same calls of the MPI library.
   [[nodiscard]] bool passes() const {
     bool same = true;
     for (std::uint32_t call = 0; call < test_calls(sum_.elements); ++call)
@@ -133,9 +135,10 @@ class OrderTest {
   std::unique_ptr<std::byte[]> result_;  // of the library's call
 };
 
-// Carries out a test on all ranks; collective. True on all ranks if the MPI library's bits were as
-// expected on every rank. The answer is false without a test if help is off on a rank, if a rank
-// has no memory for it, or if the calls of the ranks differ (an error of the program).
+// Tests on all ranks in which order the MPI library combines their data; collective. True on all
+// ranks if the library's bits were as expected on every rank. The answer is false without a test if
+// help is off on a rank, a rank has no memory for the test, or the ranks' calls differ (an error of
+// the program).
 bool passes_on_all(Comm& comm, const OrderedSum& sum) {
   const OrderTest test(comm, sum);
   Round round(comm, RoundCall::allreduce, sum.elements * sum.width, sum.terms | kTestTerm);

@@ -9,7 +9,7 @@
 // calls of this kind themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
-// of more kinds than coll::SumOrders has stay with the library.
+// of more kinds than coll::SumOrders has room for stay with the library.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,10 @@ struct OrderedSum {
   std::uint32_t terms;  // operation and type, equal on all ranks
 };
 
-// True if the MPI library's results for this kind of call are known to be those of
-// coll::DoublingOrder. Counts the call, and tests the MPI library once the program has made enough
-// calls of this kind. Collective: every rank makes the same calls, and gets the same answers.
+// True if the MPI library's results for this kind of call (operation, type and length) are known to
+// be those of coll::DoublingOrder. Counts the call, and tests the MPI library once the program has
+// made enough calls of this kind. Collective: every rank makes the same calls of this function, and
+// gets the same answers.
 bool has_known_order(Comm& comm, const OrderedSum& sum);
 
 }  // namespace mh::mpi::direct

@@ -67,18 +67,19 @@ class PairwiseRound {
     const int rank = comm_.rank + step;  // no division: it takes as long as a short block
     return rank < comm_.size ? rank : rank - comm_.size;
   }
-  // The entry for the peer `rank` in this rank's block table.
+  // The entry of this rank's block table that tells the peer `rank` where its block lies.
   coll::BlockEntry& entry(int rank) { return table_.entry(index(rank)); }
-  // The entry for this rank in the block table of the peer `rank`. Valid once that peer has
-  // published its record.
+  // The entry that tells this rank where its block lies, in the block table of the peer `rank`.
+  // Valid once that peer has published its record of the round.
   [[nodiscard]] const coll::BlockEntry& entry_of(int rank) const {
     return coll::entry_for(index(comm_.rank), index(rank), peers_, round_.staged_by(rank));
   }
 
   // ---- The blocks that this rank sends ----------------------------------------------------------
 
-  // The length of this rank's staged block: its block table and all blocks that it sends, as far as
-  // a board has room for them. Blocks that do not fit are mapped, or move as messages.
+  // The length of this rank's staged block, the part of its board for its block table and all
+  // blocks that it sends, as far as the board has room. Blocks that do not fit are mapped, or move
+  // as messages.
   [[nodiscard]] std::uint64_t staged_bytes() const {
     std::uint64_t bytes = coll::BlockTable::bytes_of(peers_.count(index(comm_.rank)));
     for (int step = first_step_; step < end_step_; ++step)
@@ -112,9 +113,9 @@ class PairwiseRound {
     return coll::Route::mapped;
   }
 
-  // Copies a block that this rank sends to its staged block, behind the block table. Returns its
-  // place (BlockEntry::place), or 0 if the block does not fit or cannot be packed. Peers that get
-  // the same block share the staged copy.
+  // Copies a block that this rank sends to the part of its board behind the block table, where the
+  // receivers read it. Returns its place (BlockEntry::place), or 0 if the block does not fit or
+  // cannot be packed. Peers that get the same block share the staged copy.
   std::uint64_t stage(const TypedBlocks& block) {
     if (staged_ != nullptr && is_same(block, *staged_)) return staged_at_;
     const std::uint64_t place = table_.reserve(block.bytes);
@@ -157,8 +158,8 @@ class PairwiseRound {
     if (from.bytes != 0 || to.bytes != 0) note(copy_own_block(from, to));
   }
 
-  // Receives first from the peers whose records have come, and then waits for the others, so that a
-  // late peer delays no block of another peer.
+  // Receives first from the peers whose records of the round have come, and then waits for the
+  // other peers, so that a late peer delays no block of another peer.
   void receive_blocks() {
     std::bitset<coll::kMostMembers> received;
     for (const bool waits : {false, true}) {
@@ -227,8 +228,8 @@ class PairwiseRound {
   const TypedBlocks* staged_ = nullptr;  // the last block that was staged, and its place
   std::uint64_t staged_at_ = 0;
   // sends_messages_: a block of this rank moves as a message. has_readers_: a block of this rank is
-  // mapped. The block table has the same facts, but peers read its cache lines, so a load from it
-  // may be slow.
+  // mapped. The block table tells the same, but peers read its cache lines, so a load from it may
+  // be slow.
   bool sends_messages_ = false;
   bool has_readers_ = false;
   std::vector<MPI_Request> messages_;  // under way

@@ -36,7 +36,8 @@ struct PeerBlocks {
   }
 };
 
-// True if the communicator is small enough for pairwise rounds; the same on all its ranks.
+// True if a block table (coll/block_table.hpp) has room for an entry for each peer in this
+// communicator, so that its collectives can be pairwise rounds. The same on all its ranks.
 inline bool can_be_pairwise(const Comm& comm) {
   return comm.size <= static_cast<int>(coll::kMostMembers);
 }

@@ -77,7 +77,7 @@ struct Reduction {
   std::uint64_t elements = 0;
 
   [[nodiscard]] std::uint64_t bytes() const { return elements * element_bytes; }
-  // The outcome for a call that is no round: the caller makes the MPI library's call.
+  // The result for a reduction that is no round: the caller then makes the MPI library's call.
   [[nodiscard]] CallResult no_round() const {
     return eligible == Eligible::refused ? CallResult::refused() : CallResult(std::nullopt);
   }
@@ -127,9 +127,9 @@ void stage(Round& round, const void* data, std::uint64_t bytes) {
   round.publish_staged();
 }
 
-// Combines `reduction.elements` elements of the staged data of all ranks into `out`. `offset`: of
-// these elements in the data that each rank has staged, in bytes. `source`: the same elements of
-// this rank.
+// Combines `reduction.elements` elements of the staged data of all ranks into `out`. `offset`: the
+// distance in bytes from the begin of each rank's staged data to these elements. `source`: this
+// rank's own elements, which are read there and not from its staged data.
 void combine_staged(const Round& round, const Reduction& reduction, const Comm& comm, void* out,
                     const void* source, std::uint64_t offset = 0) {
   if (out != source) std::memmove(out, source, reduction.bytes());
@@ -175,8 +175,8 @@ class PieceReduction {
 
   // Computes the elements of `slice` piece by piece. The result of a piece is written to the
   // address accumulator(at); then deliver(at, piece, bytes) is called with that address. `at` is
-  // the piece's offset in bytes from element 0 of the reduction, and `offset` the offset in bytes
-  // of element 0 in each rank's source.
+  // the piece's offset in bytes from element 0 of the reduction. `offset` is the offset in bytes of
+  // element 0 in each rank's source, its mapped send buffer.
   template <class Accumulator, class Deliver>
   Status run(coll::Slice slice, std::uint64_t offset, Accumulator&& accumulator,
              Deliver&& deliver) {
@@ -201,8 +201,9 @@ class PieceReduction {
  private:
   static constexpr std::uint64_t kPiece = coll::kStagedBytes / 2;
 
-  // Returns the address of `bytes` bytes at `offset` in a rank's source, or of a copy of them. The
-  // address is valid until the next call. Null if this process cannot read the bytes.
+  // Returns the address of `bytes` bytes at `offset` in the source of `rank` (its mapped send
+  // buffer), or of a copy of them. The address is valid until the next call of find(). Null if this
+  // process cannot read the bytes.
   const std::byte* find(int rank, std::uint64_t offset, std::uint64_t bytes) {
     return round_.find(rank, round_.source_address(rank) + offset, bytes,
                        round_.scratch() + kPiece);
@@ -213,8 +214,8 @@ class PieceReduction {
                                                     : reduce_from_own(to, offset, elements);
   }
 
-  // Combines the elements of all ranks in the order of recursive doubling, and writes the result to
-  // `to`.
+  // Combines `elements` elements, at byte `offset` in the source of each rank (its mapped send
+  // buffer), in the order of recursive doubling, and writes the result to `to`.
   Status reduce_in_order(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
     bool readable = true;
     coll::DoublingOrder(static_cast<std::uint32_t>(comm_.size))
@@ -227,8 +228,9 @@ class PieceReduction {
     return readable ? Status{} : Status{Code::fault, 0};
   }
 
-  // Combines the elements of all ranks in the cyclic order of the ranks that begins with this rank,
-  // and writes the result to `to`.
+  // Combines `elements` elements, at byte `offset` in the source of each rank (its mapped send
+  // buffer), in the cyclic order of the ranks that begins with this rank. Writes the result to
+  // `to`.
   Status reduce_from_own(std::byte* to, std::uint64_t offset, std::uint64_t elements) {
     const std::uint64_t bytes = elements * reduction_.element_bytes;
     for (int i = 0; i < comm_.size; ++i) {
@@ -383,8 +385,8 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
   const bool in_place = in == MPI_IN_PLACE;
   const auto* source = static_cast<const std::byte*>(in_place ? out : in);
   const bool stages = is_staged(all, *comm);
-  // A round on mapped buffers is not possible with MPI_IN_PLACE: peers read this rank's source
-  // while it writes its result.
+  // A round on mapped buffers is not possible with MPI_IN_PLACE: this rank would write its result
+  // to the buffer from which its peers read its data.
   if (!stages && (in_place || !config.heaps_mapped)) return std::nullopt;
   Round round(*comm, RoundCall::reduce_scatter_block, all, block.terms);
   return stages ? scatter_staged(round, block, *comm, source, out)

@@ -73,9 +73,9 @@ class Round {
   // operation, type or root.
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
-  // These functions publish this rank's record of the round. Its data is staged (the caller has
-  // written it to stage()), or stays in this rank's own buffers (mapped), or this rank leaves the
-  // collective to the MPI library.
+  // These functions publish this rank's record of the round. With publish_staged(), the caller has
+  // written the data to stage() before. With publish_mapped(), the data stay in this rank's own
+  // buffers. With publish_library(), this rank leaves the collective to the MPI library.
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
   // `source` and `target`: this rank's send and receive buffer; null if the call has no such
@@ -85,8 +85,8 @@ class Round {
                       std::uint64_t target_bytes);
   void publish_library() { boards_.publish_library(terms_); }
 
-  // Waits for the records of all ranks. True if the records of all have this route, and the terms
-  // and bytes of this rank.
+  // Waits for the records of all ranks. True if all records have the route `route`, and the terms
+  // and bytes of this rank's record.
   bool all_agree(coll::Route route);
   // Waits for the record of one rank, and returns it.
   const coll::RoundRecord& await(int rank);
@@ -95,7 +95,8 @@ class Round {
   [[nodiscard]] bool has_terms(const coll::RoundRecord& record) const {
     return has_call(record) && record.bytes == bytes_;
   }
-  // True if the record has the call and terms of this rank; the bytes may differ.
+  // True if the record names the same collective and the same terms (operation, type, root) as this
+  // rank's record; the numbers of bytes may differ.
   [[nodiscard]] bool has_call(const coll::RoundRecord& record) const {
     return record.terms == terms_;
   }
@@ -110,12 +111,12 @@ class Round {
   [[nodiscard]] std::uint64_t source_address(int rank) const {
     return boards_.record_of(index(rank)).buffers.source;
   }
-  // Copies bytes of a mapped buffer of `rank` to `to`. `address`: of the bytes, in the process of
-  // `rank`.
+  // Copies bytes of a mapped buffer of `rank` to `to`. `address`: the address of these bytes in the
+  // process of `rank`.
   Status fetch(void* to, int rank, std::uint64_t address, std::uint64_t bytes) const;
   // Returns an address at which this process can load bytes of a mapped buffer of `rank`: in its
-  // own mapping of them, or of a copy in `scratch`. `address`: of the bytes, in the process of
-  // `rank`. Null if this process cannot read the bytes.
+  // own mapping of them, or of a copy in `scratch`. `address`: the address of these bytes in the
+  // process of `rank`. Null if this process cannot read the bytes.
   [[nodiscard]] const std::byte* find(int rank, std::uint64_t address, std::uint64_t bytes,
                                       std::byte* scratch) const;
   // Copies `bytes` bytes at `from` to the mapped target (receive buffer) of `rank`, at `offset` in

@@ -45,8 +45,8 @@ struct TypedBlocks {
   }
 };
 
-// A buffer as in the arguments of a call. A rank may leave arguments undefined that the call does
-// not use on that rank.
+// The arguments of a call that describe a buffer. On ranks where the call does not use them, the
+// program may leave them undefined, such as the receive buffer of MPI_Gather outside the root.
 struct BlockArgs {
   const void* address;
   MPI_Count count;

@@ -44,9 +44,9 @@ class VectorBlocks {
   }
 
  private:
-  // Writes the block of a rank to `to`. Without `types` it is written member by member. A copy of
-  // the struct `element_` would load several members at once, and so wait in the processor for the
-  // stores that have just written them.
+  // Writes the block of a rank to `to`. If the call has no array of datatypes (`args_.types`), each
+  // member of `to` is written by itself. A copy of the struct `element_` would load several members
+  // at once, and so wait in the processor for the stores that have just written them.
   void write_block(int rank, TypedBlocks& to) const {
     const MPI_Count count = args_.counts[rank];
     auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
