@@ -54,7 +54,8 @@ struct ReplacedHandlers {
   // recursive and is awaited for tuning::kHandlerPatienceNs at most. Locked before `mutex`.
   std::recursive_timed_mutex raising;
 
-  // Returns the entry of `comm`, or the end of `handlers`. Called with `mutex` locked.
+  // Returns the entry of `comm` in `handlers`, the communicators whose handler is replaced; the end
+  // of `handlers` if there is none. Called with `mutex` locked.
   auto find(MPI_Comm comm) {
     return std::find_if(handlers.begin(), handlers.end(),
                         [comm](const ReplacedHandler& one) { return one.comm == comm; });
@@ -77,8 +78,8 @@ bool compare_with_world(MPI_Comm comm) {
   return differs;
 }
 
-// The last answer of differs_from_world() to this thread, with the communicator, and the count of
-// changes of handlers, for which it is valid.
+// The last answer of differs_from_world() to this thread, and the communicator and the count of
+// changes of error handlers for which this answer is valid.
 struct KnownAnswer {
   std::uint64_t comm = 0;
   std::uint32_t changes = 0;

@@ -83,8 +83,8 @@ inline int await_request(MPI_Request* request, MPI_Status* status, int polls = w
   return test.code();
 }
 
-// Waits in the wait loop until rests() has once been true on every rank of `comm`. Collective. The
-// caller's rests() is true while this rank has no message under way.
+// Waits in the wait loop until rests() has once been true on every rank of `comm`. Collective. Each
+// rank passes its own rests(), which is true while that rank has no message under way.
 template <class Rests>
 void rest_together(MPI_Comm comm, Rests&& rests) {
   MPI_Request everyone = MPI_REQUEST_NULL;
@@ -114,9 +114,9 @@ inline bool is_truncation(int code) { return is_of_class(code, MPI_ERR_TRUNCATE)
 // complete, because another request of the same call has failed.
 inline bool is_pending(int code) { return is_of_class(code, MPI_ERR_PENDING); }
 
-// Sends bytes to a rank of the node, which may be this rank, on config.node_comm, and keeps no
-// request: the receiver says in another way that the bytes have arrived. The receiver waits for the
-// bytes, so a failure calls the error handler of MPI_COMM_WORLD.
+// Sends bytes to a rank of the node, which may be this rank, on config.node_comm, and frees the
+// request of this send. The sender learns in another way that the bytes have arrived. The receiver
+// waits for the bytes, so a failure calls the error handler of MPI_COMM_WORLD.
 inline void send_to_node_rank(const void* bytes, int count, std::uint32_t rank, int tag) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int code =
