@@ -30,8 +30,8 @@ constexpr bool kGains = false;
 constexpr bool kGains = true;
 #endif
 
-// True if internode pipelines are of use on this rank. All ranks must agree. With MH_FAKE_NODES,
-// tests use the pipelines under any MPI library.
+// True if internode pipelines are of use on this rank. They are used only if this is true on all
+// ranks. With MH_FAKE_NODES, tests use the pipelines under any MPI library.
 bool is_wanted() { return config.helps_messages && (kGains || settings().fake_nodes > 1); }
 
 // Receives and discards one piece, if one has come, of a message that no receive of the program has

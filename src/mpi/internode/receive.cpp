@@ -43,7 +43,6 @@ class BegunNumbers {
   std::set<std::uint64_t> some_;
 };
 
-// The messages that this process receives from other nodes by internode pipeline.
 struct InternodeReceives {
   std::mutex mutex;                                       // guards the members below
   std::unordered_map<std::uint32_t, BegunNumbers> begun;  // by sender
@@ -79,8 +78,8 @@ class Incoming {
     if (over_.load(std::memory_order_acquire)) return true;
     if (busy_.test_and_set(std::memory_order_acquire)) return false;
     const bool over = advance();
-    // release: pairs with the acquire at the head of step(), so that a thread which gets true there
-    // sees the unpacked bytes.
+    // release: pairs with the acquire at the head of step(), so that a thread for which step()
+    // returns true there sees the unpacked bytes.
     if (over) over_.store(true, std::memory_order_release);
     busy_.clear(std::memory_order_release);
     return over;

@@ -64,7 +64,6 @@ struct InternodeSend {
   }
 };
 
-// The sends by internode pipeline of this process.
 struct InternodeSends {
   std::mutex mutex;  // guards the members below, and sends that are posted
   std::array<std::unique_ptr<InternodeSend>, kMostSends> by_id;
@@ -74,8 +73,8 @@ struct InternodeSends {
 };
 InternodeSends g_sends;
 
-// The functions from free_id() to advance() are called with g_sends.mutex locked. This one returns
-// the index of a send that is not in use.
+// The functions from free_id() to advance() are called with g_sends.mutex locked. free_id() returns
+// the index of a send that is not in use; nothing if all are in use.
 std::optional<SendId> free_id() {
   for (SendId id = 0; id < kMostSends; ++id) {
     if (g_sends.by_id[id] == nullptr) return id;
@@ -260,8 +259,8 @@ bool complete_instead_of_cancel(MPI_Request request) {
   const std::lock_guard<std::mutex> hold(g_sends.mutex);
   for (const auto& send : g_sends.by_id) {
     if (send == nullptr || send->completion != request || send->fin_tag == kNoFin) continue;
-    // The FIN of a send that counts as done is sent, so its request may be complete and the handle
-    // may belong to another request by now.
+    // The FIN of a send that counts as done has been sent, so the program's request may be
+    // complete, and `request` may be the same handle of another request.
     if (send->counts_as_done) continue;
     // The pieces are copies of the send buffer, so the program's request may complete before the
     // pieces are received.
