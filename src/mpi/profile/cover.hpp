@@ -14,7 +14,8 @@
 
 namespace mh::mpi::profile {
 
-// The functions to which a profiled call goes on, by the name under which the program called.
+// The functions to which a profiled call goes on, by the name (MPI_X or PMPI_X) under which the
+// program called.
 struct Mpi {
   static inline Next below;
 };
@@ -22,8 +23,9 @@ struct Pmpi {
   static inline Next below;
 };
 
-// Covers `entry` by the function `profiled`, and writes the function below it to `below`.
-// `fallback`: the function below where the table has no entry; the front itself would call it.
+// Puts the function `profiled` into the front's table in place of `entry`, and writes to `below`
+// the function to which it goes on, that is, the old entry. `fallback`: written to `below` where
+// the table has no entry; the front itself would call it.
 template <class Function>
 void cover_one(mh_function& entry, Function& below, Function profiled, Function fallback) {
   const auto as_entry = reinterpret_cast<mh_function>(profiled);

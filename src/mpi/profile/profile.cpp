@@ -38,8 +38,8 @@ using observe::ThreadProfile;
 // A thread times one in this many of its short polls (calls such as MPI_Test), to keep the cost of
 // the profile low.
 constexpr std::uint32_t kPollsPerSample = 16;
-// A thread times each of its first polls, as many as kPollsTimedFirst, and the poll after each
-// timed poll that takes longer than kShortPollNs.
+// A thread times each of its first polls (calls such as MPI_Test), as many as kPollsTimedFirst, and
+// the poll after each timed poll that takes longer than kShortPollNs.
 constexpr std::uint32_t kPollsTimedFirst = 16;
 constexpr double kShortPollNs = 1000;
 // A timed call reads the presence, the time inside MPI, of this many peers at most. In a larger
@@ -73,7 +73,6 @@ struct ProfiledThread {
   std::array<std::uint64_t, kMostPeers> peers_before{};  // ticks inside MPI, before a waiting call
 };
 
-// The profile of this process.
 struct ProcessProfile {
   Presence* own = nullptr;  // in the node segment, or `lonely`
   Presence lonely;          // of a rank without a node
@@ -104,7 +103,8 @@ ProfiledThread& own_state() {
   return *t_state;
 }
 
-// The time that a rank of this node has been inside MPI, in its part of the node segment.
+// The presence of a rank of this node, in its part of the node segment: the time that the rank has
+// been inside MPI.
 Presence& presence_of(std::uint32_t node_rank) { return services.area(node_rank).presence; }
 
 // The peers as a list of ranks on the node, at most kMostPeers. The list of a single peer lies in
@@ -182,8 +182,8 @@ bool has_peers() { return services.node && config.ranks > 1; }
 // ---- The facts of the calls that have started requests -----------------------------------------
 
 // Packs CallFacts into a word: bytes << 18 | peer + 1 << 2 | has several peers << 1 | contiguous.
-// The word does not tell which peers several are, so unpacked() returns all ranks of the node in
-// their place.
+// If the call has several peers, the word does not tell which, and unpacked() returns all ranks of
+// the node in their place.
 std::uint64_t packed(const CallFacts& facts) {
   const std::uint64_t one = static_cast<std::uint32_t>(facts.peers.one) + 1U;
   return facts.data.bytes << 18U | (one & 0xffffU) << 2U |
@@ -207,7 +207,7 @@ CallFacts mean_of(const Count counts[], MPI_Datatype type, MPI_Comm comm) {
   return facts(sum / size, type, members(comm));
 }
 
-// ---- The report --------------------------------------------------------------------------------
+// ---- The report of the profile ------------------------------------------------------------------
 
 double ticks_per_s() { return ticks_per_ns() * 1e9; }
 

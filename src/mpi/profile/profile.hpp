@@ -44,7 +44,7 @@ struct CallFacts {
   Peers peers;
 };
 
-// ---- Facts of a call, for the generated functions -----------------------------------------------
+// ---- Facts of a call, for the generated functions of profiled_calls.cpp -------------------------
 
 CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers);
 inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peers}; }
@@ -98,13 +98,13 @@ class WaitingCall {
   tracing::Collectives collectives_;  // counts before the call, if there is a trace
 };
 
-// The time of this thread in MPI for a timed call that never waits, or for a timed poll. While the
-// object lives, other ranks see this rank as inside MPI.
+// Measures how long this thread is in MPI for a timed call that never waits, or for a timed poll (a
+// call such as MPI_Test). While the object lives, other ranks see this rank as inside MPI.
 class ShortCall {
  public:
   ShortCall();
-  // Ends the call, and returns its ticks. `more`: the ticks of untimed polls, which also count as
-  // time in MPI.
+  // Ends the call, and returns the ticks that it took. `more`: the ticks of untimed polls before
+  // it, which also count as time in MPI.
   std::uint64_t end(std::uint64_t more = 0);
   [[nodiscard]] std::uint64_t begin() const { return begin_; }
 
@@ -133,15 +133,16 @@ class TimedPoll {
   ShortCall visit_;
   std::uint64_t begin_;  // later than the beginning of `visit_`, by the cost of timing
 };
-// The number of further polls that this thread makes untimed before its next timed poll.
+// The number of further polls (calls such as MPI_Test) that this thread makes untimed before its
+// next timed poll.
 extern constinit thread_local std::uint32_t polls_to_skip;
 }  // namespace detail
 
 inline bool times_this_call() { return detail::is_on && !detail::inside; }
 
 // The functions below make a call of the program, time it unless it is inside another timed call,
-// and return its MPI code. `index`: the call's index in kNextNames. facts(): returns its CallFacts.
-// call(): makes the call.
+// and return its MPI code. `index`: the call's index in kNextNames, the names of the MPI calls.
+// facts(): returns its CallFacts. call(): makes the call.
 
 // Makes a call that may wait for peers.
 template <class Facts, class Call>
@@ -194,7 +195,7 @@ int polling(std::size_t index, Facts&& facts, Call&& call) {
   return call();
 }
 
-// These functions note the time. Called when MPI_Init, or MPI_Finalize, begins.
+// These functions note the time at which they are called: when MPI_Init, or MPI_Finalize, begins.
 void begin_init();
 void begin_finalize();
 

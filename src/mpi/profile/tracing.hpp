@@ -29,8 +29,8 @@ struct CallTimes {
   std::uint64_t end;
   std::uint64_t transfer;  // ticks
 };
-// The event that enters an MPI call into the trace. `call`: its index in kNextNames. `late`: the
-// rank on the node for which the call has waited, if it has waited.
+// The event that enters an MPI call into the trace. `call`: its index in kNextNames, the names of
+// the MPI calls. `late`: the rank on the node for which the call has waited, if it has waited.
 observe::TraceEvent event_of(std::size_t call, std::uint64_t bytes, std::uint32_t late,
                              const CallTimes& times);
 
