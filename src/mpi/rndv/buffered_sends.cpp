@@ -24,13 +24,15 @@ struct BufferedSend {
   std::unique_ptr<std::byte[]> data;
 };
 
-// The messages that this process has buffered (buffered_sends.hpp), as their receiver.
+// The messages to this rank that this process has buffered: copied to its own memory before a
+// receive matched them (buffered_sends.hpp).
 struct BufferedSends {
   std::mutex mutex;                     // guards `sends`
   std::vector<BufferedSend> sends;      // the oldest first
   std::atomic<std::uint32_t> count{0};  // relaxed: a hint; 0 in nearly every program
-  // True once an RTS header may have been overwritten by another receive's message. relaxed: the
-  // wait loop reads the flag again and again.
+  // True once an RTS header may have been overwritten by another receive's message. The wait loop
+  // then looks for sends whose headers are probably lost. relaxed: it reads the flag again and
+  // again.
   std::atomic<bool> looks_for_overdue{false};
 };
 BufferedSends g_buffered;
@@ -93,8 +95,8 @@ void start_to_buffer_overdue_sends() {
 }
 
 void buffer_overdue_sends() {
-  // The tick of the next look at posted sends. Guarded by the lock under which the wait loop calls
-  // its steps (wait/wait.cpp).
+  // The tick at which the wait loop next looks at the sends posted to this rank. Guarded by the
+  // lock under which the wait loop calls its steps (wait/wait.cpp).
   static std::uint64_t next_look = 0;
   const bool is_needed =
       !switches.errors_are_fatal || g_buffered.looks_for_overdue.load(std::memory_order_relaxed);

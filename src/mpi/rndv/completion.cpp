@@ -19,8 +19,8 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// Pins the request, so that this thread alone may fetch its message. Waits while another thread has
-// pinned it.
+// Pins the request: gives this thread alone the right to fetch the request's message. Waits while
+// another thread has pinned the request.
 void await_pin(ReceiveRequest& request) {
   wait::until([&] { return request.pin(); });
 }
@@ -34,15 +34,16 @@ void correct(MPI_Status* status, const ReceiveRequest& request) {
 
 // True if a look for an RTS header in the buffer of a started receive is worth its cost. If only
 // the MPI library can read the datatype, a look costs a message from this rank to itself, so only
-// the rare `patient` looks do so. MPI_Test cannot replace the look, because another thread may have
-// completed the request in the library, which frees the handle.
+// the rare `patient` looks are then worth it. MPI_Test cannot replace the look, because another
+// thread may have completed the request in the library, which frees the handle.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }
 
-// True if the RTS header of a send of this node is in the buffer of the started receive; the
-// request is then pinned for the caller. If the buffer holds the header of a message from another
-// node, the function begins to receive that message and returns false.
+// True if the RTS header of a send of this node is in the buffer of the started receive. The
+// request is then pinned, so that only the caller may fetch its message. If the buffer holds the
+// header of a message from another node, the function begins to receive that message and returns
+// false.
 bool pin_if_landed(ReceiveRequest& request, bool patient) {
   // After the message of an orphaned request, one that the program has freed, has come, the program
   // may have freed the buffer.
@@ -57,16 +58,17 @@ bool pin_if_landed(ReceiveRequest& request, bool patient) {
   return false;
 }
 
-// True if several of the receives `others`, which include `request`, have the buffer of `request`.
-// The RTS header in that buffer may belong to either receive until the MPI library completes one of
-// them.
+// True if other receives among `others`, which include `request`, have the buffer of `request`,
+// too. The RTS header in that buffer may belong to any of these receives until the MPI library
+// completes one of them.
 bool shares_buffer(const ReceiveRequest& request, const std::vector<ReceiveRequest*>& others) {
   return std::ranges::count_if(others, [&](const ReceiveRequest* other) {
            return other->buffer.address == request.buffer.address;
          }) > 1;
 }
 
-// Ends a pinned request: removes it from the table of receive requests, in which only a persistent
+// Ends the request of `claim`, which this thread has pinned (no other thread may fetch its
+// message). Removes the request from the table of receive requests, in which only a persistent
 // request stays.
 void end_request(ReceiveClaim& claim) {
   ReceiveRequest& request = *claim;
@@ -146,8 +148,8 @@ void correct_status(MPI_Request handle, MPI_Status* status) {
 }
 
 void fetch_landed_messages() {
-  // The ticks of the next looks into receive buffers. Guarded by the lock under which the wait loop
-  // calls its steps (wait/wait.cpp).
+  // The ticks at which the wait loop next looks for RTS headers in receive buffers. Guarded by the
+  // lock under which the wait loop calls its steps (wait/wait.cpp).
   static std::uint64_t next_look = 0;
   static std::uint64_t next_patient_look = 0;
   static std::uint64_t next_look_at_short = 0;

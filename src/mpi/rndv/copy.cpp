@@ -112,16 +112,15 @@ bool copy_alone(const steal::CopySpec& work, const steal::Shapes* shapes) {
   return services.memory->copy(work.to, work.from, work.bytes, {}, level).ok();
 }
 
-// True if all ranks of the node map these bytes.
 bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
   if (!config.heaps_mapped) return false;
   return view.rank == config.me ? heaps::contain(reinterpret_cast<const void*>(view.address), bytes)
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// Opens a job in one of this rank's job slots, and tells the sender by changing its send to state
-// moving, so that the sender may claim chunks. Null if all job slots are in use. `mapped`: all
-// ranks of the node map both ends.
+// Opens a job in one of this rank's job slots, and tells the sender by changing the state of its
+// send to `moving`, so that the sender may claim chunks. Null if all job slots are in use.
+// `mapped`: all ranks of the node map both ends.
 steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto visibility =
@@ -153,8 +152,8 @@ bool all_ranks_map(const memory::View& view, const layout::Compact& shape) {
 }
 
 // Copies data with gaps straight from the send buffer to the receive buffer, as a job whose chunks
-// other ranks may claim. False if the data of an end do not form a single grid
-// (layout/compact.hpp), if not all ranks map both ends, or if the copy failed.
+// other ranks may claim. False if the data in the send or the receive buffer do not form a single
+// grid (layout/compact.hpp), if not all ranks map both buffers, or if the copy failed.
 bool copy_by_shapes(const TakenMessage& message) {
   p2p::SendSlot& send = message.send;
   const p2p::End& to = message.to;
@@ -215,8 +214,8 @@ std::optional<MessagePath> copy_in_pieces(const TakenMessage& message) {
 }
 
 // Copies a message that has gaps in the send buffer or the receive buffer, or that this process
-// cannot read from the send buffer (`readable` is false). Returns the path of the copy; nothing if
-// the copy failed.
+// cannot read from the send buffer (`readable` is false). Returns by which way the bytes went;
+// nothing if the copy failed.
 std::optional<MessagePath> copy_scattered(const TakenMessage& message, bool readable) {
   if (copy_by_shapes(message)) return MessagePath::mapped;
   const bool in_pieces = readable && !config.pipelines;

@@ -79,8 +79,8 @@ std::vector<HeldMessage>::iterator find_held(int source, int tag, MPI_Comm handl
   });
 }
 
-// Writes the status of the held message to the program's `status`. As in the MPI library, MPI_ERROR
-// stays unchanged.
+// Writes the status of the held message, which a probe has taken out of the MPI library, to the
+// program's `status`. MPI_ERROR stays unchanged, as after a probe of the MPI library.
 void report(const HeldMessage& held, MPI_Status* status) {
   if (status == MPI_STATUS_IGNORE) return;
   const int error = status->MPI_ERROR;
@@ -118,9 +118,10 @@ Content receive_content(MPI_Message* message) {
   return content;
 }
 
-// Receives a held message that is as long as an RTS header, and sends its content to this rank
-// itself, so that the program can still receive it. If the content is an RTS header, the held
-// status gets the size of the rendezvous message.
+// Receives a held message, which a probe has taken out of the MPI library, and sends its content to
+// this rank itself, so that the program can still receive it. Called for a message as long as an
+// RTS header. If the content is an RTS header, the held status gets the size of the rendezvous
+// message.
 void renew(HeldMessage& held) {
   const Content content = receive_content(&held.message);
   static std::atomic<std::uint32_t> serial{0};
@@ -148,8 +149,8 @@ HeldMessage hold(MPI_Comm comm, MPI_Message message, const MPI_Status& status) {
   return held;
 }
 
-// Takes the oldest message from `source` out of the MPI library and holds it. False if the MPI
-// library has no message from `source`.
+// Takes the oldest message from `source` out of the MPI library and holds it for a receive of the
+// program. False if the MPI library has no message from `source`.
 bool hold_oldest(int source, MPI_Comm comm) {
   int flag = 0;
   MPI_Message message{};

@@ -25,9 +25,10 @@
 
 namespace mh::mpi::rndv {
 
-// The number of messages held by MPI_Probe and MPI_Iprobe on all communicators, plus 1 once several
-// threads may probe (note_probe()). While it is not 0, receives look at held messages and take
-// shared steps. 0 in nearly every program. relaxed: a hint, which every receive reads.
+// The number of messages that MPI_Probe and MPI_Iprobe hold on all communicators, plus 1 once
+// several threads may probe (note_probe()). While it is not 0, receives look at held messages and
+// take shared steps (MatchingStep). 0 in nearly every program. relaxed: a hint, which every receive
+// reads.
 [[gnu::visibility("hidden")]] extern std::atomic<std::uint32_t> held_message_count;
 inline bool may_be_held() { return held_message_count.load(std::memory_order_relaxed) != 0; }
 
@@ -85,7 +86,8 @@ std::optional<HeldMessage> take_held(MPI_Message message);
 // the original message.
 void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status);
 
-// The rendezvous sends to this rank whose RTS headers are held.
+// The rendezvous sends to this rank whose RTS headers this process holds, because a probe has taken
+// them out of the MPI library.
 std::vector<PostedSend> held_sends();
 
 }  // namespace mh::mpi::rndv

@@ -80,7 +80,7 @@ MPI_Datatype copy_of(MPI_Datatype type) {
 }
 
 // Frees both requests of a send that is not active: `request`, the program's, and the plain
-// request. Called with g_persistent.mutex locked.
+// request, the MPI library's own. Called with g_persistent.mutex locked.
 void dispose(MPI_Request request, PersistentSend& send) {
   real.Request_free(&request);
   real.Request_free(&send.plain);
@@ -109,8 +109,8 @@ int start_in_library(MPI_Request request, const PersistentSend& send) {
   return code;
 }
 
-// Starts the send by internode pipeline, by rendezvous, or else by its plain request. The receive
-// of the FIN, `request`, is already started.
+// Starts the send by internode pipeline, by rendezvous, or else by its plain request, the MPI
+// library's own. The receive of the FIN, `request`, is already started.
 int send_started(MPI_Request request, const PersistentSend& send) {
   const Comm* comm = comms::find(send.message.comm);
   if (comm == nullptr || comm->key != send.communicator) return start_in_library(request, send);
@@ -134,9 +134,9 @@ bool is_active(MPI_Request request) {
   return flag == 0;
 }
 
-// True if the plain request of the start is complete; then this rank sends itself the FIN, or
-// cancels the receive of the FIN if the plain request was cancelled. Called with g_persistent.mutex
-// locked.
+// True if the plain request (the MPI library's own) of a start is complete. This rank then sends
+// itself the FIN, or cancels the receive of the FIN if the plain request was cancelled. Called with
+// g_persistent.mutex locked.
 bool is_over(LibraryStart& start) {
   int flag = 0;
   MPI_Status status;
@@ -152,8 +152,9 @@ bool is_over(LibraryStart& start) {
   return true;
 }
 
-// True if the FIN of a freed send has come; then frees both of its requests. Called with
-// g_persistent.mutex locked.
+// True if the FIN has come for a send whose request the program has freed. Both requests of the
+// send, the program's and the MPI library's own, are then freed. Called with g_persistent.mutex
+// locked.
 bool is_over(FreedSend& freed) {
   int flag = 0;
   real.Test(&freed.request, &flag, MPI_STATUS_IGNORE);
@@ -259,8 +260,8 @@ void stop_persistent_sends() {
     cancel_fin(&freed.request);
     dispose(freed.request, freed.send);
   }
-  // The program itself frees the requests that it has got. This loop frees the plain requests, in
-  // whose place it has got them.
+  // The program itself frees the request that it has got for a persistent send. This loop frees the
+  // send's plain request, the MPI library's own, which the program has never got.
   for (auto& [bits, send] : g_persistent.by_handle) real.Request_free(&send.plain);
   g_persistent.freed.clear();
   g_persistent.by_handle.clear();

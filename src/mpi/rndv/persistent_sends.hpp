@@ -39,11 +39,12 @@ bool cancel_library_start(MPI_Request request);
 // nothing for other requests.
 void await_fin_of(MPI_Request request);
 
-// Sends this rank the FINs of starts whose plain requests are complete, and disposes of freed sends
-// whose FIN has come. A step of the wait loop.
+// A step of the wait loop. Sends this rank itself the FINs of starts whose plain requests (the MPI
+// library's own) are complete, and frees both requests of sends that the program has freed, once
+// their FINs have come.
 void progress_persistent_sends();
-// Frees the plain requests of all persistent sends. Called before config.node_comm, on which FINs
-// travel, is freed.
+// Frees the plain requests, the MPI library's own, of all persistent sends. Called before
+// config.node_comm, on which FINs travel, is freed.
 void stop_persistent_sends();
 
 }  // namespace mh::mpi::rndv

@@ -114,8 +114,9 @@ void note_rts_sized_send(std::uint64_t bytes, int dest, int tag, MPI_Comm handle
   const std::int32_t receiver = comm == nullptr ? Comm::kElsewhere : comm->on_node(dest);
   if (receiver < 0) return;
   std::atomic<std::uint64_t>& noted = services.own_area().rts_sized_sends[receiver];
-  // relaxed: the receiver reads the bit, which notes this message, after it has received the
-  // message, and the MPI library makes the sender's earlier writes visible by then.
+  // relaxed: the bit notes that a message as long as an RTS header goes to the receiver with this
+  // tag. The receiver reads the bit after it has received the message, and the MPI library makes
+  // the sender's earlier writes visible by then.
   if (const std::uint64_t bit = bit_of(comm->key, tag);
       (noted.load(std::memory_order_relaxed) & bit) == 0) {
     noted.fetch_or(bit, std::memory_order_relaxed);

@@ -58,8 +58,8 @@ std::optional<p2p::RtsHeader> read_rts(const ReceiveBuffer& buffer);
 // All posted sends to this rank, or only those with this envelope (sender, communicator, tag).
 std::vector<PostedSend> posted_sends();
 std::vector<PostedSend> posted_sends(const SendEnvelope& envelope);
-// True if the sender has taken one of its own sends with this envelope to push the message. If the
-// push fails, the send is posted again, so the caller waits.
+// True if the sender has taken one of its own sends with this envelope (communicator and tag, to
+// this rank) to push the message. If the push fails, the send is posted again, so the caller waits.
 bool any_taken_by_sender(const SendEnvelope& envelope);
 
 // True if this rank's MPI library may hold an unexpected message with the envelope of this send,

@@ -63,8 +63,8 @@ std::optional<p2p::RtsHeader> header_for(const ReceiveRequest& request, const MP
   return is_its ? header : std::nullopt;
 }
 
-// Waits until the sender's push has ended. True if the message is in the receive buffer; false if
-// the push failed and the buffer still holds the RTS header.
+// Waits until the push that the sender has begun is over. True if the message is in the receive
+// buffer; false if the push failed and the buffer still holds the RTS header.
 bool await_push(p2p::PostedReceive& posted) {
   p2p::PostedState state = p2p::PostedState::pushing;
   wait::until([&] {
@@ -78,7 +78,7 @@ bool await_push(p2p::PostedReceive& posted) {
 
 // Finds out which rank, receiver or sender, moves the message of a receive. If the send is still
 // posted, this rank takes it. The function waits while the sender has taken the send but has not
-// begun to push, because it may still give the send back.
+// begun to push, because the sender may still give the send back.
 p2p::Mover await_mover(p2p::SendSlot* send, std::uint64_t generation,
                        const p2p::PostedReceive* posted) {
   p2p::Mover mover = p2p::Mover::unsettled;
@@ -102,8 +102,8 @@ Delivery receive_from_other_node(const p2p::RtsHeader& header, const ReceiveBuff
 }
 
 // The result of a receive whose rendezvous message was not found: nothing for an ordinary message,
-// kLost for an RTS header whose send is over. Erases such a header in the buffer, so that no later
-// look finds the header again.
+// kLost for an RTS header whose send is over. Erases that RTS header in the buffer, so that no
+// later look at the buffer finds it again.
 std::optional<Delivery> result_of_lost(const std::optional<p2p::RtsHeader>& header,
                                        const ReceiveBuffer& buffer) {
   if (!header) return std::nullopt;
@@ -112,8 +112,8 @@ std::optional<Delivery> result_of_lost(const std::optional<p2p::RtsHeader>& head
 }
 
 // The oldest posted send with this envelope whose RTS header no receive has matched; nothing if
-// there is none. Waits, but at most tuning::kSettleNs, while the sender has taken such a send to
-// push the message, because it may give the send back.
+// there is none. While the sender has taken such a send to push the message, the function waits, at
+// most tuning::kSettleNs, because the sender may give the send back.
 std::optional<PostedSend> await_unmatched(const SendEnvelope& envelope) {
   const std::uint64_t end = ticks() + ticks_from_ns(tuning::kSettleNs);
   std::optional<PostedSend> send;
@@ -147,7 +147,8 @@ std::optional<Delivery> fetch_without_header(const ReceiveRequest& request,
   if (!send) return result_of_lost(header, buffer);
   if (may_be_ordinary) {
     // Either an ordinary message has come, or the header of `send` was overwritten, and then no
-    // receive will match that send. In the second case the wait loop has to release its sender.
+    // receive will match `send`. In the second case the wait loop has to release the sender of
+    // `send`.
     start_to_buffer_overdue_sends();
     return result_of_lost(header, buffer);
   }

@@ -60,7 +60,7 @@ struct ReceiveRequest {
   // program has freed the communicator. Null otherwise.
   std::shared_ptr<Comm> kept_comm{};
 
-  // These members are written by the thread that has pinned the request.
+  // These members are written by the thread that has pinned the request by pin().
   std::optional<IncomingMessage> incoming{};  // from another node, begun to arrive
   std::optional<Delivery> delivery{};         // set once the message is in the buffer
 
@@ -112,9 +112,9 @@ class ReceiveClaim {
 
 class ReceiveTable {
  public:
-  // These functions and the next two are hints, from relaxed loads. True if a receive is started
-  // (any), if a started receive is *long*, long enough for a rendezvous message (any_long), and if
-  // a rank of this node may send to such a receive (any_long_from_this_node).
+  // The functions from any() to needs_this_rank() are hints, from relaxed loads. True if a receive
+  // is started (any), if a started receive is *long*, long enough for a rendezvous message
+  // (any_long), and if a rank of this node may send to such a receive (any_long_from_this_node).
   [[nodiscard]] bool any() const { return started_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long() const { return long_.load(std::memory_order_relaxed) != 0; }
   [[nodiscard]] bool any_long_from_this_node() const {
@@ -128,8 +128,8 @@ class ReceiveTable {
     return unposted_.load(std::memory_order_relaxed) != 0;
   }
 
-  // Makes a request for a receive with this buffer, source and tag, outside the table. The caller
-  // then calls enter(), or discard() if the MPI library has not started the receive.
+  // Makes a request for a receive with this buffer, source and tag, which is not in the table yet.
+  // The caller then calls enter(), or discard() if the MPI library has not started the receive.
   [[nodiscard]] ReceiveRequest& make(const ReceiveBuffer& buffer, const MessageEnvelope& envelope);
   void discard(ReceiveRequest& request);
   // Enters a request into the table under its handle, after the MPI library has made it (a
@@ -154,7 +154,7 @@ class ReceiveTable {
   // message to its buffer.
   [[nodiscard]] bool uses(MPI_Datatype type);
   // Called when the program frees the communicator. The receives in the table that use `comm` then
-  // keep the object alive.
+  // keep the Comm object alive.
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
   // The started receives for which wanted(request) is true; `wanted` is called with the table
@@ -183,8 +183,8 @@ class ReceiveTable {
   void unlink(ReceiveRequest& request);
   void recycle(ReceiveRequest& request);
 
-  // Guards all members. The counters, which are atomic, are written with the lock, and read without
-  // it (relaxed).
+  // Guards all members of the table. The counters, which are atomic, are written with the lock, and
+  // read without it (relaxed).
   std::mutex mutex_;
   std::atomic<std::size_t> entries_{0};
   std::atomic<std::size_t> started_{0};

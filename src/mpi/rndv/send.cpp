@@ -51,9 +51,9 @@ struct SentMessage {
   std::uint64_t push_interval = 0;  // ticks from the next attempt to the one after it
 };
 
-// The request that a FIN completes; the tag of the FIN is the index. relaxed suffices for both
-// members: MPI_Cancel comes after the start of the request, in the same thread or in a thread that
-// the program has synchronised with the starting thread.
+// The request that a FIN completes; the FIN's tag is the index in RendezvousSends::fins. relaxed
+// suffices for both members: MPI_Cancel comes after the start of the request, in the same thread or
+// in a thread that the program has synchronised with the starting thread.
 struct FinTarget {
   std::atomic<MPI_Request> request{};
   std::atomic<std::uint64_t> sequence{0};  // of the send, plus one; 0: no send
@@ -220,7 +220,7 @@ void trace_left(std::uint64_t bytes, LeftBecause because) {
                          .detail = static_cast<std::uint8_t>(because)});
 }
 
-// True if this rank receives a long message at the same time, or will probably do so.
+// True if this rank receives a long message while it sends one, or will probably do so.
 bool is_exchanged(SendPattern pattern) {
   if (pattern == SendPattern::nonblocking)
     return services.exchange_detector.starts_send() || receives.any_long_from_this_node();
@@ -405,7 +405,7 @@ void await_done(Slot slot) {
   p2p::SendSlot& send = services.send_table.slot(slot);
   int polls = 0;
   wait::until_shared([&] {
-    // acquire: pairs with the release in release_sender(). The buffer is this rank's again.
+    // acquire: pairs with the release in release_sender(). The send buffer is this rank's again.
     if (send.state() == p2p::SlotState::done) return true;
     if (++polls % kKickEvery == 0) kick_progress();
     return false;

@@ -13,8 +13,8 @@
 namespace mh::mpi::rndv {
 namespace {
 
-// The posted sends whose RTS headers a receive or a probe has got from the MPI library. They lie in
-// the buffers of started receives, or are held.
+// The posted sends whose RTS headers a receive or a probe has got from the MPI library. The headers
+// lie in the buffers of started receives, or this process holds them (held_messages.hpp).
 std::vector<PostedSend> matched_sends() {
   std::vector<PostedSend> found = held_sends();
   receives.select(true, [&](const ReceiveRequest& request) {
@@ -69,7 +69,7 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   const auto oldest = oldest_unmatched(envelope);
   if (!oldest) return {};
   // Threads of the sender may send their RTS headers in another order than they post the sends, so
-  // the oldest posted send need not be the first to come.
+  // the header that the probe has found need not be that of the oldest posted send.
   if (oldest->fields.ordered == 0 || may_be_ordinary) return {.kind = Kind::unclear};
   return {.kind = Kind::rendezvous, .bytes = oldest->fields.bytes};
 }
