@@ -31,8 +31,8 @@ class ExchangeDetector {
     if ((now & kOpen) == 0) state_.store(now = now | kOpen, std::memory_order_relaxed);
     return now >= kOne;
   }
-  // To be called when this rank starts a long receive, which may make the current round an
-  // exchange.
+  // To be called when this rank starts a long receive, which may make the current round (the long
+  // sends since the last completion of a request) an exchange.
   void starts_receive() {
     if ((state() & kOpen) != 0)
       state_.store(kRemembered * kOne | kOpen | kFollowed, std::memory_order_relaxed);
@@ -56,7 +56,8 @@ class ExchangeDetector {
   static constexpr std::uint32_t kFollowed = 2;
   static constexpr std::uint32_t kOne = 4;
 
-  // relaxed: usually written by one thread; a lost change only costs a wrong prediction.
+  // relaxed: usually one thread alone writes the word; if two threads write it at once, a lost
+  // change only costs a wrong prediction.
   [[nodiscard]] std::uint32_t state() const { return state_.load(std::memory_order_relaxed); }
 
   std::atomic<std::uint32_t> state_{0};

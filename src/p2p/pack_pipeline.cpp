@@ -36,8 +36,8 @@ std::optional<PackedChunk> PackPipeline::collect() {
 }
 
 std::optional<std::uint32_t> PackPipeline::claim() {
-  // acquire keeps this read of next_ before the read of offered_. Their counts are compared only if
-  // both words have the same use.
+  // acquire keeps this read of next_ before the read of offered_. Their counts of chunks are
+  // compared only if both words have the same use, which is the number of a message.
   std::uint64_t next = next_.load(std::memory_order_acquire);
   for (;;) {
     const std::uint64_t offered = offered_.load(std::memory_order_acquire);
@@ -94,9 +94,9 @@ void PackPipelines::Use::nothing_more() {
   if (has_helpers_) pack_pipelines_.pool_->nothing_left(lend::WorkKind::internode);
 }
 
-// True if helpers may be asked to pack or unpack: this rank has helpers, or another rank waits and
-// could lend its core. Otherwise no helper threads are made, because no core is free for them at
-// the moment.
+// True if helpers may be asked to pack or unpack: this process has helpers, or another rank waits
+// and could lend its core. Otherwise no helper threads are made, because no core is free for them
+// at the moment.
 bool PackPipelines::may_expose() const {
   return pool_ != nullptr && (pool_->hired() || node_.has_idle_peer());
 }

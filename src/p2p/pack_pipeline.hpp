@@ -67,8 +67,9 @@ class PackPipeline {
  private:
   struct PackCell {
     PackedChunk chunk{};
-    // 1 + the number of the chunk that was finished last in this cell. Release by the thread that
-    // has finished the chunk; pairs with the acquire in collect().
+    // 1 + the number of the chunk that was finished last in this cell; 0 before the message's first
+    // chunk in this cell. Release by the thread that has finished the chunk; pairs with the acquire
+    // in collect().
     std::atomic<std::uint32_t> finished{0};
   };
 
@@ -79,15 +80,16 @@ class PackPipeline {
     return static_cast<std::uint32_t>(word >> 32U);
   }
   static std::uint32_t count_in(std::uint64_t word) { return static_cast<std::uint32_t>(word); }
-  // Called by the owner. relaxed, because only the owner writes offered_.
+  // Called by the owner, the thread that offers the chunks. relaxed, because only the owner writes
+  // offered_.
   [[nodiscard]] std::uint64_t offers() const { return offered_.load(std::memory_order_relaxed); }
   std::optional<std::uint32_t> claim();
 
   End end_{};
   PackKind kind_ = PackKind::pack;
   std::uint32_t collected_ = 0;  // chunks of this use; only the owner reads and writes it
-  // Release by the owner in open() and offer(), acquire by a thread before its claim, which then
-  // sees the cell, end_ and kind_.
+  // Release by the owner (the thread that offers the chunks) in open() and offer(), acquire by any
+  // thread before its claim of a chunk. That thread then sees the chunk's cell, end_ and kind_.
   alignas(kCacheLine) std::atomic<std::uint64_t> offered_{0};
   // No store to next_ is a release, because a claim publishes nothing, and offered_ publishes what
   // open() writes.
@@ -107,8 +109,8 @@ class PackPipelines final : public lend::LendableWork {
 
   // The use of a pack pipeline for one message of `bytes` bytes. Helpers of this process may claim
   // its chunks. One thread at a time, the owner, uses this object, and collects every offered chunk
-  // before the destructor. If all pack pipelines of the process are in use, the message gets one
-  // without helpers.
+  // before the object is destroyed. If all pack pipelines of the process are in use, the message
+  // gets one without helpers.
   class Use {
    public:
     Use(PackPipelines& pack_pipelines, const End& end, PackKind kind, std::uint64_t bytes);
@@ -116,8 +118,8 @@ class PackPipelines final : public lend::LendableWork {
     Use(const Use&) = delete;
     Use& operator=(const Use&) = delete;
     PackPipeline* operator->() const { return pack_pipeline_; }
-    // The number of chunks offered and not collected that keeps all threads busy: the owner, and
-    // the helpers if there are any.
+    // The number of chunks that keeps all threads busy once the owner has offered them and not yet
+    // collected them. The threads are the owner, and the helpers if there are any.
     [[nodiscard]] std::uint32_t enough() const { return has_helpers_ ? 4 : 1; }
     // Called by the owner after it has offered the last chunk, so that no further core is lent for
     // this message.
@@ -144,8 +146,9 @@ class PackPipelines final : public lend::LendableWork {
   lend::Pool* pool_;
   std::array<PackPipeline, kPackPipelines> pack_pipelines_{};
   SlotSet<kPackPipelines> taken_;
-  // Set while a message is open to helpers, and so offered to lenders. Acquire and release, as for
-  // a lock: only one thread at a time may call the pool of helpers for a kind of work.
+  // Set while helpers may pack or unpack a message, and lenders are offered the work. Acquire and
+  // release, as for a lock: only one thread at a time may call the pool of helpers for a kind of
+  // work.
   std::atomic_flag exposed_ = ATOMIC_FLAG_INIT;
 };
 

@@ -46,8 +46,8 @@ void Pipeline::cut(std::uint32_t index, PipelineChunk& chunk) const {
 }
 
 bool Pipeline::claim_fill(std::uint32_t use, PipelineChunk& chunk) {
-  // acquire: pairs with the release in open(); a thread that claims sees the fields of the use as
-  // open() left them.
+  // acquire: pairs with the release in open(). A thread that claims a chunk then sees the
+  // pipeline's fields as open() left them for the message that `use` numbers.
   std::uint64_t now = fills_.load(std::memory_order_acquire);
   for (;;) {
     if (use_in(now) != use || left_in(now) == 0) return false;

@@ -75,8 +75,8 @@ class alignas(kCacheLine) Pipeline {
     // acquire: pairs with the release in drained().
     return done_.load(std::memory_order_acquire) == chunks_.load(std::memory_order_relaxed);
   }
-  // The number of chunks of `use` that no thread has claimed to fill, or to drain; 0 if `use` is
-  // over. relaxed: hints.
+  // The number of chunks of the message `use` that no thread has claimed to fill, or to drain; 0 if
+  // that message is over. relaxed: hints.
   [[nodiscard]] std::uint32_t fills_left(std::uint32_t use) const { return left_in(fills_, use); }
   [[nodiscard]] std::uint32_t drains_left(std::uint32_t use) const { return left_in(drains_, use); }
   // Hints, from relaxed loads, for a rank that may lend its core to the sender's process, to fill,
@@ -90,8 +90,9 @@ class alignas(kCacheLine) Pipeline {
 
   using Ticket = std::atomic<std::uint64_t>;
   struct alignas(kCacheLine) PipelineCell {
-    // The word (use, turn). Release in pass_on(), acquire before each claim, so that a thread sees
-    // the work of the cell's previous turn (B3). The claim to drain publishes nothing. The stores
+    // The word (use, turn): the number of the message, and how far the cell has come, from free to
+    // full to being drained (B3). Release in pass_on(), acquire before each claim, so that a thread
+    // sees the work of the cell's previous turn. The claim to drain publishes nothing. The stores
     // of open() are published by the tickets.
     std::atomic<std::uint64_t> state{0};
   };
@@ -108,16 +109,17 @@ class alignas(kCacheLine) Pipeline {
     return static_cast<std::uint32_t>(ticket >> 32U);
   }
   static std::uint32_t left_in(std::uint64_t ticket) { return static_cast<std::uint32_t>(ticket); }
-  // The number of chunks left in a ticket for `use`; 0 if `use` is over.
+  // The number of chunks of the message `use` that a ticket, a word (use, chunks left), counts as
+  // left; 0 if that message is over.
   static std::uint32_t left_in(const Ticket& ticket, std::uint32_t use) {
     const std::uint64_t now = ticket.load(std::memory_order_relaxed);
     return use_in(now) == use ? left_in(now) : 0;
   }
 
-  // The number of chunks of `use` that a thread has claimed to fill, and that no thread has claimed
-  // to drain.
+  // The number of chunks of the message `use` that a thread has claimed to fill, and that no thread
+  // has claimed to drain.
   [[nodiscard]] std::uint32_t on_pipeline(std::uint32_t use) const;
-  // True if the cell in which chunk `index` of `use` travels is free for that chunk.
+  // True if the cell in which chunk `index` of the message `use` travels is free for that chunk.
   [[nodiscard]] bool may_fill(std::uint32_t use, std::uint32_t index) const {
     const std::uint32_t cells = cells_used_.load(std::memory_order_relaxed);
     // acquire: pairs with the release in pass_on() by the cell's drainer, which has read the
@@ -125,16 +127,17 @@ class alignas(kCacheLine) Pipeline {
     return cells_[index % cells].state.load(std::memory_order_acquire) ==
            ticket_of(use, kTurns * (index / cells) + kFree);
   }
-  // Returns the index of a full cell of `use`, and sets `state` to its state; kMostCells if no cell
-  // is full. The search begins behind the cells of the chunks that were claimed to drain.
+  // Returns the index of a full cell of the message `use`, and sets `state` to that cell's state;
+  // kMostCells if no cell is full. The search begins behind the cells of the chunks that were
+  // claimed to drain.
   [[nodiscard]] std::uint32_t find_full(std::uint32_t use, std::uint64_t& state) const;
   void cut(std::uint32_t index, PipelineChunk& chunk) const;
   void pass_on(const PipelineChunk& chunk);
   void move_on(std::uint64_t bytes, std::uint64_t room);
 
-  // Line 0: these members, up to cells_used_, are written by the receiver while no message is under
-  // way. The members that threads read before a claim are atomic. relaxed: a stale value makes the
-  // claim fail (B2).
+  // These members, up to cells_used_ (line 0 in the invariants), are written by the receiver while
+  // no message is under way. The members that threads read before a claim are atomic. relaxed: a
+  // stale value makes the claim fail (B2).
   std::uint64_t bytes_ = 0;
   std::uint64_t begin_ = 0;  // of the use's cells, from the pipeline's beginning
   std::uint32_t chunk_bytes_ = 0;

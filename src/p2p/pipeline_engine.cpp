@@ -29,8 +29,8 @@ layout::StreamRange range_of(const PipelineChunk& chunk) {
 // measured.
 constexpr double kBytesPerNs = 8;
 
-// The time (ticks) in which one core packs or unpacks `bytes` bytes, and whether that is long
-// enough to invite third ranks.
+// ticks_alone(): the time (ticks) in which one core packs or unpacks `bytes` bytes.
+// is_for_third_ranks(): whether that time is long enough to invite third ranks.
 std::uint64_t ticks_alone(std::uint64_t bytes) {
   return ticks_from_ns(static_cast<double>(bytes) / kBytesPerNs);
 }
@@ -84,15 +84,16 @@ std::byte* PipelineEngine::cell_of(const OnPipeline& on, const PipelineChunk& ch
   return node_.area(on.receiver) + offsets_.cells + pipeline + chunk.place;
 }
 
-// The place of a chunk's cell for the emulator: its position in the area of the receiver.
+// The place of a chunk's cell for the emulation of nodes (base/emulated.hpp): its position in the
+// receiver's area, a part of the node segment.
 emulated::Place PipelineEngine::place_of(const OnPipeline& on, const PipelineChunk& chunk) const {
   const std::size_t pipeline = std::size_t{on.pipeline} * pipeline_bytes_;
   return {on.receiver, offsets_.cells + pipeline + chunk.place};
 }
 
 // Invites third ranks to lend their cores to `rank`, for its end of a message that keeps one core
-// busy for `ticks_left` ticks more; withdraws the invitation if that is short. Sender and receiver
-// lend to each other without an invitation (who_is_late()).
+// busy for `ticks_left` ticks more. If that time is too short to invite them, withdraws the
+// invitation. Sender and receiver lend to each other without an invitation (who_is_late()).
 void PipelineEngine::invite(std::uint32_t rank, std::uint64_t ticks_left) {
   if (node_.ranks() == 2) return;
   const bool worth = is_for_third_ranks(ticks_left);
@@ -152,8 +153,8 @@ void PipelineEngine::announce(std::uint32_t slot, const End& from) {
 
 void PipelineEngine::withdraw(std::uint32_t slot) { announced_.give_back(slot); }
 
-// The pipeline, of the receiver, that carries the message of this rank's send in `slot`; nothing if
-// no pipeline does.
+// The pipeline that carries the message of this rank's send in `slot`; it belongs to the receiver.
+// Nothing if no pipeline carries the message.
 std::optional<OnPipeline> PipelineEngine::moving_on(std::uint32_t slot) const {
   const SendSlot& send = send_table().slots[slot];
   // acquire: pairs with the receiver's change to moving. `job` is of this rendezvous send or of a

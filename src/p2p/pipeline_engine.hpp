@@ -86,7 +86,7 @@ class PipelineEngine final : public lend::LendableWork {
   // Puts the message of a send that this rank has taken on one of its pipelines, which changes the
   // send's state to moving. Returns the index of the pipeline, or nothing if none is free. The
   // caller waits until over() is true and calls finish(); the receive buffer `to` must live until
-  // then. Chunks go in the order `order`; a pipeline takes both_ends as from the low end.
+  // then. Chunks are filled in the order `order`; both_ends means from the low end, as low_to_high.
   std::optional<std::uint32_t> begin(SendSlot& send, std::uint32_t sender, const End& to,
                                      std::uint64_t bytes,
                                      steal::CopyOrder order = steal::CopyOrder::both_ends);
@@ -147,8 +147,8 @@ class PipelineEngine final : public lend::LendableWork {
   // after a claim (pipeline.hpp, B2).
   std::array<End, SharedSendTable::kSlots> from_{};
   std::array<End, kPipelines> to_{};
-  // The slots of this rank's send table for which announce() was called, and withdraw() not yet. A
-  // hint: the state of the slot says whether a pipeline carries the send.
+  // The slots of this rank's send table between announce() and withdraw(): a pipeline may carry
+  // their sends. A hint: the state of the slot says whether a pipeline carries the send.
   SlotSet<SharedSendTable::kSlots> announced_;
   // For each pipeline of this rank, the use in which it carries a message (OnPipeline::word()), or
   // 0. Release by begin(), acquire by readers, which then see `to_`.

@@ -31,7 +31,7 @@ namespace mh::p2p {
 enum class PostedState : std::uint32_t { free, open, pushing, pushed };
 
 // Says which messages match a posted receive. A sender that finds its RTS header in the buffer also
-// needs this, because two receives may be posted for one buffer.
+// checks this envelope, because two receives may be posted for one buffer.
 struct PostedEnvelope {
   static constexpr std::int32_t kAny = INT32_MIN;
 
@@ -87,8 +87,8 @@ struct PostedReceiveTable {
 static_assert(std::is_standard_layout_v<PostedReceiveTable>);
 static_assert(sizeof(PostedReceive) == kCacheLine);
 
-// Tells which rank moves the message of a receive whose buffer may be posted. Between any two steps
-// of a rank, the other rank may move the whole message.
+// Tells which rank, sender or receiver, moves the message of a receive whose buffer may be posted.
+// Between any two steps of either rank, the other may move the whole message.
 enum class Mover {
   receiver,   // the receiver has taken the send
   sender,     // the sender pushes, or has pushed: the posted receive's state tells when it is done

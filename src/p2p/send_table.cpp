@@ -6,8 +6,8 @@
 namespace mh::p2p {
 namespace {
 
-// put() and get() write and read a field of a slot that a rank may read by copy_of() while the
-// sender writes it in post().
+// put() and get() write and read a field of a slot as relaxed atomics, because a rank may read the
+// field in copy_of() while the sender writes it in post().
 template <class T>
 void put(T& field, T value) {
   std::atomic_ref<T>(field).store(value, std::memory_order_relaxed);

@@ -101,7 +101,8 @@ struct alignas(kCacheLine) SendSlot {
   // the sender's again, and the sender may free the slot.
   alignas(kCacheLine) std::atomic<std::uint64_t> word{0};
   std::atomic<std::uint64_t> job{0};  // receiver's job slot, or OnPipeline; valid from moving on
-  // The sender writes these two members while the slot is free, like those above `word`.
+  // The sender writes these two members while the slot is free, and they are read like the members
+  // above `word`.
   std::uint64_t posted_at;    // ticks
   std::uint32_t synchronous;  // 1: the send must not complete before its receive is started
 
@@ -127,8 +128,8 @@ struct alignas(kCacheLine) SendSlot {
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;
     return over ? SlotState::free : state_in(now);
   }
-  // True if the receiver has given the buffer of this send back, and the sender has not freed the
-  // slot yet.
+  // True if the receiver has given back the buffer of the send with this generation, and the sender
+  // has not freed the slot yet.
   [[nodiscard]] bool is_done(std::uint64_t generation) const {
     return word.load(std::memory_order_acquire) == word_of(generation, SlotState::done);
   }
@@ -168,8 +169,9 @@ struct SharedSendTable {
   // at the slots.
   alignas(kCacheLine) std::atomic<std::uint32_t> resends{0};
   SendSlot slots[kSlots];
-  // The shapes of the data of slots that are `shaped`: data with gaps whose buffer all ranks map.
-  // Written by the sender before it posts the send, read by the receiver that has taken the send.
+  // The shapes of the data of sends whose slots are marked `shaped`: data with gaps whose buffer
+  // all ranks map. Written by the sender before it posts the send, read by the receiver that has
+  // taken the send.
   layout::Compact shapes[kSlots];
 };
 
