@@ -107,7 +107,8 @@ class BoardGroup {
   [[nodiscard]] std::uint32_t ranks() const { return static_cast<std::uint32_t>(boards_.size()); }
 
   // Begins the next round. The caller's wait(done) blocks until done() is true. begin() calls
-  // wait() only if a member is so late that the place of this rank's record is still in use (R2).
+  // wait() only if a member is so late that it may still read the record whose place this round
+  // reuses (R2).
   template <class Wait>
   void begin(Wait&& wait) {
     ++number_;
@@ -116,7 +117,7 @@ class BoardGroup {
 
   // Returns the place to which the caller writes this rank's `bytes` bytes of staged data, at most
   // kTableBytes + kStagedBytes. Called before publish_staged(). Calls wait(), as begin() does, if a
-  // late member may still read the long block of this round.
+  // late member may still read the long block that this round reuses.
   template <class Wait>
   [[nodiscard]] std::byte* stage(std::uint64_t bytes, Wait&& wait) {
     if (bytes > kShortBytes) await_place(kStaged, wait);
