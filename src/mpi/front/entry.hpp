@@ -24,7 +24,8 @@ namespace detail {
 extern Next tool;  // the functions of the tool behind Manyhands; null where the tool lacks the call
 extern constinit thread_local int depth;  // calls of this thread that are inside the tool
 
-// Counts one call of this thread as inside the tool (`depth`) while the object lives.
+// Counts one call of this thread as inside the tool that is behind Manyhands in the preload list
+// (`depth`), while the object lives.
 struct ToolCall {
   ToolCall() { ++depth; }
   ~ToolCall() { --depth; }
