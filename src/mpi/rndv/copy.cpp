@@ -43,7 +43,8 @@ struct TakenMessage {
   steal::CopyOrder order;
 };
 
-// Memory for one piece. If the allocation fails, the threads of the process use `spare` in turn.
+// Memory for one piece, kPiece bytes of a message. If the allocation fails, the threads of the
+// process use `spare` in turn.
 class PieceBuffer {
  public:
   PieceBuffer() {
