@@ -11,10 +11,10 @@
 namespace mh::p2p {
 namespace {
 
-// A message is cut into kChunks chunks. A short message has fewer chunks, of kLeastChunk bytes. A
-// long message has more chunks, so short that a pipeline has room for kLeastCells cells of one
-// chunk each. A message for which third ranks lend their cores has kCellsOfThread cells, at least,
-// for each thread at work, and as many chunks.
+// A message is cut into kChunks chunks of whole pages (kPage bytes). A short message has fewer
+// chunks, of kLeastChunk bytes. A long message has more chunks, so short that a pipeline has room
+// for kLeastCells cells of one chunk each. A message for which third ranks lend their cores has
+// kCellsOfThread cells, at least, for each thread at work, and as many chunks.
 constexpr std::uint64_t kPage = 4096;
 constexpr std::uint64_t kLeastChunk = 16U << 10U;
 constexpr std::uint64_t kChunks = 16;

@@ -34,9 +34,9 @@ inline constexpr std::size_t kRtsBytes = 96;
 static_assert(sizeof(RtsHeader) == kRtsBytes);
 static_assert(std::is_trivially_copyable_v<RtsHeader> && std::is_standard_layout_v<RtsHeader>);
 
-// True if a received message begins with the key of this MPI job's headers. It is then an RTS
-// header if it also has just kRtsBytes bytes. The caller has checked that it has at least so many,
-// and checks that it has no more.
+// True if a received message begins with the key of this MPI job's headers. The message is then an
+// RTS header if it also has just kRtsBytes bytes. The caller has checked that the message has at
+// least so many bytes, and checks that it has no more.
 inline bool opens_rts(const void* message, const std::uint64_t (&key)[2]) {
   return std::memcmp(message, key, sizeof key) == 0;
 }
