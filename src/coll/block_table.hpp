@@ -96,8 +96,9 @@ class BlockTable {
   }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
 
-  // Reserves room behind the entries for a block of `length` bytes. Returns the offset of the room
-  // from the table's begin, or 0 if the staged block has too little room left.
+  // Reserves room for a block of `length` bytes behind the entries of this rank's block table.
+  // Returns the offset of the room from the table's begin, or 0 if the staged block, in which the
+  // table lies, has too little room left.
   std::uint64_t reserve(std::uint64_t length) {
     if (room_of(length) > bytes_ - end_) return 0;
     const std::uint64_t place = end_;
