@@ -99,8 +99,9 @@ inline void forget_comm(MPI_Comm handle) {
 }
 inline void end_tight_loops() { detail::tight = {}; }
 // Called before the communicator is freed. From then on no thread of this rank counts as being in
-// one of its collectives (is_crowded()), even if an error handler of the program has left the last
-// one by longjmp(). Precondition: no thread is in a collective of the communicator.
+// one of its collectives (is_crowded()), even if an error handler of the program has left the
+// communicator's last collective by longjmp(). Precondition: no thread is in a collective of the
+// communicator.
 void leave(Comm& comm);
 
 // Called in the first collective of the communicator: gives it an arrival barrier and boards for

@@ -121,8 +121,8 @@ CallResult receive_block(Round& round, const TypedBlocks& to, const Comm& comm, 
 }
 
 // Receives the blocks of a gather at the root. The other ranks do not wait for the root. If their
-// bytes or types differ, which is an error of the program, only the root notices it: its call
-// returns MPI_ERR_TRUNCATE.
+// bytes or types differ from the root's, which is an error of the program, only the root notices
+// it: its call returns MPI_ERR_TRUNCATE.
 int receive_blocks(Round& round, const TypedBlocks& to, const Comm& comm) {
   bool agree = true;
   for (int rank = 0; rank < comm.size; ++rank) {

@@ -122,8 +122,8 @@ class Round {
   // Copies `bytes` bytes at `from` to the mapped target (receive buffer) of `rank`, at `offset` in
   // it.
   Status write(int rank, std::uint64_t offset, const void* from, std::uint64_t bytes) const;
-  // The kStagedBytes bytes of this rank's staged block. In a round on mapped buffers no other rank
-  // reads them, so they serve as working memory.
+  // The kStagedBytes bytes of this rank's staged block, a part of its board. In a round on mapped
+  // buffers no other rank reads these bytes, so they serve as working memory.
   [[nodiscard]] std::byte* scratch() { return stage(coll::kStagedBytes); }
 
   // Tells the peers that this rank reads and writes no more of their mapped buffers.

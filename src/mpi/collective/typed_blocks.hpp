@@ -15,8 +15,8 @@
 namespace mh::mpi::direct {
 
 // The most bytes of a block that the receiver copies straight from the sender's mapped buffer. If
-// its datatype has no layout at one end, the block is unpacked by a message of this rank to itself,
-// which counts bytes by an int in MPI 3.
+// the block's datatype at sender or receiver has no layout, the block is unpacked by a message of
+// this rank to itself, which counts bytes by an int in MPI 3.
 inline constexpr std::uint64_t kMostBlockBytes = 1U << 30U;
 
 // A buffer of a collective as blocks of equal length, one behind the other: one for, or from, each
