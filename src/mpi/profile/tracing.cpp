@@ -40,8 +40,8 @@ Collectives collectives_so_far() {
 observe::CollectiveWay way_since(const Collectives& before) {
   using observe::CollectiveWay;
   const Collectives now = collectives_so_far();
-  // The count by_ranks is tested first: a collective that the ranks carry out may change by_ranks
-  // and by_library, because it may also wait at an arrival barrier.
+  // The count by_ranks is tested first: a collective that the ranks carry out themselves may also
+  // wait at an arrival barrier, and so change by_ranks and by_library.
   if (now.by_ranks != before.by_ranks) return CollectiveWay::by_ranks;
   return now.by_library != before.by_library ? CollectiveWay::by_library : CollectiveWay::none;
 }

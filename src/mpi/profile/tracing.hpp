@@ -20,8 +20,8 @@ struct Collectives {
   std::uint64_t by_library = 0;
 };
 Collectives collectives_so_far();
-// Tells in which way a collective was carried out, from the counts before the call and now. `none`
-// if neither count has changed.
+// Tells in which way a collective was carried out, from the counts (Collectives) before the call
+// and now. `none` if neither count has changed.
 observe::CollectiveWay way_since(const Collectives& before);
 
 struct CallTimes {
