@@ -300,8 +300,8 @@ void send_by_library(std::uint32_t slot, const p2p::SendSlot& send) {
   const auto* bytes = reinterpret_cast<const std::byte*>(send.from.address);
   for (std::uint64_t offset = 0; offset < send.bytes; offset += kPiece) {
     const auto piece = static_cast<int>(std::min(kPiece, send.bytes - offset));
-    // No request is kept: the receiver releases the sender, by the state of the slot, after it has
-    // received all pieces.
+    // The request of this send is not kept: the receiver releases the sender, by the state of the
+    // slot, after it has received all pieces of the message.
     send_to_node_rank(bytes + offset, piece, send.to, tags::kResends[slot]);
   }
 }

@@ -100,8 +100,9 @@ void send_to_this_rank(const Content& content, int tag) {
              config.self_comm, &send.request);
 }
 
-// Repeats the call `test` of the MPI library until it sets its flag. It does not use the wait loop,
-// which may run code of the program (tasks) while the calling thread is in an exclusive step.
+// Repeats the call `test` of the MPI library until it sets its flag. Does not use the wait loop,
+// which may run code of the program (tasks) while the calling thread is in an exclusive step,
+// during which other threads can neither receive nor probe (MatchingStep).
 template <class Test>
 void spin_until(Test&& test) {
   for (int flag = 0; flag == 0;) {

@@ -81,9 +81,9 @@ std::optional<HeldMessage> take_held(int source, int tag, MPI_Comm comm);
 // Removes and returns the held message behind a handle that the program has from MPI_Mprobe or
 // MPI_Improbe; nothing if none is held.
 std::optional<HeldMessage> take_held(MPI_Message message);
-// Sets the program's `message` and `status` as MPI_Mprobe returns them for the message `held`. A
-// renewed message stays held under that handle until its receive, which must report the envelope of
-// the original message.
+// Sets the program's `message` and `status` as MPI_Mprobe returns them for the message `held`. If
+// this rank has sent the message to itself anew, it stays held under that handle until its receive,
+// which must report the envelope of the original message.
 void return_as_matched(HeldMessage held, MPI_Message* message, MPI_Status* status);
 
 // The rendezvous sends to this rank whose RTS headers this process holds, because a probe has taken

@@ -158,8 +158,8 @@ class ReceiveTable {
   void keep_comm(const std::shared_ptr<Comm>& comm);
 
   // The started receives for which wanted(request) is true; `wanted` is called with the table
-  // locked, and must pin every request that the caller uses afterwards. `all`: includes the
-  // receives too short for a rendezvous message.
+  // locked, and must pin (ReceiveRequest::pin()) every request that the caller uses afterwards.
+  // `all`: includes the receives too short for a rendezvous message.
   template <class Wanted>
   std::vector<ReceiveRequest*> select(bool all, Wanted&& wanted) {
     const ThreadLock hold(mutex_);

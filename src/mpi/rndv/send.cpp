@@ -168,7 +168,7 @@ bool push(Slot slot, p2p::SendSlot& send) {
   const auto [posted, buffer] = find_posted(send, mine);
   // take() fails if the receiver has taken the send, or if the slot belongs to a later send.
   if (posted == nullptr || !send.take(mine.generation)) return false;
-  // After find_posted(), the receiver may have posted another buffer in the entry.
+  // Since find_posted(), the receiver may have posted another buffer in the entry `posted`.
   if (!posted->is_of(buffer) ||
       !posted->envelope().accepts(send.communicator, config.me, send.tag)) {
     send.change(p2p::SlotState::posted);

@@ -54,8 +54,8 @@ ProbeFinding identify_probed(MPI_Comm handle, const MPI_Status& status) {
   const SendEnvelope envelope{.sender = static_cast<std::uint32_t>(there),
                               .communicator = comm->key,
                               .tag = status.MPI_TAG};
-  // A message with this envelope is buffered (buffered_sends.hpp), and the MPI library may still
-  // have its RTS header. The probe may have found that header.
+  // If a message with this envelope is buffered (buffered_sends.hpp), the MPI library may still
+  // have its RTS header, and the probe may have found that header.
   if (oldest_buffered(envelope)) return {.kind = Kind::unclear};
   const auto sends = posted_sends(envelope);
   const bool may_be_ordinary = may_send_rts_sized(envelope);
