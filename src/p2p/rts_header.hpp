@@ -22,8 +22,8 @@ struct RtsHeader {
   std::uint64_t bytes;   // of the whole message
   std::uint64_t generation;  // the use of the slot; to another node, the number of the message
   // These members are 0 in a header within a node. In a header to another node they are the ranks
-  // of sender and receiver in MPI_COMM_WORLD, each plus 1, and the bytes of a piece
-  // (src/mpi/internode).
+  // of sender and receiver in MPI_COMM_WORLD, each plus 1 so that it is not 0, and the bytes of a
+  // piece of the message (src/mpi/internode).
   std::uint32_t from_world = 0;
   std::uint32_t to_world = 0;
   std::uint64_t piece = 0;
