@@ -48,8 +48,9 @@ pid_t parent_of(pid_t pid) {
 // Returns the process itself, its parent, and so on up to init.
 std::vector<pid_t> ancestry_of(pid_t pid) {
   std::vector<pid_t> line;
-  // The bound on the number of processes ends the loop even if some of them die meanwhile and the
-  // kernel gives their numbers to others, so that parent_of() leads round in a circle.
+  // The bound on the number of ancestors ends the loop below even if some of these processes die
+  // meanwhile and the kernel gives their numbers to others, so that parent_of() leads round in a
+  // circle.
   constexpr std::size_t kDeepest = 4096;
   for (; pid > 0 && line.size() < kDeepest; pid = parent_of(pid)) line.push_back(pid);
   return line;
@@ -112,9 +113,9 @@ pid_t common_ancestor(std::span<const pid_t> pids) {
 Status allow_ranks_to_read(std::span<const pid_t> pids) {
   const pid_t ancestor = common_ancestor(pids);
   if (ancestor <= 0) return {Code::gone, 0};
-  // The ancestor and all its descendants may read this process afterwards. The machine's init is
-  // the ancestor of every process, so this function refuses it. A container's init is the ancestor
-  // of the container's processes alone, usually the launcher.
+  // prctl(PR_SET_PTRACER), below, permits the ancestor and all its descendants to read this
+  // process. The machine's init is the ancestor of every process, so this function refuses it. A
+  // container's init is the ancestor of the container's processes alone, usually the launcher.
   if (ancestor == 1 && inode_of("/proc/self/ns/pid") == kInitialPidNamespace) {
     return {Code::refused, 0};
   }

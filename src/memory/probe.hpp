@@ -42,8 +42,8 @@ Status allow_ranks_to_read(std::span<const pid_t> pids);
 
 // True once the run time of an accelerator (CUDA, HIP, Level Zero) is loaded: addresses of the
 // program may then be device memory, which only the MPI library can read. The dynamic loader is
-// asked for the run times only if it has loaded something since the last call. Any thread may call
-// this function.
+// asked for the run times only if it has loaded something since the last call of this function. Any
+// thread may call this function.
 bool device_runtime_loaded();
 
 }  // namespace mh::memory

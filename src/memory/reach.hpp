@@ -10,9 +10,9 @@
 // heap and the other on a stack. If there is no path, the copy is refused, and the caller uses a
 // pipeline (p2p/pipeline.hpp) or the MPI library.
 //
-// Threads: any, after all calls of attach(). Limit: the ranks of a node. If a peer's heap is
-// retired at fork() during a copy into that heap (heap/file.hpp), the kernel copies the bytes
-// again.
+// Threads: any, after all calls of attach(). Limit: the ranks of a node. If a fork() of a peer
+// makes the peer's heap private (retires it, heap/file.hpp) during a copy into that heap, the
+// kernel copies the bytes again.
 #pragma once
 
 #include <cstddef>

@@ -38,7 +38,7 @@ Status transfer_blocks(VmCall call, void* local, pid_t pid, std::span<const iove
   const iovec here{local, bytes};
   const ssize_t moved = call(pid, &here, 1, blocks.data(), blocks.size(), 0);
   if (moved >= 0 && static_cast<std::size_t>(moved) == bytes) return {};
-  // The call for all blocks stopped early or failed. The loop therefore makes a call for each
+  // The call for all blocks stopped early or failed. The loop below therefore makes a call for each
   // block. It ends at the first block that fails, and returns the reason.
   auto* at = static_cast<std::byte*>(local);
   for (const iovec& block : blocks) {
