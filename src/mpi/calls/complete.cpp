@@ -29,7 +29,7 @@ using rndv::receives;
   return rndv::complete(std::move(claim), code, status.get());
 }
 
-// Waits for one request, in the library if this is part of a tight loop of short messages
+// Waits for one request, in the library if the wait is part of a tight loop of short messages
 // (shortcut.hpp). The library's call is a tail call, which saves a return from deep in the
 // library's wait: 50 ns in Open MPI 5.
 int wait_one(MPI_Request* request, MPI_Status* status) {
@@ -37,9 +37,9 @@ int wait_one(MPI_Request* request, MPI_Status* status) {
   return wait_helping(request, status);
 }
 
-// Called after a test of the program that found no completed request: this rank may help other
-// ranks, and calls test() again between the steps. True if a test set `flag` or failed; `code` is
-// then the code of that test.
+// Called after the program's MPI_Test, MPI_Testany or similar has found no completed request: this
+// rank may help other ranks, and calls test() again after each step of help. True if a test set
+// `flag` or failed; `code` is then the code of that test.
 template <class Test>
 [[gnu::noinline]] bool found_while_helping(const int* flag, int* code, Test test) {
   return wait::help_if_polling([&] {
@@ -48,9 +48,9 @@ template <class Test>
   });
 }
 
-// Tests one request in a process with several threads in MPI. The receive is claimed before the
-// test: once the library has completed the request, another thread may get the same handle for a
-// new one.
+// Tests one request in a process with several threads in MPI. If the request is a receive, this
+// thread claims it before the test: once the library has completed the request, another thread may
+// get the same handle for a new request.
 [[gnu::noinline]] int test_one_claimed(MPI_Request* request, int* flag, MPI_Status* users) {
   ReceiveClaim claim = receives.claim(*request);
   StatusOrOwn status(users);
@@ -118,8 +118,8 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
 int wait_any(int count, MPI_Request* requests, int* index, MPI_Status* status) {
   int flag = 0;
   const int code = complete_any(Polls::until_found, count, requests, index, &flag, status);
-  // No request is active. MPI_Testany of MPICH would leave the program's status as it is;
-  // MPI_Waitany does not, so this wait calls MPI_Waitany.
+  // If no request is active (index MPI_UNDEFINED), MPI_Testany of MPICH has left the program's
+  // status as it is. MPI_Waitany sets the status, so this wait calls MPI_Waitany as well.
   return code == MPI_SUCCESS && *index == MPI_UNDEFINED
              ? next.Waitany(count, requests, index, status)
              : code;
@@ -143,8 +143,9 @@ int complete_found(RequestHandles& handles, Statuses& statuses, int found, const
     const int completed =
         rndv::complete(handles.needed() ? handles.claim(at) : ReceiveClaim(), own, &status);
     if (own != MPI_SUCCESS || completed == MPI_SUCCESS) continue;
-    // The first error of the call: it will return MPI_ERR_IN_STATUS, so the program reads MPI_ERROR
-    // of every status. The library has not set MPI_ERROR of the other statuses.
+    // The fetch of this message is the first error of the call, which therefore returns
+    // MPI_ERR_IN_STATUS: the program then reads MPI_ERROR of every status. The library reported no
+    // error, so it has not set MPI_ERROR in the statuses.
     for (std::size_t j = 0; j < length(found) && !has_errors; ++j)
       statuses[j].MPI_ERROR = MPI_SUCCESS;
     has_errors = true;

@@ -55,8 +55,8 @@ class RequestHandles {
         handles_(count_) {
     std::copy_n(requests, count_, handles_.data());
     if (!switches.threads) return;
-    // Claims the receives before the library tests them: once a request is complete, another thread
-    // may get its handle for a new request.
+    // Claims the receives among the requests before the library tests them: once a request is
+    // complete, another thread may get its handle for a new request.
     claims_.reserve(count_);
     for (std::size_t i = 0; i < count_; ++i) claims_.push_back(rndv::receives.claim(handles_[i]));
   }
@@ -102,8 +102,8 @@ inline bool may_complete_ours() {
 
 // Called after a test of the program that found no completed request. A program may test once per
 // element that it computes, so a test must be cheap. Therefore, while this rank has no send under
-// way, only each kOwnDuties-th failed test moves chunks of the rank's own messages. True if the
-// caller is to call wait::help_if_polling(), which may help other ranks.
+// way, only each kOwnDuties-th test that finds nothing moves chunks of the rank's own messages.
+// Returns true if the caller is to call wait::help_if_polling(), which may help other ranks.
 inline bool note_failed_test() {
   constexpr std::uint32_t kOwnDuties = 64;
   static constinit std::atomic<std::uint32_t> polled{0};  // relaxed: need not be exact

@@ -47,9 +47,10 @@ bool is_rank(const Win& win, int rank) {
 
 // ---- MPI_Win_fence ------------------------------------------------------------------------------
 
-// A barrier of the window's ranks, after their operations have completed. Writes of a rank before
-// the barrier are visible to all ranks after it, because arrivals::barrier() releases and acquires
-// the arrival counts.
+// Waits until this rank's operations on other nodes are carried out (false if one of them has
+// failed), and then until every rank of the window has entered this barrier. On one node, what a
+// rank writes before the barrier is visible to the other ranks after it, because
+// arrivals::barrier() releases and acquires the arrival counts.
 bool window_barrier(Win& win) {
   if (win.internode == nullptr) {
     arrivals::barrier(*win.comm);
@@ -99,8 +100,8 @@ CallResult post(MPI_Group group, Win& win) {
       continue;
     }
     std::atomic<std::uint32_t>& posts = win.window.control().posts_to(origin)[win.window.me()];
-    // release: pairs with the acquire in start() of the origin. This rank alone writes the word
-    // `posts`.
+    // release: pairs with the acquire in start() of the origin. This rank alone writes this word of
+    // the origin's row of counts, so it needs no atomic addition.
     posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
   }
   return MPI_SUCCESS;
@@ -117,7 +118,7 @@ CallResult start(MPI_Group group, Win& win) {
   for (const std::uint32_t target : targets) {
     arrivals::wait_until([&] {
       // acquire: pairs with the release in post() of the target. For a target on another node it
-      // pairs with the release in handle_step() of this rank's server.
+      // pairs with the release in handle_step() of this rank's RMA server (mpi/rma/serving.hpp).
       return posts[target].load(std::memory_order_acquire) != win.posts_used[target];
     });
     ++win.posts_used[target];
@@ -127,7 +128,7 @@ CallResult start(MPI_Group group, Win& win) {
 
 // MPI_Win_complete. Open MPI accepts the call without a start on a window that has had no fence, no
 // start with a target, and no lock_all. For such a window this function returns nothing, and the
-// library's own call decides.
+// library's own call decides whether that is an error.
 CallResult complete(Win& win) {
   std::vector<std::uint32_t> targets;
   {
@@ -157,9 +158,9 @@ CallResult complete(Win& win) {
 bool is_completed(const Win& win, std::size_t origins) {
   const std::atomic<std::uint64_t>& completed =
       win.window.control().part(win.window.me()).completed;
-  // acquire: pairs with the release of every origin in complete(), and of this rank's server for
-  // origins on other nodes. All of them add to the same word, so the last value passes on every
-  // release.
+  // acquire: pairs with the release of every origin in complete(), and, for origins on other nodes,
+  // of this rank's RMA server (mpi/rma/serving.hpp). All of them add to the same word, so the last
+  // value passes on every release.
   return completed.load(std::memory_order_acquire) - win.completes_used >= origins;
 }
 
@@ -212,8 +213,8 @@ void acquire(Win& win, std::uint32_t target, LockMode mode) {
   }
 }
 
-// Unlocks the target's memory. A target on another node gets a message instead: its server unlocks
-// once it has carried out the operations that this rank sent before.
+// Unlocks the target's memory. A target on another node gets a message instead: its RMA server
+// (mpi/rma/serving.hpp) unlocks once it has carried out the operations that this rank sent before.
 void release(Win& win, std::uint32_t target, Epochs::LockState how) {
   if (how == Epochs::LockState::unchecked) return;
   const LockMode mode =
@@ -274,9 +275,9 @@ CallResult unlock(int rank, Win& win) {
 
 int unlock_all(Win& win) { return end_lock(win, std::nullopt); }
 
-// Completes this rank's operations on `target`. Of operations on this node, only deferred ones are
-// still to be carried out. The call also drives the MPI library's progress, since a program may
-// wait for another rank in a loop of flushes.
+// Completes this rank's operations on `target`. Of those on targets of this node, only the deferred
+// ones are still to be carried out. The call also drives the MPI library's progress, since a
+// program may wait for another rank in a loop of flushes.
 int flush(Win& win, Target target, Flushed where) {
   {
     const ThreadLock hold(win.mutex);

@@ -15,8 +15,9 @@
 namespace mh::mpi {
 namespace {
 
-// Frees a communicator by `call`, MPI_Comm_free or MPI_Comm_disconnect. Removes its record before
-// that, because the library may reuse the handle at once.
+// Frees a communicator by `call`, MPI_Comm_free or MPI_Comm_disconnect. Before that, removes what
+// Manyhands has recorded about the communicator (its Comm), because the library may reuse the
+// handle at once.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);
@@ -39,9 +40,9 @@ bool spans_nodes(MPI_Comm handle) {
   return comm != nullptr && !comm->on_one_node;
 }
 
-// Carries out MPI_Barrier on several nodes while windows over several nodes may be ours. The rank
-// waits in the wait loop, which serves requests of other nodes sooner than the server thread does
-// (mpi/rma/serving.hpp).
+// Carries out MPI_Barrier on several nodes. Called while Manyhands may carry out the operations of
+// windows over several nodes. The rank waits in the wait loop, which serves requests of other nodes
+// sooner than the RMA server thread does (mpi/rma/serving.hpp).
 int barrier_over_nodes(MPI_Comm comm) {
   MPI_Request request = MPI_REQUEST_NULL;
   const int code = next.Ibarrier(comm, &request);
@@ -75,9 +76,9 @@ int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
   if (errhandler != MPI_ERRORS_ARE_FATAL) {
     switches.errors_are_fatal = false;
     arrivals::end_tight_loops();
-    // With this handler, a failing collective returns MPI_SUCCESS in some libraries, so Manyhands
-    // would not see that a collective has failed on this rank alone. Arrival barriers and
-    // rendezvous therefore end now, as after such a failure.
+    // With an error handler of the program, a failing collective returns MPI_SUCCESS in some
+    // libraries, so Manyhands would not see that a collective has failed on this rank alone.
+    // Arrival barriers and rendezvous therefore end now, as after such a failure.
     if (switches.active && error_handlers::is_users_handler(errhandler) &&
         error_handlers::failing_calls_return_success())
       comms::end_arrival_barriers();

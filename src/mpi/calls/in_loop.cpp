@@ -82,8 +82,9 @@ Turn::Turn(Participant& me, Rule rule) : me_(me), outermost_(!t_in_call) {
   if (!has_library_) return;
   g_library.lock();
   // A helper calls MPI, so from now on several threads may be in intercepted calls. The moment is
-  // safe: this helper holds the lock, so the owner is in no call. The owner's earlier calls kept
-  // their turns to the end, because switches.threads was false.
+  // safe: this helper holds the lock of the turns, so the owner is in no call of the library. The
+  // owner's earlier calls did not pass their turns on while they waited, because switches.threads
+  // was false.
   if (me.role == Participant::Role::helper) expect_threads();
   t_may_pass = switches.threads;
 }

@@ -52,8 +52,8 @@ class Turn {
 int raise_on_comm(MPI_Comm comm);
 int raise_on_window(MPI_Win window);
 
-// Lets a thread that waits for its turn call the MPI library. Called by a thread that waits in an
-// MPI call, between two of its tests.
+// Passes this thread's turn to another thread that waits for its own turn to call the MPI library,
+// if there is one. Called by a thread that waits in an MPI call, between two of its tests.
 void pass_turn();
 
 // From now on several threads of this rank may be in intercepted calls (switches.threads). Not to

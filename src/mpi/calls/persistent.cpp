@@ -64,8 +64,8 @@ int make_receive(void* buffer, Count count, MPI_Datatype type, int source, int t
   const int code = by_count::Recv_init(next, buffer, count, type, source, tag, comm, handle);
   if (code != MPI_SUCCESS) return code;
   // A receive request that is still known under this handle belongs to a persistent receive that
-  // has failed: Open MPI has freed the receive and reuses its handle. The old receive request is
-  // removed.
+  // has failed: Open MPI has freed the receive and reuses its handle. The failed receive's request
+  // is removed here.
   if (rndv::ReceiveClaim failed = receives.claim(*handle)) {
     rndv::unpost_receive(*failed);
     receives.erase(*failed);
@@ -89,8 +89,8 @@ int free_request(MPI_Request* request) {
   }
   rndv::ReceiveClaim claim = receives.claim(*request);
   if (!claim) return next.Request_free(request);
-  // The receive is started, so its message will still come. The wait loop completes the receive
-  // request then; the program no longer knows it.
+  // If the receive that the program frees is started, its message will still come. The wait loop
+  // completes the receive request then; the program no longer knows it.
   if (claim->started) {
     detached_operations.fetch_add(1, std::memory_order_relaxed);
     receives.free(*claim);

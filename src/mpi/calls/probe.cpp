@@ -28,8 +28,8 @@ struct Probe {
 };
 
 // Looks for a message among those that an earlier probe has taken out of the library (held
-// messages, held_messages.hpp), and then in the library. No message can be held between the two
-// looks. True if there is a message, or an error.
+// messages, held_messages.hpp), and then in the library. Between the two looks, no probe of another
+// thread can take a message out of the library. True if there is a message, or an error.
 bool look_in(rndv::MatchingStep::Kind kind, Probe& probe) {
   auto& [source, tag, comm, users_status, message, status, is_held, flag, code] = probe;
   const rndv::MatchingStep step(kind);

@@ -121,7 +121,7 @@ int await_library(BlockingReceive& receive, MPI_Status* status) {
   if (receive.request == MPI_REQUEST_NULL)
     return next.Recv(nullptr, 0, MPI_BYTE, MPI_PROC_NULL, 0, receive.comm, status);
   // If no RTS header can come and this rank has no rendezvous send under way, only the latency of
-  // the receive counts: the rank tests many times before it helps other ranks.
+  // the receive counts: this wait tests many times before it helps other ranks.
   const bool latency = !receive.claim && services.send_table.empty();
   const int polls = latency ? wait::kManyPolls : wait::kFewPolls;
   if (switches.errors_are_fatal) return await_request(&receive.request, status, polls);

@@ -18,8 +18,8 @@
 namespace mh::mpi {
 namespace {
 
-// The state of an MPI_Waitall. It calls MPI_Testsome again and again, because MPI_Testall fails in
-// MPICH 4.0 if a persistent collective is among the requests.
+// The state of an MPI_Waitall. The wait calls MPI_Testsome again and again rather than MPI_Testall,
+// because MPI_Testall fails in MPICH 4.0 if a persistent collective is among the requests.
 class WaitAll {
  public:
   WaitAll(int count, MPI_Request* requests, MPI_Status* users)
@@ -89,8 +89,8 @@ class WaitAll {
   int finish() {
     for (std::size_t i = 0; users_ != nullptr && i < length(count_); ++i) {
       if (codes_[i] != kOpen) users_[i].MPI_ERROR = codes_[i];
-      // A request that no test has found is null or inactive: the library's MPI_Waitall writes the
-      // empty status for it, in which libraries differ.
+      // A request that no test has found complete is null or inactive: the library's MPI_Waitall
+      // writes the empty status for it, in which libraries differ.
       if (codes_[i] == kOpen) next.Waitall(1, &requests_[i], &users_[i]);
       if (codes_[i] == kOpen && has_errors_) users_[i].MPI_ERROR = MPI_SUCCESS;
     }
@@ -115,8 +115,8 @@ class WaitAll {
   return WaitAll(count, requests, statuses).run();
 }
 
-// Carries out MPI_Waitall, in the library if this is part of a tight loop of short messages. The
-// library's call is a tail call, which saves a return from deep in the library's wait: 50 ns in
+// Carries out MPI_Waitall, in the library if the call is part of a tight loop of short messages.
+// The library's call is a tail call, which saves a return from deep in the library's wait: 50 ns in
 // Open MPI 5.
 int wait_all(int count, MPI_Request* requests, MPI_Status* statuses) {
   if (switches.errors_are_fatal && may_wait_in_library())
