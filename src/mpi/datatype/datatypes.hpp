@@ -31,8 +31,9 @@ inline Info unpack(std::uint64_t word) { return {word >> 1U, (word & 1U) != 0}; 
 inline std::uint64_t pack(Info info) { return info.size << 1U | (info.contiguous ? 1U : 0U); }
 }  // namespace detail
 
-// Returns the size of `count` elements of a type that is in the cache; kUnknown bytes for any other
-// type. Calls no function, so that a wrapper may look the size up on its shortest path.
+// known(), below, returns the size of `count` elements of a type that is in the cache; kUnknown
+// bytes for any other type. It calls no function, so that a wrapper may look the size up on its
+// shortest path.
 inline constexpr std::uint64_t kUnknown = ~std::uint64_t{0};
 struct KnownSize {
   std::uint64_t bytes;

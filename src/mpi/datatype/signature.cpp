@@ -8,8 +8,8 @@
 namespace mh::mpi {
 namespace {
 
-// The first bytes of a packed stream, as ends_element() fills them with the basic elements of a
-// type one after the other: how many bytes are still to be filled.
+// The first bytes of a packed stream, which ends_element() fills with the basic elements of a type,
+// one after the other: how many of these bytes are still empty.
 struct UnfilledBytes {
   std::uint64_t left;
   bool fits = true;  // no element reaches beyond the range

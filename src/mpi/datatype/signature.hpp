@@ -2,9 +2,9 @@
 // The type signature of a message: the sizes of its basic elements, in order.
 //
 // An RTS header is received with the receiver's type. The header must consist of whole basic
-// elements of that type, since MPICH takes anything else for a truncated message. The sender
-// decides this by its own type, because sender and receiver have only the signature in common for
-// certain. Thread-safe.
+// elements of that type, since MPICH takes anything else for a truncated message. The sender finds
+// out by its own type whether this holds, because sender and receiver have only the signature in
+// common for certain. Thread-safe.
 #pragma once
 
 #include <cstdint>
