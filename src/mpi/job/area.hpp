@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The area of a rank in the node segment, behind the rank's record.
+// The area of a rank in the node segment, behind the rank's RankRecord (node/rank.hpp).
 //
 // A row of counters follows the area: for each rank of the node, the bytes that this rank has moved
-// for it. Then follow the cells of this rank's pipelines. Each member names its writers.
+// for it. Then follow the cells of this rank's pipelines. Each member of the area names its
+// writers.
 #pragma once
 
 #include <atomic>

@@ -69,8 +69,9 @@ struct alignas(kCacheLine) ArrivalTable {
   struct GroupEntry {
     std::uint64_t key = 0;       // 0: free
     std::uint32_t to_leave = 0;  // members that have not left
-    // 1 once the arrival barrier of the group is off (G4). release by the rank whose collective
-    // failed, acquire by waiting ranks. Zeroed when another group gets the entry.
+    // 1 once a collective of the group has failed on a rank, so that its arrival barrier is off
+    // (G4). release by the rank whose collective failed, acquire by waiting ranks. Zeroed when
+    // another group gets the entry.
     std::atomic<std::uint32_t> off{0};
   };
 
@@ -82,9 +83,10 @@ struct alignas(kCacheLine) ArrivalTable {
   // once. relaxed: a rank whose message depends on this flag has learned of the failure by the
   // program's own means.
   std::atomic<std::uint32_t> failed{0};
-  // Tells whether messages of the node may go by rendezvous (G4, G5, a truncated receive). For G5,
-  // rendezvous ends in the call that makes the communicator. relaxed: a rank that enters a
-  // collective of that communicator was in that call, too, and so sees this value.
+  // Tells whether messages of the node may go by rendezvous. Rendezvous ends after a failed
+  // collective (G4) and after a truncated receive. It also ends in a call that makes a communicator
+  // without an arrival barrier (G5). The order is relaxed: a rank that enters a collective of such
+  // a communicator was in the call that made it, too, and so sees this value.
   std::atomic<RendezvousPhase> rendezvous{RendezvousPhase::allowed};
   GroupEntry entries[kGroups];
 };

@@ -103,11 +103,11 @@ ArrivalTable& table() { return services.area(0).arrival_table; }
 class TableLock {
  public:
   TableLock() {
-    // acquire: pairs with the release in the destructor of the last holder, maybe in another
-    // process. If the holder dies, the launcher ends the whole MPI job. The holder needs a fraction
-    // of a microsecond, so waiting ranks first spin. A yield at once would let another thread of
-    // the same rank pass. Threads of two ranks would then no longer meet in the same collective,
-    // and would wait for each other by time slices.
+    // acquire: pairs with the release in the destructor of the last holder's TableLock, maybe in
+    // another process. If the holder dies, the launcher ends the whole MPI job. The holder needs a
+    // fraction of a microsecond, so waiting ranks first spin. A yield at once would let another
+    // thread of the same rank pass. Threads of two ranks would then no longer meet in the same
+    // collective, and would wait for each other by time slices.
     for (int tries = 0; table().lock.exchange(1, std::memory_order_acquire) != 0; ++tries) {
       if (tries < kSpins) {
         spin_pause();
@@ -131,8 +131,8 @@ std::uint32_t make_entry(std::uint64_t key, std::size_t members) {
     if (all.entries[index].key != 0) continue;
     all.entries[index].key = key;
     all.entries[index].to_leave = static_cast<std::uint32_t>(members);
-    // relaxed, for all words reset below: the table's lock publishes them, since each member takes
-    // the lock to find the entry.
+    // relaxed, for all words reset below: the arrival table's lock publishes them, since each
+    // member takes the lock to find the entry.
     all.entries[index].off.store(0, std::memory_order_relaxed);
     for (std::uint32_t rank = 0; rank < config.ranks; ++rank) {
       ArrivalLines::Line& line = services.area(rank).arrival_lines.line[index];
@@ -252,8 +252,8 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
   return comm;
 }
 
-// Returns the boards of a communicator whose ranks are all on this node: its ranks carry out its
-// collectives by them. Empty for other communicators, and if no boards are left.
+// Returns the boards by which the ranks of a communicator carry out its collectives, if all its
+// ranks are on this node. Empty for other communicators, and if no boards are left.
 coll::BoardGroup boards_of(const Comm& comm) {
   if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
   std::vector<coll::Board*> boards;
@@ -289,10 +289,11 @@ void end_rendezvous() {
   if (state.load(std::memory_order_relaxed) == RendezvousPhase::over) return;
   RendezvousPhase expected = RendezvousPhase::allowed;
   state.compare_exchange_strong(expected, RendezvousPhase::ending, std::memory_order_relaxed);
-  // This membarrier() makes every running thread of the machine pass a fence (in about 20 ms): each
-  // sees the new state, or its send is visible here. post_in_table() (rndv/send.cpp) therefore
-  // needs no fence instruction. Where the kernel refuses the call, such a send is found by a later
-  // look: of drain_rendezvous(), which polls, or of buffer_overdue_sends().
+  // This membarrier() makes every running thread of the machine pass a fence (in about 20 ms). A
+  // thread that posts a rendezvous send then either sees that rendezvous ends, or its send is
+  // visible to this thread. post_in_table() (rndv/send.cpp) therefore needs no fence instruction.
+  // Where the kernel refuses the call, a send that was posted meanwhile is found later: by
+  // drain_rendezvous(), which polls, or by buffer_overdue_sends().
   ::syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
   state.store(RendezvousPhase::over, std::memory_order_relaxed);
 }

@@ -48,7 +48,8 @@ struct Comm : std::enable_shared_from_this<Comm> {
 
   MPI_Comm handle;
   std::uint64_t key;  // the same on all members of this node
-  // The members from `size` to `members` repeat what `group_on_node` says, which owns the arrays.
+  // The five fields from `size` to `members` repeat what `group_on_node` says, which owns the
+  // arrays.
   int size;
   int rank;
   bool on_one_node;  // all members are on this node
@@ -60,7 +61,7 @@ struct Comm : std::enable_shared_from_this<Comm> {
   // this node and of the salt of adopt(). Guarded by the mutex of all communicators.
   std::unordered_map<std::uint64_t, std::uint64_t> children;
 
-  // The index of this communicator in the arrival table. comms::join() finds it in the
+  // The index of this communicator in the arrival table. comms::join() sets it in the
   // communicator's first collective.
   std::uint32_t group = kUnknownGroup;
   // This rank's line in the arrival table, and the word GroupEntry::off of the communicator's
@@ -150,16 +151,17 @@ void read_hints(MPI_Comm handle, MPI_Info info);
 // another object that has collectives of its own.
 std::unique_ptr<Comm> make_shadow(MPI_Comm parent);
 // Finds or makes the communicator's entry in the arrival table. Sets Comm::group and, unless that
-// is kNoGroup, also off, line and boards. Each member calls it in its first collective of the
-// communicator; the members do not wait for each other.
+// is kNoGroup, also off, line and boards. Each member of the communicator calls this function in
+// its first collective of the communicator; the members do not wait for each other.
 void join(Comm& comm);
 // Called when the communicator is freed: gives up this rank's share of the communicator's entry in
 // the arrival table; the last member frees the entry. If this rank has never called join(), no
 // member has, and there is no entry.
 void leave(Comm& comm);
-// Takes the record of a communicator out of the table before the library frees the handle; null if
-// the communicator was not adopted. The record lives on while a receive shares it. The caller
-// follows up with leave(), or with restore() if the library could not free the communicator.
+// Takes the record of a communicator out of the table in which find() looks, before the library
+// frees the handle; null if the communicator was not adopted. The record lives on while a receive
+// shares it. The caller follows up with leave(), or with restore() if the library could not free
+// the communicator.
 std::shared_ptr<Comm> forget(MPI_Comm handle);
 void restore(std::shared_ptr<Comm> comm);
 

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kDoorTimeout(20'000);
 
-// The functions of the heap library, if the program runs with this library preloaded; else null,
+// The functions of the heap library, if the program runs with that library preloaded; else null,
 // and this rank has no shared heap.
 const mh_heap_door* g_heap = nullptr;
 

@@ -16,8 +16,8 @@ struct Switches {
   bool active = false;
   bool started = false;  // true between start_helping() and stop_helping(), which write it
   // True if an intercepted call may begin before another has ended: the MPI library has granted
-  // MPI_THREAD_MULTIPLE, or tasks run while another task waits, or helpers call MPI in turns.
-  // Written by start_helping(), lifecycle/cores.cpp and calls/in_loop.cpp.
+  // MPI_THREAD_MULTIPLE, or light tasks run while another task waits in MPI, or helpers call MPI in
+  // turns. Written by start_helping(), lifecycle/cores.cpp and calls/in_loop.cpp.
   bool threads = false;
   // True if calls that fail do not return, because no communicator has had an error handler but
   // MPI_ERRORS_ARE_FATAL. Written by start_helping() and MPI_Comm_set_errhandler.
