@@ -95,8 +95,8 @@ void stop_helping() {
   if (!switches.started) return;
   switches.started = false;
   wait::offer_tasks({});  // no task may run on top of a task that has called exit()
-  // Waits until all ranks of MPI_COMM_WORLD on this node are here, and helps them meanwhile: after
-  // this barrier none of them needs this rank.
+  // Waits until all ranks of MPI_COMM_WORLD on this node have reached this call of MPI_Finalize,
+  // and helps them meanwhile: after this barrier none of them needs this rank.
   if (switches.active) arrivals::barrier(MPI_COMM_WORLD);
   node_setup::withdraw_node();
   rma::remote::stop_internode();
@@ -119,7 +119,7 @@ void stop_helping() {
   datatypes::stop_commit_probes();
   real.Comm_free(&detail::config.self_comm);
   // The segment stays mapped, since threads of the program may still be inside an intercepted call.
-  // It goes with the process, which is about to end.
+  // The mapping goes with the process, which is about to end.
 }
 
 // True if MPI_Init_thread of the library is to be asked for MPI_THREAD_MULTIPLE, whatever the
@@ -127,7 +127,7 @@ void stop_helping() {
 // provide more than the requested level.
 bool wants_all_threads() {
   if (!settings().enable) return false;
-  // The server thread carries out requests of other nodes (rma/serving.hpp), and so calls MPI
+  // The RMA server thread carries out requests of other nodes (rma/serving.hpp), and so calls MPI
   // beside the program's threads.
   if (settings().windows == WindowScope::all) return true;
   const ThreadLevel level = settings().thread_level;

@@ -23,8 +23,8 @@ namespace mh::mpi::cores {
 namespace {
 
 // Returns the CPUs of this rank's workers, which lend its spare cores: the CPUs that belong to this
-// rank alone. With MH_CORES (for tests) all workers share this rank's CPU; there are as many as the
-// rank has further cores in its equal share.
+// rank alone. With MH_CORES (for tests) all workers share this rank's CPU, and there is one for
+// each core of the rank's equal share but the first.
 std::vector<std::int32_t> worker_cpus() {
   const std::int32_t here = services.node->mine().cpu;
   if (settings().cores == 0) return lend::cpus_for_workers(services.node->own_cpus(), here);
@@ -32,8 +32,8 @@ std::vector<std::int32_t> worker_cpus() {
   return std::vector<std::int32_t>(std::min(share, lend::Workers::kMost), here);
 }
 
-// Returns this rank's equal share of the cores that the ranks of the node may use, at most the CPUs
-// that its process may run on.
+// Returns the number of cores in this rank's equal share of those that the ranks of the node may
+// use, at most the number of CPUs on which this process may run.
 std::uint32_t own_cores() {
   std::uint32_t part = std::max(node_setup::usable_cores() / config.ranks, 1U);
   cpu_set_t mine;

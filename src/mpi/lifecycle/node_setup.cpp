@@ -34,8 +34,9 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr auto kDoorTimeout = milliseconds(20'000);
-// The highest threshold for rendezvous in an exchange (two ranks send each other messages at once),
-// in bytes, where the kernel does not copy. Shorter messages of exchanges gain nothing by cells.
+// In bytes. Where the kernel does not copy, the threshold for rendezvous in an exchange (two ranks
+// send each other messages at once) is lowered to this value. Shorter messages of exchanges gain
+// nothing by cells.
 constexpr std::uint64_t kLeastExchangedByCells = 1U << 20U;
 
 // The state of this process while the node is built. Main thread only.
@@ -51,8 +52,8 @@ NodeConstruction g_node;
 
 // ---- Agreement of the node's ranks on each step -------------------------------------------------
 
-// Returns the reason of the lowest rank that has one, the same on all ranks of the node; empty if
-// no rank has a reason. Collective.
+// Returns the reason why the ranks of the node do not take a step of the setup: `reason` of the
+// lowest rank that has one, the same on all ranks. Empty if no rank has a reason. Collective.
 std::string agreed_reason(const std::string& reason) {
   std::array<char, 160> text{};
   reason.copy(text.data(), text.size() - 1);

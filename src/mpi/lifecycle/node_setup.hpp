@@ -24,8 +24,8 @@ void make_communicators();
 // switches.active is set once the segment exists.
 void build_node();
 
-// Closes the descriptor by which `mh top` finds the segment: from now on it does not see this MPI
-// job.
+// Closes the descriptor by which `mh top` finds the segment: from now on `mh top` does not see this
+// MPI job.
 void withdraw_node();
 
 // Sets config.least_threshold to the size of the shortest message that any rank of the MPI job

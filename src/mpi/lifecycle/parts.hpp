@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The parts of the start and the end of a process beside node_setup.hpp. Called by bootstrap.cpp
-// only.
+// The parts of the start and the end of a process, apart from those in node_setup.hpp. Called by
+// bootstrap.cpp only.
 #pragma once
 
 #include <string>

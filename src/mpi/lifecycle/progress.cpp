@@ -96,7 +96,8 @@ class NodeWork final : public wait::WaitActions {
   // left.
   static bool receive_chunk() {
     steal::JobSlots& mine = services.own_area().jobs;
-    // relaxed: only threads of this rank write `open`, and a missed job is found at the next step.
+    // relaxed: only threads of this rank write `open` (a bit for each job that may have chunks
+    // left), and a missed job is found at the next step.
     for (std::uint32_t open = mine.open.load(std::memory_order_relaxed); open != 0;
          open &= open - 1) {
       if (thief().run_one_chunk(mine.jobs[__builtin_ctz(open)], config.me)) return true;
@@ -141,8 +142,8 @@ class NodeWork final : public wait::WaitActions {
     return true;
   }
 
-  // Looks for OpenMP loops to share in objects that were loaded since the last look, such as
-  // Python's extension modules.
+  // Looks for OpenMP loops to share in libraries that the process has loaded since the last look,
+  // such as Python's extension modules.
   static void look_for_objects() {
     static std::uint64_t next_look = 0;  // used by the one thread that helps in the wait loop
     const std::uint64_t now = ticks();
