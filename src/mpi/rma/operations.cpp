@@ -38,9 +38,9 @@ bool is_invalid(const Win& win, const TargetArgs& target) {
 bool is_invalid(const BufferArgs& buffer) {
   return buffer.count < 0 || buffer.type == MPI_DATATYPE_NULL;
 }
-// True if an operation with this buffer has to go to the library, which reports the error. The type
-// is not committed, or a buffer of a contiguous type is null (with other types null may be
-// MPI_BOTTOM). The short paths skip these checks.
+// True if an operation with this buffer has to go to the library, which reports the error: a type
+// that is not committed, or a null buffer of a contiguous type. (With other types, null may be
+// MPI_BOTTOM.) The short paths skip these checks.
 bool is_unusable(const BufferArgs& buffer) {
   if (!datatypes::is_usable(buffer.type)) return true;
   return buffer.address == nullptr && buffer.count > 0 && datatypes::info(buffer.type).contiguous;
@@ -72,8 +72,8 @@ CallResult early_result(Win& win, int rank) {
 
 // ---- The buffers of an operation ----------------------------------------------------------------
 
-// A buffer of an operation with its layout, which lives as long as this object. `buffer` has no
-// address before own_buffer() or the target's address is known.
+// A buffer of an operation with its layout, which lives as long as this object. `buffer` gets its
+// address later: an own buffer in own_buffer(), the target's buffer in carry_out().
 struct TypedBuffer {
   layout::LayoutPtr held;
   RmaBuffer buffer;
@@ -155,7 +155,7 @@ bool run_as_job(Win& win, const BoundOperation& operation, std::uint32_t chunk) 
 }
 
 // Lets the target carry out a small operation on its own memory, if this rank reaches that memory
-// only through the kernel. Returns nothing if the target has not carried it out.
+// only through the kernel. Returns nothing if the target has not carried the operation out.
 std::optional<Status> ask_target(Win& win, const BoundOperation& operation, const void* compare) {
   const bool small = operation.what.bytes <= mh::rma::ActiveMessage::kMost;
   if (operation.target.mapped != nullptr || !small || operation.reducer.reduce != nullptr)
@@ -223,8 +223,8 @@ std::byte* mapped_address(const Win& win, const TargetArgs& target, const ShortA
 }
 
 // Tries to defer a put or accumulate on memory of MPI_Win_create that only the kernel reaches.
-// False if the operation cannot be deferred, or else `code` is the code for the program. `what` is
-// complete except for its target and its number of bytes.
+// Returns false if the operation cannot be deferred. If the result is true, `code` is the code for
+// the program. `what` lacks only its target and its number of bytes.
 bool defer_operation(Win& win, const void* origin, const TargetArgs& target, const ShortAccess& at,
                      mh::rma::Operation what, CallResult& code) {
   if (win.flavor != Flavor::created || at.bytes == 0) return false;
@@ -299,15 +299,17 @@ struct LibraryReduction {
   }
 };
 
-// True if src/rma has no kernel for this operation and type. The MPI library may support the pair
-// as an extension, so MPI_Reduce_local computes the operation, or reports the error.
+// True if kernel_of() has no reduction kernel (rma/reduce.hpp) for this operation and type. The MPI
+// library may support the pair as an extension, so MPI_Reduce_local computes the operation, or
+// reports the error.
 bool is_computed_by_library(Op op, const elements::Element& element) {
   if (op == Op::replace || op == Op::no_op) return false;
   return mh::rma::kernel_of(op, element.type) == nullptr;
 }
 
-// Accumulates into target memory that this process maps, under the lock of the bytes' stripe.
-// Returns false, with nothing done, if the bytes lie in two stripes and so need two locks.
+// Accumulates into target memory that this process maps, under the lock of the bytes' stripe (64 KB
+// of the target's addresses, rma/locks.hpp). Returns false, with nothing done, if the bytes lie in
+// two stripes and so need two locks.
 bool accumulate_mapped(Win& win, const BufferArgs& origin, const BufferArgs* result,
                        std::uint32_t rank, const ShortAccess& at, Op op,
                        const elements::Element& element) {

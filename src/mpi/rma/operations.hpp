@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// RMA operations on our windows: from the arguments of a call to the bytes in memory.
+// RMA operations on the windows that Manyhands serves (windows.hpp): from the arguments of a call
+// to the bytes in memory.
 //
 // Within a node, an operation is done when its call returns: a fence, start or lock of the target
 // has allowed the access. Short puts and accumulates on memory that only the kernel reaches are

@@ -49,8 +49,8 @@ RmaMessage head_of(const Win& win, RmaMessageKind kind) {
 }
 
 bool has_space(const RemoteRank& peer) {
-  // relaxed: only threads that call MPI write `sent`, this one included. acquire: pairs with the
-  // release in handle_answer().
+  // relaxed: `sent` publishes nothing; threads of this rank that call MPI add to it. acquire: pairs
+  // with the release in handle_answer().
   const std::uint64_t under_way =
       peer.sent.load(std::memory_order_relaxed) - peer.done.load(std::memory_order_acquire);
   return under_way < kMostUnderWay && messages::long_messages_under_way() < kMostLongMessages;
@@ -66,7 +66,8 @@ MessageBuffer buffer_of(std::size_t bytes) {
 
 bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, MessageBuffer buffer) {
   RemoteRank& peer = win.internode->peers[target];
-  // relaxed: only threads that make the window's calls read `sent`; the server does not.
+  // relaxed: only threads that make the window's calls read `sent`; the RMA server (serving.hpp),
+  // which runs beside them, does not.
   if (head.is_counted()) peer.sent.fetch_add(1, std::memory_order_relaxed);
   if (messages::send_message(peer.world_rank, tags::kRequests, std::move(buffer))) return true;
   if (head.is_counted()) peer.sent.fetch_sub(1, std::memory_order_relaxed);
@@ -76,8 +77,8 @@ bool send_request(Win& win, std::uint32_t target, const RmaMessage& head, Messag
 void send_step(Win& win, std::uint32_t to, const RmaMessage& head) {
   MessageBuffer buffer = buffer_of(sizeof head);
   std::memcpy(buffer.data(), &head, sizeof head);
-  // If this fails, the library has refused to send and has called the error handler. This function
-  // returns no code, so flush_targets() reports the failure to the caller later.
+  // If the send fails, the library has refused to send and has called the error handler. This
+  // function returns no code, so flush_targets() reports the failure to the caller later.
   if (!send_request(win, to, head, std::move(buffer))) {
     win.internode->peers[to].failed.store(true, std::memory_order_relaxed);
   }
@@ -219,18 +220,18 @@ Status send_operation(Win& win, const BoundOperation& operation, const layout::L
 namespace {
 
 bool has_results(const RemoteRank& peer) {
-  // acquire: pairs with the release in handle_result(), so this thread sees the result that the
-  // server has stored.
+  // acquire: pairs with the release in handle_result(), so this thread sees the result that the RMA
+  // server (serving.hpp) has stored.
   return peer.awaited.load(std::memory_order_acquire) == 0;
 }
 bool is_done(const RemoteRank& peer) {
-  // acquire: pairs with the release in handle_answer(), by which the server counts the requests
-  // that the target has reported.
+  // acquire: pairs with the release in handle_answer(), by which the RMA server (serving.hpp)
+  // counts the requests that the target has reported as carried out.
   return peer.done.load(std::memory_order_acquire) >= peer.sent.load(std::memory_order_relaxed);
 }
 
-// Waits until is_over(peer), for the rank `target`, or for all ranks of the window if it is empty.
-// Returns false if a request to such a rank has failed.
+// Waits until is_over(peer), for the rank `target`, or for all ranks of the window if `target` is
+// empty. Returns false if a request to such a rank has failed.
 template <class IsOver>
 bool await_peers(Win& win, std::optional<std::uint32_t> target, IsOver&& is_over) {
   bool fine = true;
@@ -266,8 +267,8 @@ void lock_target(Win& win, std::uint32_t target, LockMode mode) {
   RmaMessage head = head_of(win, RmaMessageKind::lock);
   head.exclusive = mode == LockMode::exclusive;
   send_step(win, target, head);
-  // acquire: pairs with the release in handle_answer(), in which the server notes that the target
-  // has granted the lock.
+  // acquire: pairs with the release in handle_answer(), in which the RMA server (serving.hpp) notes
+  // that the target has granted the lock.
   wait_until([&] {
     return peer.granted.load(std::memory_order_acquire) >= number ||
            peer.failed.load(std::memory_order_relaxed);
@@ -298,8 +299,8 @@ void barrier(Win& win) {
   for (std::uint64_t step = 1; step < win.ranks(); step *= 2, ++head.number) {
     send_step(win, static_cast<std::uint32_t>((me + step) % win.ranks()), head);
     const auto& arrived = internode.arrived[head.number];
-    // acquire: pairs with the release in handle_step(), in which the server counts the messages of
-    // a round.
+    // acquire: pairs with the release in handle_step(), in which the RMA server (serving.hpp)
+    // counts the messages of a round.
     wait_until([&] { return arrived.load(std::memory_order_acquire) >= count; });
   }
 }

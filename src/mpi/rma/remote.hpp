@@ -22,9 +22,9 @@
 
 namespace mh::mpi::rma::remote {
 
-// Decides whether windows over several nodes may be ours (config.internode_windows), and then
-// starts the server thread. stop_internode() waits for all ranks at the end, and serves them
-// meanwhile. Both are collective over MPI_COMM_WORLD.
+// Decides whether Manyhands may serve windows over several nodes (config.internode_windows), and if
+// so starts the RMA server thread (serving.hpp). stop_internode() waits for all ranks at the end,
+// and serves them meanwhile. Both are collective over MPI_COMM_WORLD.
 void start_internode();
 void stop_internode();
 
@@ -39,12 +39,13 @@ Status send_operation(Win& win, const mh::rma::BoundOperation& operation,
 // Returns false if a request to such a target has failed.
 bool await_results(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 // Waits until `target`, or every target if it is empty, has carried out all requests of this rank,
-// and the results from it are in their buffers. Returns false if a request has failed.
+// and the results from it are in their buffers. Returns false if a request to such a target has
+// failed.
 bool flush_targets(Win& win, std::optional<std::uint32_t> target = std::nullopt);
 
 void lock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
-// Sends the unlock without waiting for it. The unlock is counted like the operations before it, so
-// flush_targets() waits for the unlock, too.
+// Sends the unlock, and does not wait until the target has carried it out. The unlock is counted
+// like the operations before it, so flush_targets() waits for the unlock, too.
 void unlock_target(Win& win, std::uint32_t target, mh::rma::LockMode mode);
 void send_post(Win& win, std::uint32_t origin);
 void send_complete(Win& win, std::uint32_t target);

@@ -34,8 +34,8 @@ using mh::rma::RmaMessage;
 using mh::rma::RmaMessageKind;
 using WinPtr = std::shared_ptr<Win>;
 
-// The most bytes that one turn of the server moves: about 20 us, after which the thread tests its
-// own wait again.
+// The most bytes that a thread moves in one call of serve_other_nodes(), a turn: about 20 us, after
+// which a waiting thread tests its own condition again.
 constexpr std::uint64_t kMostATurn = 64U << 10U;
 constexpr int kMostRequestsATurn = 16;
 
@@ -70,7 +70,7 @@ struct TargetServer {
   std::uint64_t bytes_left = 0;                             // that this turn may still move
 };
 
-// The object is never destroyed: a program may call exit() while messages are under way.
+// Never destroyed: a program may call exit() while messages from other nodes are under way.
 TargetServer& g_server = *new TargetServer;
 
 RemoteRank& peer_of(const Win& win, std::uint32_t rank) { return win.internode->peers[rank]; }
@@ -194,7 +194,7 @@ void handle_lock_step(const WinPtr& win, const RmaMessage& head) {
 }
 
 // Handles a message that reports a step of an epoch by a rank on another node. On behalf of that
-// rank, the server changes the same words in shared memory that a rank of this node would change
+// rank, this thread changes the same words in shared memory that a rank of this node would change
 // itself.
 void handle_step(const WinPtr& win, const RmaMessage& head) {
   const mh::rma::Control& control = win->window.control();
@@ -203,7 +203,8 @@ void handle_step(const WinPtr& win, const RmaMessage& head) {
     case RmaMessageKind::post: {
       std::atomic<std::uint32_t>& posts = control.posts_to(me)[head.from];
       // release: pairs with the acquire in start() (calls/epochs.cpp), in which this rank waits for
-      // the post. The server is the only writer of this word.
+      // the post. Only the thread that holds g_server.mutex writes this word, so it needs no atomic
+      // addition.
       posts.store(posts.load(std::memory_order_relaxed) + 1, std::memory_order_release);
       break;
     }
@@ -267,7 +268,8 @@ MessageInbox::Acceptance handle_answer(MessageBuffer& buffer) {
   const WinPtr win = find_internode(head.window);
   if (win == nullptr) return MessageInbox::Acceptance::accepted;
   RemoteRank& peer = peer_of(*win, head.from);
-  // release, in every branch below: pairs with the acquires of threads that wait in remote.cpp.
+  // release, here and in every branch below: pairs with the acquires of threads that wait in
+  // remote.cpp.
   if (head.failed) peer.failed.store(true, std::memory_order_release);
   switch (head.kind) {
     case RmaMessageKind::result:
@@ -306,9 +308,9 @@ bool serve_other_nodes() {
 namespace {
 
 struct ServerThread {
-  // Set by the thread that ends the server thread, and read by the server thread before a call of
-  // the library. The server thread sets `inside` while it may be in such a call. seq_cst: either
-  // the server thread sees `ending`, or the ending thread sees `inside`.
+  // `ending` is set by the thread that ends the RMA server thread, and read by the RMA server
+  // thread before a call of the library. The RMA server thread sets `inside` while it may be in
+  // such a call. seq_cst: either it sees `ending`, or the ending thread sees `inside`.
   std::atomic<bool> ending{false};
   std::atomic<bool> inside{false};
   pthread_t handle{};
@@ -338,8 +340,9 @@ void* run_server_thread(void* /*nothing*/) {
   std::int64_t length = tuning::kLongNapNs;
   bool busy = false;
   while (!g_thread.ending.load()) {
-    // If the last turn was this thread's own and found work, the time of the last turn does not
-    // tell whether another thread serves. This thread then serves again.
+    // If the last turn (handling of messages from other nodes) was this thread's own and found
+    // work, its time does not tell whether another thread serves as well. This thread then serves
+    // again.
     busy = (busy || !is_served()) && serve_if_not_ending();
     length = busy ? tuning::kShortNapNs : std::min(2 * length, tuning::kLongNapNs);
     if (!busy) sleep_ns(length);
@@ -348,8 +351,8 @@ void* run_server_thread(void* /*nothing*/) {
 }
 
 // Exit handler for a program that ends without MPI_Finalize: the MPI library must not shut down
-// while the server thread is in a call of the library, so this function waits. Gives up after 100
-// ms, since that call may wait for the thread that ends the process.
+// while the RMA server thread is in a call of the library, so this function waits. Gives up after
+// 100 ms, since that call may wait for the thread that ends the process.
 void leave_library() {
   constexpr std::int64_t kLookNs = 1'000'000;
   constexpr int kLooks = 100;

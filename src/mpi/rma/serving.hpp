@@ -16,10 +16,10 @@ namespace mh::mpi::rma {
 // if there was something to do. Costs a load if there are no windows over several nodes.
 bool serve_other_nodes();
 
-// Starts the server thread, which blocks all signals. It keeps sleeping while the time of the last
-// turn shows that another thread of the rank serves. Its naps grow while no message comes
-// (tuning.hpp), and a message shortens them. Needs MPI_THREAD_MULTIPLE. Returns false if no thread
-// can be made.
+// Starts the RMA server thread, which blocks all signals. The thread keeps sleeping while the time
+// of the last turn shows that another thread of the rank serves. Its naps grow while no message
+// comes (tuning.hpp), and a message shortens them. Needs MPI_THREAD_MULTIPLE. Returns false if no
+// thread can be made.
 bool start_server_thread();
 void stop_server_thread();
 

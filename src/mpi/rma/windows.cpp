@@ -64,7 +64,8 @@ constexpr double kMostWaitForControlNs = 1e9;
 ControlPool g_controls;
 Registry g_windows;  // by handle
 // Windows over several nodes by InternodeState::id. A table apart from g_windows, because a thread
-// holds the mutex of g_windows while it helps: the server must not wait for that thread.
+// holds the mutex of g_windows while it helps: the RMA server (serving.hpp) must not wait for that
+// thread.
 Registry g_internode_windows;
 
 // ---- Deciding whether a window is ours, and making it -------------------------------------------
@@ -164,8 +165,9 @@ std::optional<node::Segment> take_again(const ControlName& name) {
   return taken;
 }
 
-// Takes the control memory of a new window, kept from an earlier one, or maps it. `root`: what the
-// window's first rank on the node has published. Called by the other ranks of the node.
+// Gets the control memory of a new window: the memory kept from an earlier window, or new memory,
+// which it maps. `root`: what the window's first rank on the node has published. Called by the
+// other ranks of the node.
 void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made) {
   made.control_name = {.maker = root.node_rank, .number = root.control_number};
   if (root.control_fd < 0) {
@@ -196,7 +198,7 @@ std::unique_ptr<InternodeState> internode_state_of(const Comm& comm,
 }
 
 // Gathers `mine` of all ranks of the window. If `with_boards` is not null, the ranks do so by a
-// round on that communicator's boards, else by the library. Nothing if a rank has called
+// round on that communicator's boards, else by the library. Returns nothing if a rank has called
 // stay_out().
 std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* with_boards,
                                                       const ExposureInfo& mine, int ranks) {
@@ -216,7 +218,7 @@ std::optional<std::vector<ExposureInfo>> gather_infos(MPI_Comm handle, Comm* wit
 }
 
 // Called by a rank that leaves the window to the library: all other ranks learn this from the round
-// in gather_infos(), and leave the window to the library as well.
+// that they enter in gather_infos(), and leave the window to the library as well.
 void stay_out(Comm& with_boards) {
   direct::Round(with_boards, direct::RoundCall::window, sizeof(ExposureInfo)).publish_library();
 }
@@ -247,7 +249,8 @@ bool is_the_librarys(Flavor flavor) {
 }
 
 // Finds this rank's mapping of the window's memory, and sets mine.file to the file behind it, by
-// which other ranks find their own mappings. Empty if the program has allocated the memory.
+// which other ranks find their own mappings. Returns no mappings if the program has allocated the
+// memory.
 Mappings find_own_mapping(Flavor flavor, ExposureInfo& mine) {
   if (!is_the_librarys(flavor)) return {};
   Mappings mappings = Mappings::around(mine.base);

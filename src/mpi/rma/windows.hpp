@@ -38,21 +38,22 @@ namespace mh::mpi::rma {
 struct RemoteRank {
   int world_rank = 0;
 
-  // Counted up by callers. `sent`: counted requests to the other rank. `awaited`: results that it
-  // still owes to this rank. The server counts `awaited` down when it has stored a result: release,
-  // pairs with the acquire in has_results().
+  // Both are counted up by threads that make the window's calls. `sent`: counted requests to the
+  // other rank. `awaited`: results that the other rank still owes to this rank. The RMA server
+  // (serving.hpp) counts `awaited` down when it has stored a result: release, pairs with the
+  // acquire in has_results().
   alignas(kCacheLine) std::atomic<std::uint64_t> sent{0};
   std::atomic<std::uint64_t> awaited{0};
   std::uint64_t locks = 0;  // lock requests; guarded by the window's mutex
 
-  // Written by the server when an answer comes. release: pairs with the acquires of callers that
-  // wait.
+  // Written by the RMA server (serving.hpp) when an answer comes. release: pairs with the acquires
+  // of the threads that wait in the window's calls.
   alignas(kCacheLine) std::atomic<std::uint64_t> done{0};  // carried out, of `sent`
   std::atomic<std::uint64_t> granted{0};                   // of `locks`
   std::atomic<bool> failed{false};                         // a request has failed; callers reset it
 
   // Counted requests that came from the other rank: how many this rank has carried out, and how
-  // many of these it has reported to the other rank. Used by the server only.
+  // many of these it has reported to the other rank. Used by the RMA server (serving.hpp) only.
   std::uint64_t carried_out = 0;
   std::uint64_t reported = 0;
 };
@@ -79,7 +80,7 @@ struct InternodeState {
   // barrier.
   std::uint64_t barriers = 0;
   // For each round of a barrier, the number of messages that have come for it, over all barriers.
-  // release by the server, acquire in barrier().
+  // release by the RMA server (serving.hpp), acquire in barrier().
   std::array<std::atomic<std::uint64_t>, kRounds> arrived{};
 };
 
@@ -105,10 +106,11 @@ struct Win {
   // Guards the epochs and the deferred operations of `window`, for programs with several threads in
   // MPI.
   std::mutex mutex;
-  // For each target: how many of its exposure epochs to this rank MPI_Win_start has already used,
-  // of those that the target has counted in its post.
+  // For each target: how many of its posts (MPI_Win_post) for this rank the calls of MPI_Win_start
+  // have already used up. The target counts its posts in Posts (rma/control.hpp).
   std::vector<std::uint32_t> posts_used;
-  // The part of RankPart::completed that belongs to exposure epochs which this rank has ended.
+  // The part of RankPart::completed (how often origins have completed an access epoch to this
+  // rank's memory) that belongs to exposure epochs which this rank has ended.
   std::uint64_t completes_used = 0;
 
   [[nodiscard]] std::uint32_t ranks() const { return window.ranks(); }
@@ -165,9 +167,9 @@ inline constexpr bool kSyncsInLocksAlone = true;  // MPI_Win_sync is an error ou
 inline constexpr bool kLocksNobody = true;        // the library accepts locks of MPI_PROC_NULL
 #endif
 
-// Calls the window's error handler with `code` and returns the code for the program. It is
-// MPI_SUCCESS for a library in which a failing call returns success after a handler of the program
-// has run (MPICH 5).
+// Calls the window's error handler with `code` and returns the code for the program. The returned
+// code is MPI_SUCCESS for a library in which a failing call returns success after a handler of the
+// program has run (MPICH 5).
 int raise_error(MPI_Win handle, int code);
 
 // ---- Helping other ranks with one-sided operations ----------------------------------------------
