@@ -39,7 +39,7 @@ constexpr bool disjoint(const std::array<TagRange, kRanges>& ranges) {
   return true;
 }
 
-// ---- config.node_comm ---------------------------------------------------------------------------
+// ---- Tags on config.node_comm, the communicator of the node's ranks -----------------------------
 
 // FINs of nonblocking rendezvous sends. SendSlot::own_fin() says which tag a send has.
 inline constexpr TagRange kSendFins{0, static_cast<int>(p2p::SendSlot::kFinTagsOfRank)};
@@ -50,7 +50,8 @@ inline constexpr TagRange kInternodeFins{kResends.end(), 64};
 // kick_progress() probes for this tag, which no rank sends, to drive the library's progress.
 inline constexpr TagRange kProgressKick{kInternodeFins.end(), 1};
 // Blocks that ranks send each other in collectives whose data are neither staged on boards nor
-// mapped (collective/pairwise.cpp). Each communicator has a tag, by Comm::group.
+// mapped (collective/pairwise.cpp). Each communicator has a tag of its own, numbered by
+// Comm::group.
 inline constexpr TagRange kBlocks{kProgressKick.end(), static_cast<int>(coll::kBoards)};
 // FINs of persistent sends. Each send has a tag of its own until the program frees the send.
 inline constexpr TagRange kPersistentFins{kBlocks.end(), kLast + 1 - kBlocks.end()};
@@ -58,7 +59,7 @@ inline constexpr TagRange kPersistentFins{kBlocks.end(), kLast + 1 - kBlocks.end
 static_assert(disjoint(std::array{kSendFins, kResends, kInternodeFins, kProgressKick, kBlocks,
                                   kPersistentFins}));
 
-// ---- config.self_comm ---------------------------------------------------------------------------
+// ---- Tags on config.self_comm, the communicator of this rank alone ------------------------------
 
 // Messages that this rank sends to itself, so that a receive can still match a message which a
 // probe has taken out of the library (rndv/held_messages.hpp). They use these tags in turn.
@@ -69,7 +70,7 @@ inline constexpr TagRange kRelaid{kRenewed.end(), 1};
 
 static_assert(disjoint(std::array{kRenewed, kRelaid}));
 
-// ---- config.internode_comm ----------------------------------------------------------------------
+// ---- Tags on config.internode_comm, for messages to other nodes in pieces -----------------------
 
 // Pieces of messages to another node. The tag is the number of the message among those between the
 // two ranks, modulo the number of tags.
@@ -77,7 +78,7 @@ inline constexpr TagRange kPieces{0, kLast + 1};
 
 static_assert(disjoint(std::array{kPieces}));
 
-// ---- config.windows_comm ------------------------------------------------------------------------
+// ---- Tags on config.windows_comm, for windows over several nodes --------------------------------
 
 // Requests and answers between ranks of windows over several nodes (rma/piece.hpp).
 inline constexpr TagRange kRequests{0, 1};
