@@ -10,8 +10,8 @@
 namespace mh::node {
 namespace {
 
-// True if a call that locks the mutex has returned `result` and the caller holds the lock. If the
-// last holder has died, the new holder first makes the mutex usable again.
+// True if the caller holds the lock after a call that locks the mutex has returned `result`. If the
+// last holder has died, the caller first makes the mutex usable again.
 bool holds(pthread_mutex_t& mutex, int result) {
   if (result == EOWNERDEAD) ::pthread_mutex_consistent(&mutex);
   return result == 0 || result == EOWNERDEAD;

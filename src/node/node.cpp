@@ -57,8 +57,8 @@ bool proc_is_ours() {
   return pid == ::getpid();
 }
 
-// Returns what start_time_of() returns for a file that cannot be read. `ended`: the process does
-// not exist.
+// Returns what start_time_of() returns if /proc/PID/stat cannot be read: 0 if the process does not
+// exist (`ended`), else nothing.
 std::optional<std::uint64_t> ended_if(bool ended) {
   return ended ? std::optional<std::uint64_t>(0) : std::nullopt;
 }
@@ -143,8 +143,8 @@ void Node::follow_core() {
   if (header_->numa_nodes < 2) return;
   std::atomic<std::uint16_t>& home = mine().numa;
   const std::uint16_t here = numa_of_cpu(emulated::cpu(::sched_getcpu()));
-  // The load comes first, because other ranks read this cache line, and the rank's NUMA node seldom
-  // changes.
+  // The load comes first, and mostly saves the store, since the rank's NUMA node seldom changes. A
+  // store would take the cache line away from the ranks that read it.
   if (home.load(std::memory_order_relaxed) != here) home.store(here, std::memory_order_relaxed);
 }
 

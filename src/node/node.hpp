@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A rank's handle on its node: the header, the rank records and the areas of the rooms above in the
-// segment. A Node is private to its process, and does not own the mapping.
+// A rank's handle on its node: the header, the rank records and, for each rank, an area for the
+// rooms that use this one. A Node is private to its process, and does not own the mapping.
 //
 // Layout of the segment: SegmentHeader, then for every rank a RankRecord followed by its *area*:
-// bytes that the rooms above lay out, all zero until the rank writes them.
+// bytes that the rooms that use this one lay out, all zero until the rank writes them.
 //
 //   root:    Node::initialise(...) on the new segment          other ranks: attach the segment
 //   all:     node = Node::join(...)       writes the own record and affinity
@@ -54,8 +54,8 @@ class Node {
     return *reinterpret_cast<RankRecord*>(first_record_ + rank * header_->stride);
   }
   [[nodiscard]] RankRecord& mine() const { return record(me_); }
-  // Returns the area of a rank: the bytes behind its record, which the rooms above lay out. It
-  // starts at a cache line.
+  // Returns the area of a rank: the bytes behind its record, which the rooms that use this one lay
+  // out. The area starts at a cache line.
   [[nodiscard]] std::byte* area(std::uint32_t rank) const {
     return first_record_ + rank * header_->stride + sizeof(RankRecord);
   }
@@ -77,8 +77,9 @@ class Node {
   // CAB-MPI, III-C3).
   [[nodiscard]] bool has_active_ranks(std::uint16_t numa, std::uint64_t limit) const;
 
-  // True if a rank other than this one (and other than `but`) is idle in MPI at the moment of the
-  // call. This function and those below may be called only after settle().
+  // True if a rank other than this one is idle in MPI at the moment of the call;
+  // has_idle_peer_except() leaves out the rank `but` as well. These functions and those below may
+  // be called only after settle().
   [[nodiscard]] bool has_idle_peer() const { return has_idle_peer_except(me_); }
   [[nodiscard]] bool has_idle_peer_except(std::uint32_t but) const;
   // The number of other ranks that are idle in MPI at the moment of the call.

@@ -3,7 +3,8 @@
 //
 // The structures are grouped by writer. The node's first rank writes the header before any rank
 // attaches, except the work board, the affinity and the names of locks. Each rank writes its own
-// record. An area, whose contents the rooms above define, follows each record (node.hpp).
+// record. An area, whose contents the rooms that use this one define, follows each record
+// (node.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -49,9 +50,9 @@ struct alignas(kCacheLine) RankRecord {
   // wait, or a wait that is still so short that the thread spins. Written by the rank, read by `mh
   // top`. relaxed: the value publishes nothing else.
   std::atomic<std::uint64_t> waiting_since{0};
-  // A word for each thread of this rank that may hold a chunk of a job (ClaimIntent). 0: no chunk;
-  // else the rank on the node that owns the job, plus one. An owner that waits long for a chunk
-  // uses these words to tell a slow thief from a dead thief.
+  // A word for each thread of this rank that may hold a chunk of a job (ClaimIntent): the rank on
+  // the node that owns the job, plus one, since 0 means no chunk. An owner that waits long for a
+  // chunk uses these words to tell a slow thief from a dead thief.
   static constexpr std::uint32_t kClaimers = 16;
   alignas(kCacheLine) std::atomic<std::uint32_t> claiming[kClaimers] = {};
 };

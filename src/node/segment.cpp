@@ -155,7 +155,7 @@ union ControlSpace {
 };
 
 // The payload of a message through the door is the rank whose file descriptor the message carries,
-// or one of these values: the descriptor is of the segment (kOfRoot), or no more descriptors
+// or one of these values. kOfRoot: the descriptor is of the segment. kNoMore: no more descriptors
 // follow.
 constexpr std::uint32_t kOfRoot = UINT32_MAX - 1;
 constexpr std::uint32_t kNoMore = UINT32_MAX;
@@ -333,8 +333,8 @@ Result<Fd> Door::fetch(const DoorName& name, Milliseconds timeout) {
 }
 
 // Called by the root, which first collects one descriptor of every rank, and then sends all of them
-// to one rank after the other. Each rank closes its socket once it has all descriptors, so few are
-// in flight at a time.
+// to one rank after the other. Each rank closes its socket once it has all descriptors, so few
+// descriptors lie unread in sockets at a time.
 Status Door::exchange(std::uint32_t me, std::uint32_t ranks, int fd, const TakeFd& take,
                       Milliseconds timeout) {
   const auto deadline = SteadyClock::now() + timeout;

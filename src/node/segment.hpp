@@ -28,8 +28,8 @@ namespace mh::node {
 class Segment {
  public:
   static Result<Segment> create(std::size_t bytes);
-  // Maps the segment behind `fd`. mismatch: its size differs from `bytes`, or is not sealed
-  // (fixed).
+  // Maps the segment behind `fd`. mismatch: the memfd's size differs from `bytes`, or is not fixed
+  // by seals.
   static Result<Segment> attach(Fd fd, std::size_t bytes);
 
   Segment(Segment&& other) noexcept
