@@ -81,8 +81,9 @@ struct alignas(kCacheLine) RankPart {
   TargetLock lock;  // lock of this rank's memory in passive-target epochs
 
   // The number of access epochs to this rank's memory that origins have completed. release: the
-  // fetch_add in MPI_Win_complete, or in this rank's server for origins on other nodes. It pairs
-  // with the acquire in MPI_Win_wait, which makes the origins' updates visible to this rank.
+  // fetch_add in MPI_Win_complete, or, for origins on other nodes, in this rank's RMA server
+  // (mpi/rma/serving.hpp). It pairs with the acquire in MPI_Win_wait, which makes the origins'
+  // updates visible to this rank.
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
 
   // Bit i is set while jobs[i] may have chunks left. Written by this rank, read by thieves.
@@ -100,8 +101,8 @@ struct alignas(kCacheLine) RankPart {
 static_assert(std::is_standard_layout_v<RankPart> && sizeof(RankPart) % kCacheLine == 0);
 
 // The row of words of an origin: word t counts the exposure epochs that target t has opened to the
-// origin. Target t writes its word; for a target on another node, the origin's server does. release
-// in MPI_Win_post or in the server, acquire in MPI_Win_start.
+// origin. Target t writes its word; for a target on another node, the origin's RMA server does
+// (mpi/rma/serving.hpp). release in MPI_Win_post or in the RMA server, acquire in MPI_Win_start.
 using Posts = std::span<std::atomic<std::uint32_t>>;
 
 class Control {

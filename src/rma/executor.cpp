@@ -46,8 +46,8 @@ Status for_blocks(const RmaBuffer& buffer, layout::StreamRange range, Each&& eac
 }  // namespace
 
 // Applies an atomic operation to the target's blocks, in the order of the stream and under the
-// locks of their stripes. The class is a sink of layout::walk_range(), which calls its functions
-// for the blocks of a layout.
+// locks of their stripes (locks.hpp). The class is a sink of layout::walk_range(), which calls its
+// functions for the blocks of a layout.
 class BlockUpdater {
  public:
   BlockUpdater(Executor& executor, const BoundOperation& operation, const std::byte* origin,
@@ -101,13 +101,14 @@ class BlockUpdater {
   }
 
  private:
-  // Returns the bytes of the whole elements from `at` on that begin in the same stripe as `at`.
+  // Returns how many bytes the whole elements have, from `at` on, that begin in the same stripe as
+  // `at`. A stripe is kStripe bytes of the target's addresses (locks.hpp).
   [[nodiscard]] std::uint64_t bytes_in_stripe(layout::Address at) const {
     const std::uint64_t left = kStripe - at % kStripe;
     return (left + operation_.what.element - 1) / operation_.what.element * operation_.what.element;
   }
-  // Locks the stripe of `at`, and holds the lock until a block with another lock comes. Blocks that
-  // were collected under the lock held before are applied first.
+  // Locks the stripe of `at` (locks.hpp), and holds the lock until a block with another lock comes.
+  // Blocks that were collected under the lock held before are applied first.
   void hold(layout::Address at) {
     StripeLock& wanted = operation_.locks->of(at);
     if (held_ == &wanted) return;

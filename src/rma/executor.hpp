@@ -53,8 +53,8 @@ class Executor {
   Status gather(const RmaBuffer& from, layout::StreamRange range, std::span<std::byte> scratch,
                 const std::byte** packed) const;
   Status scatter(const RmaBuffer& to, layout::StreamRange range, const std::byte* packed) const;
-  // Called after a write to a peer's heap that this process maps. If the peer has retired the heap
-  // at fork() meanwhile (heap/file.hpp), the kernel writes the bytes again.
+  // Called after a write to a peer's heap that this process maps. If a fork() of the peer has made
+  // the heap private meanwhile (retired it, heap/file.hpp), the kernel writes the bytes again.
   Status after_writing(const RmaBuffer& to, std::uint64_t offset, std::uint64_t bytes) const;
   [[nodiscard]] std::span<std::byte> scratch(std::size_t number) const;
 

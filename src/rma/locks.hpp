@@ -94,7 +94,8 @@ class alignas(kCacheLine) TargetLock {
   // Tries to enter with a number that draw() has returned. Returns true once for each number: the
   // lock is then held.
   [[nodiscard]] bool enter(std::uint32_t number, LockMode mode) {
-    // acquire, in both loads: pairs with the releases in enter() and leave() of earlier numbers.
+    // acquire, in both loads: pairs with the releases in enter() and leave() of the lock requests
+    // with lower numbers.
     if (mode == LockMode::exclusive) return writers_.load(std::memory_order_acquire) == number;
     if (readers_.load(std::memory_order_acquire) != number) return false;
     // Lets the next number enter, too, if it is a reader. While readers_ equals this number, no

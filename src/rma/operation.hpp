@@ -69,8 +69,8 @@ struct Operation {
   std::uint64_t bytes = 0;    // end of the stream
 };
 
-// Computes a reduction by the MPI library, in the owner's process alone, if kernel_of() has no
-// kernel for its operation and type.
+// Computes a reduction by the MPI library, in the owner's process alone, if kernel_of()
+// (reduce.hpp) has no reduction kernel for the operation and type.
 struct Reducer {
   void (*reduce)(const void* context, void* target, const void* origin,
                  std::size_t elements) = nullptr;

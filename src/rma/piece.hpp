@@ -4,9 +4,9 @@
 // The stream of an operation is cut into *pieces*, ranges of whole elements; a piece and its result
 // fit in one message each. A piece locates its bytes in the target by a grid (layout/compact.hpp),
 // or by a list of blocks if the target buffer is no grid. The target carries a piece out as an
-// origin on its node would, under the same stripe locks. A large piece is a job of the target, and
-// the other ranks of the target's node help. This file knows no MPI and waits for nothing; its
-// objects belong to one thread.
+// origin on its node would, under the same stripe locks (locks.hpp). A large piece is a job of the
+// target, and the other ranks of the target's node help. This file knows no MPI and waits for
+// nothing; its objects belong to one thread.
 #pragma once
 
 #include <cstddef>

@@ -163,8 +163,8 @@ Status Window::run_shared(RmaContext& context, const SharedJob& job, const steal
 
 namespace {
 
-// After a message that a target did not take, this rank carries out so many of its next operations
-// on the target itself, without a message.
+// After a target did not take an active message of this rank, this rank makes so many of its next
+// operations on that target without a message: it copies through the kernel at once.
 constexpr std::uint8_t kGoStraight = 32;
 constexpr std::uint32_t kTurnsBeforeDoubt = 4096;  // yields between two looks at the process table
 constexpr int kPatience = 80;                      // polls: some microseconds, about a system call

@@ -4,8 +4,8 @@
 //
 // The origin carries out an operation at the call. A large operation becomes a job in the origin's
 // part of the window's shared memory; every waiting rank of the window on that node claims chunks
-// of the job (help()), as of messages. Chunks of an atomic operation end where stripes of the
-// target end, so that two ranks seldom want the same lock.
+// of the job (help()), as of messages. Chunks of an atomic operation end where stripes (locks.hpp)
+// of the target end, so that two ranks seldom want the same lock.
 //
 // Short operations on memory that only the kernel reaches are deferred in a list for each target
 // (deferred.hpp). The origin carries the list out when it completes an epoch, flushes, or does any
@@ -73,7 +73,8 @@ class RmaContext {
  private:
   friend class Window;
   // Returns a buffer of another rank's job, with the address at which this process reaches it.
-  // `number`: the index in known_ of the layout cache for this buffer.
+  // `number`: 0 for the origin's buffer, 1 for the result's, 2 for the target's. The buffer's
+  // layout is kept in known_[number] for the next chunk.
   RmaBuffer end_of(const SharedBuffer& shared, std::size_t number);
 
   const node::Node* node_;
@@ -202,9 +203,9 @@ class OperationRun {
   bool succeeded_ = true;
 };
 
-// Returns how many bytes of the target's stripe lie before the operation's first byte. The job
-// counts them as part of its first chunk, so that chunks end where stripes end. 0 unless the
-// operation is atomic and the target buffer contiguous.
+// Returns how many bytes of the target's stripe (locks.hpp) lie before the operation's first byte.
+// The job counts these bytes as part of its first chunk, so that chunks end where stripes end. 0
+// unless the operation is atomic and the target buffer contiguous.
 std::uint64_t lead_of(const Operation& what, std::uint64_t address, bool contiguous);
 // Returns the range of the operation's stream that a chunk covers. `lead`: the result of lead_of().
 layout::StreamRange range_of(const Operation& what, std::uint64_t lead, const steal::Chunk& chunk);
