@@ -21,9 +21,9 @@ inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // 85 us for a third ra
 
 class Chunking {
  public:
-  // Makes an object from the rules of a setting: a message of at least rule.at_least bytes has
-  // chunks of rule.chunk bytes. The rules are ascending by at_least, and not empty. Chunk sizes are
-  // clamped to [kMinChunk, kMaxChunk] and rounded down to cache lines.
+  // Makes an object from the rules of the setting MH_CHUNK: a message of at least rule.at_least
+  // bytes has chunks of rule.chunk bytes. The rules are ascending by at_least, and not empty. Chunk
+  // sizes are clamped to [kMinChunk, kMaxChunk] and rounded down to cache lines.
   explicit Chunking(const std::vector<ChunkRule>& rules) : rules_(rules) {
     constexpr auto kLine = static_cast<std::uint32_t>(kCacheLine);
     for (ChunkRule& rule : rules_) {

@@ -35,8 +35,8 @@ constexpr std::uint64_t chunk_position(std::uint64_t index, std::uint64_t count,
 // CopyOrder::both_ends.
 enum class ClaimSide : std::uint8_t { owner, other };
 
-// The copy that a job carries out. The owner writes it while the job slot is closed, thieves read
-// it after they have claimed a chunk.
+// The copy that a job carries out. The owner writes it while the job slot is closed (no job is open
+// in it), thieves read it after they have claimed a chunk.
 struct CopySpec {
   memory::View to;
   memory::View from;
@@ -50,7 +50,7 @@ struct CopySpec {
   std::uint32_t region_chunks = 0;
 };
 
-// The kernel locks the pages of a process in regions of this size (the pages of one table), so
+// The kernel locks the pages of a process in regions of this size (the pages of one page table), so
 // ranks that copy in the same region by the kernel wait for each other.
 inline constexpr std::uint32_t kPageRegion = 2U << 20U;
 
@@ -80,8 +80,8 @@ struct Chunk {
 //       either claims nothing, or has properly claimed a chunk of that job.
 class alignas(kCacheLine) Job {
  public:
-  // Called by the owner while the slot is closed: opens a job of ceil(bytes / chunk_bytes) chunks,
-  // which other ranks may claim from now on.
+  // Called by the owner while the job slot is closed (no job is open in it): opens a job of
+  // ceil(bytes / chunk_bytes) chunks, which other ranks may claim from now on.
   void open(const CopySpec& work);
 
   // True if a chunk may be left. Called by any rank before a claim. It writes nothing, so idle
@@ -115,14 +115,14 @@ class alignas(kCacheLine) Job {
   [[nodiscard]] bool failed() const { return failures_.load(std::memory_order_relaxed) != 0; }
 
   // Returns the copy to carry out. Called by a thief between a successful claim and its finish()
-  // only (I3).
+  // only (I3 of the invariants above).
   [[nodiscard]] const CopySpec& work() const { return work_; }
 
  private:
   friend struct JobTestAccess;  // pauses a thief between has_work() and take()
 
   // Tries to claim a chunk without asking has_work() first. Safe at any time, even after the slot
-  // was closed and opened again for another job (I3).
+  // was closed and opened again for another job (I3 of the invariants above).
   bool take(Chunk& chunk, ClaimSide side);
   // Returns the index of the chunk that a claim has got; `ticket` is the value before the claim.
   [[nodiscard]] std::uint64_t index_of(std::uint64_t ticket, ClaimSide side) const;
@@ -141,7 +141,7 @@ class alignas(kCacheLine) Job {
     return static_cast<std::int64_t>(ticket / kOne) - static_cast<std::int64_t>(kBias);
   }
 
-  // First cache line: the owner writes it while the slot is closed.
+  // First cache line: the owner writes it while the job slot is closed (no job is open in it).
   CopySpec work_{};
   std::uint32_t chunks_ = 0;
   // Second cache line: every thief writes it.

@@ -6,8 +6,8 @@
 namespace mh::steal {
 
 void SlotBits::show(std::uint32_t slot) {
-  // relaxed: `open` and the work board are hints. A thief that sees a hint before the job is open
-  // finds no chunk.
+  // relaxed: the bit in `open` and the rank's bit on the work board are hints. A thief that sees a
+  // hint before the job is open finds no chunk.
   emulated::touch(open_, emulated::Access::write);
   open_->fetch_or(1U << slot, std::memory_order_relaxed);
   board_->post(rank_);
@@ -15,15 +15,16 @@ void SlotBits::show(std::uint32_t slot) {
 
 void SlotBits::hide(std::uint32_t slot) {
   const std::uint32_t bit = 1U << slot;
-  // relaxed: only threads of this rank write `open`. The load comes before the write, because the
-  // owner calls this function again and again while it waits.
+  // relaxed: only threads of this rank write `open`. The load comes before the write (fetch_and),
+  // which it mostly saves: the owner calls this function again and again while it waits.
   if ((open_->load(std::memory_order_relaxed) & bit) == 0) return;
   emulated::touch(open_, emulated::Access::write);
   const std::uint32_t before = open_->fetch_and(~bit, std::memory_order_relaxed);
   if (before != bit) return;  // already hidden, or other slots are still shown
   board_->clear(rank_);
-  // Another thread of this rank may have shown a slot after this thread has cleared the bit of its
-  // own slot (fetch_and). The rank must then stay on the work board.
+  // Another thread of this rank may have shown its job slot after this thread has cleared the bit
+  // of its own slot (fetch_and). The rank's bit must then stay set on the work board, where thieves
+  // look for ranks with open jobs.
   if (open_->load(std::memory_order_relaxed) != 0) board_->post(rank_);
 }
 

@@ -34,8 +34,9 @@ struct alignas(kCacheLine) JobSlots {
 static_assert(std::is_standard_layout_v<JobSlots>);
 static_assert(sizeof(JobSlots) == kCacheLine + kSlots * (sizeof(Job) + sizeof(Shapes)));
 
-// Allocates the job slots of a rank, and tells thieves which slots may have work, by two hints: a
-// word of bits for the slots, and the rank's bit on the work board. Limit: 32 slots.
+// Allocates the job slots of a rank. Tells thieves which slots may have work, by two hints: a word
+// of bits for the slots, and the rank's bit on the work board (the ranks with open jobs,
+// node/rank.hpp). Limit: 32 slots.
 class SlotBits {
  public:
   static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
@@ -65,8 +66,8 @@ class SlotBits {
   SlotSet<32> used_;
 };
 
-// The ranks that may find a job: all ranks of the node, by the work board, or only the sender of
-// the message, which reads the job's number in its send slot.
+// The ranks that may find a job: all ranks of the node, by the work board (the ranks with open
+// jobs), or only the sender. The sender of a message reads the job's number in its send slot.
 enum class JobVisibility : std::uint8_t { node, sender };
 
 class SlotKeeper {

@@ -39,15 +39,16 @@ class Thief {
 
   // Claims a chunk of a job of rank `owner`, which may be this rank, and copies it. Returns false
   // if no chunk was left, or if so many threads of this rank hold chunks that no further
-  // ClaimIntent is possible.
+  // ClaimIntent (node/rank.hpp) is possible.
   bool run_one_chunk(Job& job, std::uint32_t owner);
-  // Claims and copies a chunk like run_one_chunk(), but announces no ClaimIntent. For the thread
-  // that owns the job and waits for it: no rank has to find out whether this thread lives. Returns
-  // false if no chunk was left.
+  // Claims and copies a chunk like run_one_chunk(), but does not announce the claim to other ranks
+  // (ClaimIntent). For the thread that owns the job and waits for it: no rank has to find out
+  // whether this thread lives. Returns false if no chunk was left.
   bool claim_and_copy(Job& job, std::uint32_t owner);
 
   // Copies one chunk for another rank, a victim that the strategy chooses. Returns false if no
-  // chunk was found. If no rank has an open job, the cost is a few loads of the work board.
+  // chunk was found. If no rank has an open job, the cost is a few loads of the work board (the
+  // ranks with open jobs).
   bool help();
 
   // Copies one chunk of any open job of rank `victim`. Returns false if no chunk was found.

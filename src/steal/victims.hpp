@@ -23,9 +23,9 @@ class CopyVictimPicker {
   // Starts the random numbers. Each rank passes another seed, so that ranks draw different victims.
   explicit CopyVictimPicker(std::uint32_t seed) : dice_(seed * 2654435761U + 1) {}
 
-  // Draws a random rank among the first `ranks` ranks of the work board that have an open job and
-  // for which counts(rank) is true; kNobody if there is none. If the board is empty, the cost is a
-  // load for each 64 ranks.
+  // Draws a random rank of those below `ranks` that `board` shows to have an open job and for which
+  // counts(rank) is true; kNobody if there is none. If no rank has an open job, the cost is a load
+  // for each 64 ranks.
   template <class Counts>
   std::uint32_t pick(const node::WorkBoard& board, std::uint32_t ranks, Counts&& counts) {
     Mask found;  // NOLINT(cppcoreguidelines-pro-type-member-init): only words in use are read
@@ -43,7 +43,7 @@ class CopyVictimPicker {
   using Mask = std::array<std::uint64_t, node::kMaxRanks / 64>;
 
   // Returns those bits of `posted`, a word of the work board, for whose ranks counts(rank) is true.
-  // Bit 0 stands for the rank `first`.
+  // A bit is set if its rank has an open job; bit 0 stands for the rank `first`.
   template <class Counts>
   static std::uint64_t those_of(std::uint64_t posted, std::uint32_t first, Counts& counts) {
     std::uint64_t found = 0;
