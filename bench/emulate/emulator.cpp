@@ -10,8 +10,8 @@
 // until which a line, or the lock of a process's pages, is in use.
 //
 // Limits: loads and stores of the program and of the MPI library take no emulated time. Two
-// addresses may share an entry of a table. A thread sleeps only when its due time is more than
-// kSleepNs ahead; shorter times are added to the thread's next work.
+// addresses may share an entry of the file's tables (lines, locks, pieces). A thread sleeps only
+// when its due time is more than kSleepNs ahead; a shorter time delays the thread's next work.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -50,7 +50,8 @@ struct alignas(64) Line {
 };
 
 // The time that a rank has spent in copies (leaves) and in waits for shared cache lines, in
-// nanoseconds of the modelled machine. `mh bench` reads these numbers from the shared file.
+// nanoseconds of the modelled machine. `mh bench` reads these numbers from the file that all ranks
+// of the emulated node map.
 struct Spent {
   std::atomic<std::uint64_t> in_leaves;
   std::atomic<std::uint64_t> in_lines;
@@ -62,8 +63,9 @@ struct Shared {
   Spent spent[kRanks];
   Line lines[kLines];
   Line regions[kLines];
-  // By hash of a 32 KB piece of a buffer: the rank that last wrote the piece, and two counts of
-  // pieces at the time of the write: that rank's `copied_by`, and `copied`.
+  // Three numbers in a word, by hash of a 32 KB piece of a buffer. The first is the rank that last
+  // wrote the piece (rank + 1; 0: nobody). The others are the pieces that had been copied by then:
+  // by that rank (`copied_by`), and by all ranks (`copied`).
   std::atomic<std::uint64_t> pieces[kPieces];
   std::atomic<std::uint32_t> active[kRanks];  // by NUMA node: ends of running copies, two for each
   alignas(64) std::atomic<std::uint64_t> copied;
@@ -114,7 +116,7 @@ std::uint16_t numa_of(std::uint32_t rank) {
 std::uint32_t owner_of(const Place& place) {
   return place.rank == kOwnPlace.rank ? emulator->me : place.rank;
 }
-// The rank on whose core the calling thread runs.
+// The rank on whose core the calling thread runs: this rank, or the lender of the core.
 std::uint32_t core() { return t_lender == UINT32_MAX ? emulator->me : t_lender; }
 bool is_near(std::uint32_t rank) { return numa_of(rank) == numa_of(core()); }
 
@@ -122,9 +124,9 @@ std::size_t mixed(std::uint64_t key, std::size_t entries) {
   return (key * 0x9e3779b97f4a7c15ULL >> 20U) % entries;
 }
 
-// Reserves a modelled cache line for `length` ns from time `at` on, or from the end of the last
-// rank's reservation if that is later. `free_at` is the end of the last reservation. Returns the
-// end of the new one, at which the caller's access is complete.
+// Reserves a modelled cache line for `length` ns from time `at` on, or from `free_at` on if that is
+// later. `free_at` is the end of the last reservation by any rank; it becomes the end of the new
+// one. Returns this end, at which the caller's access is complete.
 std::int64_t reserve(std::atomic<std::int64_t>& free_at, std::int64_t at, std::int64_t length) {
   std::int64_t free = free_at.load(std::memory_order_relaxed);
   std::int64_t end = 0;
@@ -142,7 +144,7 @@ void count(std::atomic<std::uint64_t>& spent, std::int64_t from, std::int64_t to
 // ---- Emulated time of copies ------------------------------------------------------------------
 
 // Returns the number of cores that now copy to or from the memory of the NUMA node on which `rank`
-// runs; a copy between two nodes counts as half a core at each.
+// runs, at least 1. A copy between two NUMA nodes counts as half a core at each.
 double active_at(std::uint32_t rank) {
   const auto halves = emulator->shared->active[numa_of(rank)].load(std::memory_order_relaxed);
   return std::max(1.0, halves / 2.0);
@@ -192,8 +194,9 @@ void note_write(const Place& to) {
                      std::memory_order_relaxed);
 }
 
-// Returns the rate in bytes per ns at which this rank's core copies between its caches and the
-// memory of `rank`. All cores that copy at that memory share the throughput that `curve` gives.
+// Returns the rate in bytes per ns at which the calling thread's core copies between its caches and
+// the memory of `rank`. All cores that copy to or from that memory share the throughput that
+// `curve` gives.
 double rate_at(const emulate::Curve& curve, std::uint32_t rank) {
   return curve.each(active_at(rank)) * (is_near(rank) ? 1 : model().remote_copy);
 }
@@ -205,9 +208,11 @@ struct Piece {
   double bytes;
 };
 
-// Returns the time in ns of a copy by this rank's core, half of which is for reading and half for
-// writing. Lines of the destination that are in another core's cache must move to this core before
-// they are written. Lines of the source stay there, since every core only reads them.
+// Returns the time in ns of a copy by the calling thread's core: of half of the bytes at the rate
+// of reading the source, and of half at the rate of writing the destination. `last` is the last
+// write to the destination. If the lines that it wrote are still in another core's cache, they move
+// to this core before they are written again. Lines of the source stay in the caches where they
+// are, since every core only reads them.
 double copy_ns(const Piece& piece, const Written& last) {
   const std::uint32_t to = owner_of(piece.to);
   const std::uint32_t from = owner_of(piece.from);
@@ -225,8 +230,8 @@ double copy_ns(const Piece& piece, const Written& last) {
 }
 
 // Returns the time in ns of a piece of work other than a copy (a sum, or blocks with gaps). A core
-// that is alone processes `rate` bytes per ns. Other active cores lengthen the time by the same
-// factor as that of a copy.
+// that is alone processes `rate` bytes per ns. Other active cores lengthen this time by the same
+// factor as the time of a copy.
 double slowed(double rate, const Piece& piece, const Written& last) {
   const emulate::Curve& curve = model().curve_for(std::min(last.since, 1e12));
   const double alone = piece.bytes / curve.each(1);
@@ -262,8 +267,8 @@ std::int64_t after_pages(const Place& of, double bytes, std::int64_t at) {
   Line& line = emulator->shared->regions[mixed(key, kLines)];
   const std::uint32_t before = line.writer.exchange(core() + 1, std::memory_order_relaxed);
   if (before == core() + 1 || before == 0) return at;
-  // The cache line of the kernel's lock moves once to a core that finds the lock free. It moves
-  // model().page_lines times for each page to a core that waits for the lock.
+  // For each page, the cache line of the kernel's lock moves once to a core that finds the lock
+  // free, and model().page_lines times to a core that waits for the lock.
   const bool waits = line.free_at.load(std::memory_order_relaxed) > at;
   const double ns = bytes / kPage * (waits ? model().page_lines : 1) * model().line_ns;
   return reserve(line.free_at, at, dilated(ns * (is_near(before - 1) ? 1 : model().remote_line)));

@@ -3,7 +3,7 @@
 // costs (moving a cache line, a page in a copy by the kernel, lending a core).
 //
 // A *plan* is a JSON file that `mh bench --emulate` writes for a launch. The plan has a model from
-// the folder models, the dilation (real time over modelled time), and the core of each rank.
+// bench/emulate/models, the dilation (real time over modelled time), and the core of each rank.
 // models/README.md explains each number. Units: nanoseconds of the modelled machine, bytes, bytes
 // per ns (GB/s).
 #pragma once
@@ -15,7 +15,7 @@
 
 namespace mh::emulate {
 
-// The throughput in bytes per ns of all cores that copy at a time, together, by their number. It
+// The total throughput in bytes per ns of the cores that copy at the same time, by their number. It
 // has at least one point (cores, throughput); the points ascend by cores. The curve is linear from
 // (0, 0) through all points and constant beyond the last.
 class Curve {
@@ -52,7 +52,7 @@ struct Model {
   std::string topology;
 
   // Returns the curve for memory that is copied again after `between_bytes` bytes of other memory
-  // have been copied. In a PingPong these are twice the bytes of the message.
+  // have been copied. In a ping-pong these are the bytes of two messages, one each way.
   [[nodiscard]] const Curve& curve_for(double between_bytes) const;
 };
 

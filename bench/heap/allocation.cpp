@@ -6,12 +6,13 @@
 //   untouched allocate and free; ns a round
 //   small     allocate and free 100 bytes; ns a round
 //   fresh     first touch of every page of memory that stays allocated; ns a page
-//   threads   loop of 1 MB in each of two threads, and of a mix of sizes passed between them
+//   threads   `loop` of 1 MB in each of two threads; then two threads that allocate blocks of mixed
+//             sizes, each of which either thread may free
 //   grow      realloc from 64 KB to 256 MB in steps of 64 KB; ns a step
 //   random    random reads over 2 GB; ns a read; only if asked for
-// The argument `loop` (up to 4 MB) or `random` runs that measurement alone. Output: lines "name
-// value". A value is the best of five rounds, so that interruptions do not count (fresh: one
-// round). The last line has the resident memory at the end.
+// With the argument `loop` (sizes up to 4 MB) or `random`, that measurement runs alone. Output:
+// lines "name value". A value is the best of five repetitions, so that interruptions do not count
+// (fresh: one). The last line has the resident memory at the end.
 #include <pthread.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,8 +36,8 @@ double now_ns() {
   return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
 }
 
-// The block that touch() wrote last. Its volatile stores keep the compiler from removing
-// allocations.
+// The block that touch() wrote last. The compiler must keep the stores to this volatile pointer,
+// and thus the allocations.
 char* volatile seen;
 
 void touch(char* block, std::size_t bytes) {

@@ -28,8 +28,8 @@ typedef struct {
   int bytes;                    // of an element
 } Case;
 
-// The function that a benchmark has called for each case. The datatype of the case is committed
-// before the call and freed after it.
+// A function of a benchmark, which the functions below call for each case. The case's datatype is
+// committed before the call and freed after it.
 typedef void (*Visit)(const Case* c, void* context);
 
 // Calls `visit` with the X-Z plane of a matrix of X x 2 x `z` doubles (CAB-MPI, section V-B). The

@@ -41,8 +41,9 @@ from manyhands_bench.mpis import MpiBuild, find_builds  # noqa: E402
 
 OURS = ROOT / "build" / "bin" / "mh-lci-ping-pong"
 PROVIDERS = {"shm": "shm", "tcp": "tcp;ofi_rxm"}
-# The transports of LCI, and how many times as many round trips their runs have. In 20,000 round
-# trips through the node's memory the start of the tasks would count.
+# The transports of LCI, each with the factor by which --trips is multiplied for its runs. Round
+# trips through the node's memory are so short that in 20,000 of them the start of the tasks would
+# show.
 OURS_BY = {"node": 20, "shm": 5, "tcp": 1}
 # For each MPI library, the environment variables that restrict it to TCP.
 OVER_TCP = {

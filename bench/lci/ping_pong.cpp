@@ -113,7 +113,7 @@ ult::Config workers_of(const Game& game) {
 }
 
 // Plays with all tasks of this process, divided among the workers. Returns when all tasks have
-// ended. Must be called in a light task, since it waits for others.
+// ended. Must be called in a light task, since it joins the others.
 void play_with_all(std::vector<lci::Communicator>& devices, const Game& game) {
   std::vector<ult::Task> shares;
   for (unsigned worker = 0; worker < game.workers; ++worker) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The common part of ping_pong.cpp and of the same benchmark over MPI and LCI v2: computation
-// between messages, the rate that compare.py reads, and threads, which replace light tasks in these
-// two.
+// The common part of ping_pong.cpp and of the same benchmark over MPI (mpi_threads.cpp) and over
+// LCI v2 (lci_v2.cpp): computation between messages, and the rate that compare.py reads. The last
+// two programs play with threads in place of light tasks.
 #pragma once
 
 #include <chrono>

@@ -6,9 +6,9 @@
 //   table   insert the keys of a batch, then delete them, as receives and their messages do.
 //           A batch has 1024 keys. Peers: TBB's concurrent_hash_map, libcuckoo's cuckoohash_map
 //           (where installed).
-//   crowded the same with 4 keys for each bucket of LCI's table, a bucket holds 3, in a table that
-//           is at its limit and does not grow. With two threads each has half of the keys. The
-//           peers have room.
+//   crowded the same with 4 keys for each bucket of LCI's table, although a bucket holds 3 entries;
+//           the table is at its limit and does not grow. Two threads have half of the keys each.
+//           The peers have room for all keys.
 //   pool    take 32 packets, give them back. Peers: Boost.Lockfree's stack, malloc and free.
 //   queue   push 32, pop 32, by each thread. Peers: Boost.Lockfree's queue, TBB's bounded queue,
 //           and the least that a ring with fetch-and-add can cost (TicketRing).
@@ -62,8 +62,8 @@ struct Times {
   double second = 0;  // ns: a delete; else 0
 };
 
-// A measurement: runs the part of one of `threads` threads in a round. Returns the mean time of an
-// operation in ns.
+// A measurement: runs what thread number `thread` of `threads` does in a round. Returns the mean
+// time of an operation in ns.
 using Work = std::function<Times(unsigned thread, unsigned threads)>;
 struct Case {
   std::string name;
@@ -83,8 +83,8 @@ std::uint64_t key_of(unsigned thread, std::size_t i) {
   return std::uint64_t{thread + 1} << 32U | (i * 7 + thread);
 }
 
-// The keys of a batch: of each thread, or of all threads together (`crowded`, which has the same
-// number of keys in each bucket with any number of threads).
+// The number of keys in a batch: for each thread, or if `crowded` for all threads together. A
+// crowded table thus has the same number of keys in each bucket with any number of threads.
 struct Batch {
   std::size_t keys;
   bool crowded;
@@ -120,8 +120,8 @@ void add_tables(std::vector<Case>& cases, const std::string& kind, Batch batch,
                        batch,
                        [=](unsigned thread, std::size_t i) {
                          MatchNode* const receive = &(*nodes)[thread * keys + i];
-                         // `full` passes: the other thread holds the lock of the lane with the
-                         // spare lines.
+                         // Tries again while `full`: the table has spare lines, but the other
+                         // thread has locked the lane (the part of their pool) that holds them.
                          while (ours->access(key_of(thread, i), receive, Side::receive).full) {
                          }
                        },
@@ -217,8 +217,8 @@ void add_pools(std::vector<Case>& cases) {
 }
 
 // A ring whose callers take a position by fetch-and-add and then wait for the cell at the position.
-// The ring cannot answer that it is full or empty, as a completion queue must. A ring that can
-// answer costs at least as much.
+// The ring cannot answer that it is full or empty; a completion queue must be able to, and costs at
+// least as much.
 class TicketRing {
  public:
   bool push(void* value) {
@@ -261,8 +261,8 @@ class TbbQueue {
 };
 #endif
 
-// Pushes to a queue, and tries again while the queue is full. It is full when the kernel has taken
-// the core from the consuming thread in the middle of a pop.
+// Pushes to a queue, and tries again while the queue is full. The queue fills up when the kernel
+// takes the core from the consuming thread in the middle of a pop.
 template <class Queue>
 void* push_to(Queue& queue) {
   static int something;
@@ -351,8 +351,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::vector<Case> cases;
-  // Makes tables of 65,536 buckets, and of 1,024. The second may chain 1,023 lines, and doubles its
-  // buckets up to twice that number, which is less than 2,048.
+  // Makes tables of 65,536 buckets, and of 1,024. The second may chain 1,023 spare lines. A table
+  // grows by doubling, to at most twice as many buckets as spare lines: 2,046, less than 2 * 1,024.
   add_tables(cases, "table", {1024, false},
              std::make_shared<MatchingTable>(kTableKeys, std::size_t{1} << 20U));
   const auto full = std::make_shared<MatchingTable>(2047, 1023);
@@ -360,7 +360,7 @@ int main(int argc, char** argv) {
   add_pools(cases);
   add_queues(cases);
   for (int round = 0; round < rounds; ++round) {
-    // An uncounted run: the first milliseconds after the end of the two threads are slow.
+    // An uncounted run: the first milliseconds after the threads of run_two() have ended are slow.
     (void)cases.front().work(0, 1);
     for (Case& c : cases) {
       if (!c.needs_two) c.one.push_back(c.work(0, 1));

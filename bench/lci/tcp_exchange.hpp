@@ -85,8 +85,8 @@ class TcpExchange final : public MpiExchange {
     return made;
   }
 
-  // Sends the length and the bytes of `out` to the other host. Between pieces of the sends,
-  // receives the length and the bytes of the other host, and passes them to `scatter`.
+  // Sends the length and the bytes of `out` to the other host, piece by piece. In between, receives
+  // the other host's length and bytes, and passes the bytes to `scatter`.
   void exchange(const std::vector<Buffer>& out, const Scatter& scatter) override {
     const Buffer& data = out[static_cast<std::size_t>(1 - rank())];
     Outgoing outgoing{.length = data.size(), .data = data.data()};

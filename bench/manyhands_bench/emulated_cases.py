@@ -38,8 +38,8 @@ IN_ALL = {"MH_HELP_THRESHOLD": "64K", "MH_MAPPED_HELP_THRESHOLD": "16K"}
 
 
 SHARED = {"MH_HEAP": "off", "MH_OPENMP": "1", "OMP_NUM_THREADS": "1"}
-# Loops by name: the arguments of bench/mpi/loops.c, and the work of the longest rank over the mean,
-# for `p` ranks.
+# Loops by name: the arguments of bench/mpi/loops.c, and the largest work of a rank over the mean
+# work, for `p` ranks.
 LOOPS: dict[str, tuple[tuple[str, ...], Callable[[int], float]]] = {
     "triangle": ((), lambda p: (2 * p - 1) / p),
     "ramp of 10 %": (("--balanced", "--ramp", "10"), lambda _: 1.1),

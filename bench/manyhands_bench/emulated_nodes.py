@@ -17,7 +17,8 @@ from typing import Any
 
 PAGE = 4096
 NEAR, ACROSS = "near", "across"  # the pair is on one NUMA node, on two NUMA nodes
-# How bytes move. In cells, bytes are copied twice.
+# How bytes move: by loads and stores of mapped memory, by the kernel, by loads and stores of blocks
+# with gaps, through cells. In cells, bytes are copied twice.
 MAPPED, KERNEL, BLOCKS, CELLS = "mapped", "kernel", "blocks", "cells"
 COMPUTED = "computed"  # no bytes move: loops
 LOOP_DILATION = 200  # a chunk of a loop's iterations takes a millisecond and more

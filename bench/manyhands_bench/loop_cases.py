@@ -162,8 +162,8 @@ def _loops(name: str, title: str, arguments, variants, **more: bool) -> Case:
 
 
 # For each program: its name, elements along x and as many along y, layers of elements for each
-# rank, and further arguments. With a program's three values of --imbalance, the last of two ranks
-# has as much work as the first, one and a half times as much, and three times as much.
+# rank, and further arguments. With its first value of --imbalance, the last of two ranks has as
+# much work as the first, with its second one and a half times, with its third three times as much.
 _PROGRAMS = (
     # With this size the matrix of a rank has 13 MB. With a matrix of 65 MB, the memory bandwidth
     # would limit both cores, and sharing loops would gain nothing.
@@ -182,8 +182,9 @@ def _program(name: str, sized: tuple[str, int, int, tuple[str, ...]]) -> Case:
         return (*size, *words, "--repeat", str(TURNS_OF_PROGRAMS), "--json", "-")
 
     title = f"{program}: static loops, with increasing work on the last rank"
-    # A loop with a static schedule ends with a thread on each core. With more threads these are
-    # shorter, but each of them costs its region 30 to 100 ns.
+    # Cores take the parts of a static loop whole, a part for each OpenMP thread, so at the end the
+    # cores wait for the last part. With more threads the parts are shorter, but each thread costs
+    # its region 30 to 100 ns.
     arms = (
         PLAIN,
         _static("64 threads", 64),

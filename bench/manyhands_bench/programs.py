@@ -89,8 +89,8 @@ PROGRAMS = {program: _bench(program) for program in _PLAIN_PROGRAMS} | {
     "conjugate_gradients": _example("conjugate_gradients", "points", "mesh", "trials"),
     "hydrodynamics": _example("hydrodynamics", "blast", "hexahedron", "mesh", "trials"),
 }
-# The place of a loop in memory may cost 6 % (triangle counting). With aligned functions and loops,
-# builds of the same source by different commands do not differ in it.
+# The address of a loop's code may cost 6 % (triangle counting). With aligned functions and loops,
+# builds of the same source by different commands do not differ by that.
 _C_FLAGS = ("-std=gnu11", "-O3", "-Wall", "-Wextra", "-falign-functions=64", "-falign-loops=64")
 _FORTRAN_FLAGS = ("-O3", "-Wall")
 # GCC takes MPI_STATUSES_IGNORE of MPICH's headers for a buffer of length 0, and would warn.

@@ -292,8 +292,8 @@ def _planes(name: str, kind: str, size: int, depths: tuple[int, ...], **of_mpi: 
 
 
 DEEPER = (8, 64, 256, 4096)
-# The bounds for messages with gaps. Where an MPI library has no value of its own, launches with
-# Manyhands must not be slower than plain launches.
+# The bounds for messages with gaps. A value under the name of an MPI library is the least speed-up
+# with this library. Without one, launches with Manyhands must not be slower than plain launches.
 PLANE_BARS = (
     _planes("32 MB, pack, Z = 1", "pack", 32 << 20, (1,), mpich4=10, openmpi4=3),
     _planes("32 MB, pack, Z from 8", "pack", 32 << 20, DEEPER, mpich4=2.2, openmpi4=1.6),

@@ -72,8 +72,8 @@ def ring(count: int, ranks: int) -> Iterator[Ring]:
                 path = folder / f"{place}.{rank}"
                 os.mkfifo(path)
                 # This process opens each pipe for reading and writing, and closes it after the last
-                # launch. So no rank blocks in open(), and the last launch can pass its turn on
-                # although nobody reads it.
+                # launch. Therefore no rank blocks in open(), and the launch that ends last can
+                # write its turn to the next launch's pipe although that launch has ended.
                 fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
                 kept.callback(os.close, fd)
                 if place == 0:
