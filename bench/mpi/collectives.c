@@ -5,10 +5,11 @@
 // Data that did not change would stay in the caches of the ranks that read it. The time of the
 // writes alone is subtracted. Calls of a batch follow each other without a barrier, as in a solver
 // that reduces a residual, so a root may run ahead. The program checks the results of reduce,
-// allreduce, allgather and allgatherv. With two ranks, `limit` is an exchange of as many bytes
-// without any library: each rank copies its peer's buffer by one memcpy (mapped.h).
+// allreduce, allgather and allgatherv. With two ranks it also measures `limit`, an exchange of as
+// many bytes without any library: each rank copies its peer's buffer by one memcpy (mapped.h).
+// Options, with their defaults in parentheses:
 //   --sizes LIST   bytes a rank contributes (8)   --only NAME   one collective
-//   --batches N (15)   --batch-ms T (6)
+//   --batches N    number of batches (15)         --batch-ms T  length of a batch in ms (6)
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,8 +123,8 @@ static void write_data(double* data, size_t bytes, double value) {
   enum { kLine = 64 };
   for (size_t at = 0; at < bytes; at += kLine) ((volatile double*)data)[at / 8] = value;
 }
-// Writes the data that this rank sends `calls` times, and calls the collective after each write if
-// `with_calls` is 1. Returns the time of all on this rank in ns.
+// Writes the data that this rank sends, `calls` times, and calls the collective after each write if
+// `with_calls` is 1. Returns the time in ns of all writes and calls on this rank.
 static double time_calls(int which, const struct call* c, int calls, int with_calls) {
   double* data = sent_data(which, c);
   const size_t bytes = sent_bytes(which, c);

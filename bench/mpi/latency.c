@@ -7,7 +7,8 @@
 // ranks and --load BYTES, ranks 2 and 3 exchange messages of BYTES all the time. A second line
 // gives the latency under this load, and thus the cost of helping ranks 2 and 3. With load, the
 // program times every call, because the harm shows in the tail (p99).
-//   --batches N (60)   --calls N (1000)   --load BYTES (0: without load only)
+// Options, with their defaults in parentheses:
+//   --batches N (60)   --calls N   round trips in a batch (1000)   --load BYTES (0: without load)
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Loops of ranks with unequal work, from the start of the first rank to the end of the last.
+// Times loops of ranks with unequal work, from the start of the first rank to the end of the last.
 //
 // The triangular loop of MPI Workshare: row i costs i steps and all ranks have the same number of
-// rows, so the last rank has the most work. The ideal is the mean of the ranks' own times in the
-// loop; it is valid only without Manyhands, since helpers change these times. With --balanced every
-// rank has the same rows, and sharing cannot gain. The program checks the sums. --empty measures
-// loops that no helper joins (empty.h). Compiled with -DMARKED the loops have `#pragma ws for` in
-// place of OpenMP's directive. loops.F90 is the program in Fortran.
-//   --micros LIST  time of the longest rank's loop in us (500,2000,20000); with --total, of the
-//                  loops of all ranks together
-//   --chunks LIST (8)   --steal N  chunk of helpers; marked loops only   --repeat N (40)
+// rows, so the last rank has the most work. `ideal_ns` in the output is the mean of the ranks' own
+// times in the loop; it is valid only without Manyhands, since helpers change these times. With
+// --balanced every rank has the same rows, and sharing cannot gain. The program checks the sums.
+// --empty measures loops that no helper joins (empty.h). Compiled with -DMARKED the loops have
+// `#pragma ws for` in place of OpenMP's directive. loops.F90 is the program in Fortran.
+// Options, with their defaults in parentheses:
+//   --micros LIST  time in us of the loop of the rank with the most work (500,2000,20000); with
+//                  --total, of the loops of all ranks together
+//   --chunks LIST  rows that a thread takes at a time (8)   --repeat N (40)
+//   --steal N      rows that a helper takes at a time; marked loops only
 //   --balanced     --empty     --total     --divided  a static schedule
 //   --ramp PERCENT with --balanced: the ranks' work rises from PERCENT below the mean to PERCENT
 //                  above it
-//   --sleep NS     for emulated nodes: a row does not compute; it sleeps NS ns for each ns of its
-//                  time, and so needs no core
+//   --sleep NS     for emulated nodes: a row does not compute; it sleeps NS ns of real time for
+//                  each ns of its modelled time, and so needs no core
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +118,8 @@ static double ns_per_step(void) {
   return best / kSteps;
 }
 
-// Returns the rows of this rank's loop. Their number is such that the longest rank's loop (with
-// --total, the loops of all ranks together) takes `ns`, if a step takes `step` ns.
+// Returns the rows of this rank's loop. Their number is such that the loop of the rank with the
+// most work (with --total, the loops of all ranks together) takes `ns`, if a step takes `step` ns.
 static struct rows rows_for(double ns, double step, const struct options* o) {
   const double p = g_ranks;
   const double above = p > 1 ? o->ramp / 100.0 * (2 * g_rank / (p - 1) - 1) : 0;

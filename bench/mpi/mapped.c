@@ -10,8 +10,9 @@
 
 enum { kPage = 4096 };
 
-// The flags of a rank in shared memory. Each counts rounds. The rank itself stores a flag
-// (release), and the peer waits until the flag has the number of its round (acquire).
+// The flags of a rank in shared memory. The value of a flag is the number of a round, from 1. The
+// rank itself stores a flag (release). Its peer waits until the flag has reached the peer's own
+// round (acquire).
 struct mapped_flags {
   _Alignas(128) atomic_long ready;   // this rank's buffer is written
   _Alignas(128) atomic_long copied;  // this rank has read the peer's buffer

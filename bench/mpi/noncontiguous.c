@@ -4,14 +4,14 @@
 // PingPong: rank 0 sends, rank 1 answers with the same type; a time is half of a round trip.
 // bench/layout/types.h has the types and the hand-written loops.
 //   --ways LIST    pack (strided at the sender, contiguous at the receiver), pack-unpack (strided at
-//                  both), and two ways to compare: bundle (the same as pack-unpack) and separate
-//                  (MPI_Pack, contiguous message, MPI_Unpack)
+//                  both), and two ways that are compared with each other: bundle (the same messages
+//                  as pack-unpack) and separate (MPI_Pack, contiguous message, MPI_Unpack)
 //   --planes LIST  bytes of X-Z planes    --z LIST   their depths in doubles
 //   --boxes LIST   elements a side of boxes, all of whose sides are sent instead of planes
 //   --apart        the two ranks are the first of each half of all ranks; the launcher has put the
 //                  halves on two nodes. The other ranks sleep.
 //   --helpers      the other ranks wait in MPI_Barrier
-//   --batches N, --batch-ms T   samples and length of each             (15, 8)
+//   --batches N, --batch-ms T   number of batches, length of each in ms; default 15, 8
 // For comparison, each result has the time that the hand-written loop takes for one message: on one
 // core, and on both cores, each of which works on a message. It has the same times for memcpy of
 // the packed bytes. The program checks every byte that arrives and every gap, before and after
@@ -134,8 +134,8 @@ static int calibrate(const struct side* s, double batch_ms) {
 }
 
 // Measures the hand-written loop without messages. Collective over `team`: every rank runs the loop
-// on its own buffers at the same time. Rank 0 gets, for each batch, the ns for one message at the
-// rate of all cores together.
+// on its own buffers at the same time. Rank 0 gets in `ns`, for each batch, the time for one
+// message at the rate of all cores together.
 static void loop_times(const struct side* s, MPI_Comm team, double* ns) {
   int rank, ranks, agreed;
   MPI_Comm_rank(team, &rank);

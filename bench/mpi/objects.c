@@ -3,9 +3,11 @@
 // files and datatypes, by one thread of each rank or by several at a time. Each thread has its own
 // communicator; a call makes an object and frees it. The program also measures a barrier and a
 // reduction for comparison, since most calls that make objects contain collectives.
+// Options, with their defaults in parentheses:
 //   --threads N (1)   threads of a rank; more than one need MPI_THREAD_MULTIPLE
 //   --multiple        asks for MPI_THREAD_MULTIPLE with one thread, too
-//   --only NAME   --batches N (15)   --batch-ms T (40)
+//   --only NAME       one kind of object
+//   --batches N (15)  number of batches   --batch-ms T (40)  length of a batch in ms
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -261,8 +263,8 @@ static double run(const struct kind* kind, int threads, int calls) {
 
 // Returns the number of objects for which a batch takes `batch_ms`. The number grows step by step,
 // since most of the time of a small batch is the start of the threads. Each step takes the fastest
-// of several runs, since a thread that loses its core for a time slice waits as long as a thousand
-// calls.
+// of several runs, since a thread that loses its core for a time slice waits for as long as a
+// thousand calls take.
 static int calls_for(const struct kind* kind, int threads, double batch_ms) {
   int calls = kFirstCalls;
   for (int enough = 0; !enough;) {

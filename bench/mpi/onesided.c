@@ -7,8 +7,9 @@
 // made by MPI_Win_create. Its time includes the fence that ends it. A batch of short operations in
 // a passive-target epoch has one flush; fetch_and_op is flushed each time, because its caller needs
 // the result. In `all to one`, every rank accumulates into rank 0. The program checks the sums.
+// Options, with their defaults in parentheses:
 //   --sizes LIST   bytes of an accumulate (128K,1M,8M)   --only NAME   one of the operations
-//   --batches N (15)   --batch-ms T (6)   --apart
+//   --batches N    number of batches (15)   --batch-ms T  length of each in ms (6)   --apart
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +75,8 @@ struct options {
   int apart;
 };
 
-// Collective. Carries out an operation `calls` times. Returns the time of all in ns, which is valid
-// at rank 0.
+// Collective. Carries out an operation `calls` times. Returns the time in ns of all these
+// operations together, which is valid at rank 0.
 static double run(const struct kind* kind, const struct call* c, int calls) {
   MPI_Barrier(MPI_COMM_WORLD);
   const double start = now_ns();
@@ -93,7 +94,7 @@ static double run(const struct kind* kind, const struct call* c, int calls) {
 }
 
 // Collective. Measures a kind of operation, and prints the result at rank 0. Returns how often the
-// operation was carried out, warm-ups included, from which the caller checks the sums.
+// operation was carried out, warm-ups included. The caller computes the expected sums from this.
 static long measure(const struct kind* kind, const struct call* c, const struct options* o) {
   struct samples s = samples_new(o->batches, 0);
   long total = 2 * kWarmUps;

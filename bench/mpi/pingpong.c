@@ -3,11 +3,12 @@
 //
 // The program of CAB-MPI's section V-A (IMB PingPong plus waiting ranks). Prints the one-way time
 // for every size: half of a round trip, without the time that either side spent reading its buffer.
+// Options, with their defaults in parentheses:
 //   --sizes LIST      message sizes, e.g. 8,64K,8M                     (8 to 8M)
 //   --mode MODE       blocking | nonblocking (Isend/Irecv + Wait) | test (polls MPI_Test) |
 //                     exchange (both directions at once, Waitall; time of one exchange) |
 //                     mapped (an exchange without MPI, the limit: see mapped.h)
-//   --depth N         exchanges at a time, each with its own buffer; the time of one       (1)
+//   --depth N         exchanges at a time, each with its own buffer; prints the time of one (1)
 //   --partner RANK    rank that answers                                (1)
 //   --touch           the receiver reads its buffer from low to high; prints that time separately
 //   --echo            each rank has one buffer: the partner sends the received bytes back
@@ -16,7 +17,7 @@
 //                     both ranks need one clock
 //   --access KEY      info key post_comm_access of the communicator: random, lo-to-hi, hi-to-lo
 //   --cold BYTES      total size of the buffers to use in turn, instead of a single buffer
-//   --batches N, --batch-ms T   samples and length of each             (15, 8)
+//   --batches N, --batch-ms T   number of batches, length of each in ms (15, 8)
 //   --no-limit        do not measure memcpy
 // Several launches can take turns, batch by batch (turns.h).
 // Precision: about 1 % of the median on pinned, quiet cores. Without --cold, buffers stay in cache
@@ -108,8 +109,8 @@ static void receive_message(struct side* s, void* buffer) {
 
 static int both_ways(enum mode mode) { return mode == kExchange || mode == kMapped; }
 
-// Exchanges `depth` messages in each direction at the same time. Each has its own buffer, from the
-// current index `slot` of the pools on; `slot` itself is unchanged at the end.
+// Exchanges `depth` messages in each direction at the same time. Each has its own buffer. The first
+// buffers are those at the current index `slot` of the pools; `slot` is unchanged at the end.
 static void exchange(struct side* s) {
   if (s->mode == kMapped) {
     mapped_exchange(&s->mapped, next_receive(s), (size_t)s->slot * s->stride, s->bytes);
@@ -232,9 +233,9 @@ static void to_first(struct side* s, double* from, double* to, int calls) {
 static double later(double a, double b) { return a > b ? a : b; }
 
 // Subtracts the peer's time outside of communication from this rank's times. In a PingPong, the
-// peer spends that time within the round trip. An exchange in both directions begins once both
-// ranks have begun, and ends once both have ended, because cores write buffers at different speeds.
-// For exchanges both ranks must read the same clock.
+// peer spends that time within the round trip. In an exchange, cores write and read buffers at
+// different speeds, so the ranks begin and end at different times. The time of an exchange lasts
+// from the later begin to the later end; both ranks must read the same clock.
 static void take_off_the_peers(struct side* s, struct timed* t, int calls) {
   if (!s->touch && !s->fill) return;
   if (!both_ways(s->mode)) {

@@ -4,15 +4,16 @@
 // The program measures four kinds of copies, each by size and by 1, 2, 4, ... all ranks at the same
 // time. The rate is the sum over the ranks:
 //   private   memcpy between buffers of the rank (64 KB fits the cache, 8 MB does not fit L2)
-//   shared    memcpy from a buffer that a neighbour wrote into a buffer that a neighbour reads:
-//             a message without any protocol (MPI_Win_allocate_shared)
+//   shared    memcpy between buffers of MPI_Win_allocate_shared: the source was written by one
+//             neighbour, the destination is read by another. This is a message without a protocol
 //   readv     process_vm_readv from the neighbour, by chunk size
 //   scratch   the copy as a third rank does it: process_vm_readv of a chunk of up to 128 KB into
 //             memory of its own, then process_vm_writev
-// The rates limit the other programs, and the default table of chunk sizes is based on them.
-// Manyhands does not help these copies, since no MPI call moves the bytes.
+// No message of the other programs can be faster than these rates. Manyhands' default table of
+// chunk sizes is based on them. No rank helps with these copies, since no MPI call moves the bytes.
+// Options, with their defaults in parentheses:
 //   --sizes LIST (64K,8M)   --chunks LIST (16K,64K,128K,512K,4M)
-//   --batches N (7)   --batch-ms T (4)
+//   --batches N  number of batches (7)   --batch-ms T  length of a batch in ms (4)
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <stdlib.h>

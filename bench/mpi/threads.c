@@ -7,8 +7,9 @@
 // while T - 1 receives with other tags are posted, which the MPI library has to search.
 // With a window of N, thread i of rank 0 starts N sends at a time and waits for all of them. Thread
 // i of rank 1 receives the messages into N buffers and answers without data.
-//   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N (64)
-//   --window N (0: ping-pong)   --batches N (5)   --batch-ms T (200)
+// Options, with their defaults in parentheses:
+//   --threads LIST   numbers of threads (1,2,4,8,16,32,64)   --bytes N  of a message (64)
+//   --window N (0: ping-pong)   --batches N (5)   --batch-ms T  length of a batch in ms (200)
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

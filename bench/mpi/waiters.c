@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The delay until waiting ranks help a transfer that starts while they are inside a collective.
 //
-// All ranks outside of the pair, the waiters, enter the collective, and the pair moves `--messages`
-// messages in a row. At the first message the waiters have just entered. With --late US they still
-// compute at the first message, and enter later. At the last message they have waited for a while.
-// Prints the times of message 1, 2, ... N, a value for each round. The difference of the times is
-// the delay until the waiters help.
+// All ranks but the pair (ranks 0 and 1), the waiters, enter the collective, and the pair moves
+// `--messages` messages in a row. At the first message the waiters have just entered. With --late
+// US they still compute at the first message, and enter later. At the last message they have waited
+// for a while. Prints the times of message 1, 2, ... N, a value for each round. The first messages
+// are slower than the last by the delay until the waiters help.
+// Options, with their defaults in parentheses:
 //   --bytes B (8M)   --messages N (6)   --rounds R (12)   --wait barrier|allreduce
 //   --late US (0)    waiters compute for US after the start before they enter
 //   --self           rank 0 sends to itself (MPI_Sendrecv); with 2 ranks, rank 1 is then a waiter
@@ -118,7 +119,7 @@ int main(int argc, char** argv) {
   for (int r = 0; r < o.rounds; r++) one_round(&o, rank, rank <= receiver, out, in, time[r]);
   if (rank == receiver && memcmp(out, in, o.bytes) != 0) fail("wrong byte received");
   // The receiver measures the times, and rank 0 prints them. Unless rank 0 sends to itself, the
-  // receiver is rank 1, and sends them to rank 0.
+  // receiver is rank 1, which now sends the times to rank 0.
   const int size = (int)((size_t)o.rounds * sizeof *time);
   if (receiver == 1 && rank == 1) MPI_Send(time, size, MPI_BYTE, 0, kTag, MPI_COMM_WORLD);
   if (receiver == 1 && rank == 0) {

@@ -100,7 +100,8 @@ class Program:
         return " ".join([*words, f"{float(last):.{self.digits}f}"])
 
 
-# Few enough mesh points that MPI_Allreduce and the exchange of halos take half of the time.
+# Arguments of the workshare examples: so few mesh points that MPI_Allreduce and the exchange of
+# halos take half of the time.
 SMALL = ("--nx", "12", "--ny", "12", "--nz", "24", "--repeat", "50")
 THERMO = r"^\s*\d+(\s+-?\d[\d.e+-]*){4,}\s*$"
 PROGRAMS = (

@@ -3,7 +3,7 @@
 //
 //   overhead task     one rank: add, get and run an empty task
 //   overhead steal    one rank, two threads: steal a task, and 64 KB of tasks, from a neighbour
-//   overhead message  two ranks: a message of the protocol one way, and its send alone
+//   overhead message  two ranks: a message of the collections' protocol one way, and its send alone
 //   overhead end      all ranks: from the end of the last task until all ranks have left process()
 //
 // Each figure is the median of several rounds. compare.py runs this program beside onetbb.cpp.
@@ -140,8 +140,8 @@ int end_cost(int rank) {
 using tasks::Network;
 using tasks::Tag;
 
-// Receives a message of the protocol. Returns false on an error. A Network (the connection of a
-// task collection) never waits, so receive() and send() poll it.
+// Receives a message of the task collections' protocol. Returns false on an error. A Network (the
+// connection of a task collection) never waits, so receive() and send() poll it.
 bool receive(Network& network) {
   std::array<std::byte, 12> bytes{};
   for (;;) {

@@ -116,8 +116,8 @@ def seconds(workload: Workload, file: Path, tasks: int, scheme: str) -> float:
     command += ["--victims", "hierarchical", *workload.words]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     lines = [json.loads(line) for line in text.splitlines()]
-    # After each iteration, restore() prepares the tasks for the next one. After the last iteration
-    # no program needs this, so its time does not count.
+    # After each iteration, a program calls restore(), which prepares the tasks for the next one.
+    # After the last iteration no program needs this, so its time does not count.
     iterations = [line for line in lines if line["kind"] == "iteration"]
     return (
         sum(line["end_s"] + line["restore_s"] for line in iterations) - iterations[-1]["restore_s"]

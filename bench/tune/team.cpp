@@ -22,7 +22,7 @@ namespace mh::tune {
 namespace {
 
 // Returns true if `cpu` is the lowest hardware thread of its core. The team pins members only to
-// those, and leaves the core's other hardware threads idle.
+// such threads, and leaves the core's other hardware threads idle.
 bool first_of_its_core(int cpu) {
   std::ifstream siblings("/sys/devices/system/cpu/cpu" + std::to_string(cpu) +
                          "/topology/thread_siblings_list");
@@ -71,7 +71,8 @@ int wait_for(Shared& shared, std::size_t members) {
 
 bool Member::barrier() {
   constexpr int kSpins = 4000;
-  // relaxed: the phase counts barriers, and cannot change before this member has arrived, too.
+  // relaxed: `phase` counts the barriers that are over, and cannot change before this member has
+  // arrived at the present barrier.
   const std::uint32_t phase = shared_->phase.load(std::memory_order_relaxed);
   // acq_rel: counts this member's arrival. The last member to arrive sees all writes that the other
   // members made before their arrival. Its release store of the next phase passes these writes on

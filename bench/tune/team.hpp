@@ -34,9 +34,9 @@ struct Shared {
   alignas(kCacheLine) std::atomic<std::uint32_t> arrived{0};
   alignas(kCacheLine) std::atomic<std::uint32_t> phase{0};
   std::atomic<bool> abandoned{false};
-  // The progress of messages between two members, by number of the message, from 1. The sender
-  // stores `announced`: the message may be received. The receiver stores `completed`: it has
-  // received the message. It stores `ready` before: the sender may write the message.
+  // The progress of messages between two members; each value is the number of a message, from 1.
+  // First the receiver stores `ready`: the sender may write the message. Then the sender stores
+  // `announced`: the message may be received. At last the receiver stores `completed`.
   alignas(kCacheLine) std::atomic<std::uint64_t> announced{0};
   alignas(kCacheLine) std::atomic<std::uint64_t> completed{0};
   std::atomic<std::uint64_t> ready{0};

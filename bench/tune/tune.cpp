@@ -154,8 +154,8 @@ std::vector<std::size_t> copy_chunks() {
   return chunks;
 }
 
-// Measures and prints the rate of every way to copy. Returns false if the team has no second member
-// for a way, or the kernel refuses a copy.
+// Measures and prints the rate of every way to copy. Returns false if the team has only one member,
+// which cannot copy from or to another process, or if the kernel refuses a copy.
 bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort) {
   for (const Way way : {Way::own, Way::one_end, Way::third_party}) {
     if (way != Way::own && member.members() < 2) return false;
@@ -172,7 +172,8 @@ bool measure_copies(const Member& member, Buffers& buffers, const Effort& effort
 }
 
 // Measures the table `copy`. The first member measures, and the others wait in the barrier. Sets
-// the shared `choice` to 1 if all ways work, else to 0. Returns false if a member has died.
+// `choice` in the shared memory to 1 if all ways to copy work, else to 0. Returns false if a member
+// has died.
 bool copy_table(Member& member, Buffers& buffers, const Effort& effort) {
   if (member.first()) member.shared().choice = measure_copies(member, buffers, effort) ? 1 : 0;
   return member.barrier();
@@ -193,9 +194,9 @@ double copy_for(Buffers& buffers, std::size_t bytes, double ns) {
   return static_cast<double>(copied) / spent;
 }
 
-// The members of the team on one NUMA node, [begin, end), and their guest: a member on another NUMA
-// node, which copies within the memory of this one. `guest` equals `begin` if there is only one
-// NUMA node.
+// The members on one NUMA node, [begin, end) by index, and their guest: a member on another NUMA
+// node, which copies within the memory of this NUMA node. The guest of the last NUMA node is member
+// 0, so `guest` equals `begin` if there is only one NUMA node.
 struct NumaTeam {
   std::uint32_t begin;
   std::uint32_t end;
@@ -249,13 +250,13 @@ bool measure_together(Member& member, Buffers& buffers, const GuestMemory& memor
   return true;
 }
 
-// Moves the memory in which the guest copies to the NUMA node of the team. The team's first member
-// does so by writing it; all members call. Returns false if a member has died.
+// Moves the guest's memory to the NUMA node of `team`: the first member of `team` writes the pages,
+// which places them there. All members call. Returns false if a member has died.
 bool place_guest_memory(Member& member, const NumaTeam& team, const GuestMemory& memory) {
   if (!member.barrier()) return false;
   if (member.index() == team.begin) {
-    // MADV_REMOVE frees the pages, which are on the NUMA node of the team that was measured before.
-    // If it fails, the pages stay on that node.
+    // MADV_REMOVE frees the pages, which are on the NUMA node of the team that was measured before
+    // this one. If it fails, the pages stay on that node.
     static_cast<void>(::madvise(memory.bytes, 2 * kSaturationBytes, MADV_REMOVE));
     std::memset(memory.bytes, 1, 2 * kSaturationBytes);
   }
@@ -404,7 +405,7 @@ class Pair {
     return until([&] { return counter.load(std::memory_order_acquire) >= value; });
   }
   // The sender says that message `count` may be received. release: publishes the message's bytes
-  // and `choice`; pairs with the receiver's await().
+  // and `choice` (messages in a batch); pairs with the receiver's await().
   void announce(std::uint64_t count) { shared_.announced.store(count, std::memory_order_release); }
   // The receiver says that it has received message `count`. release: the received bytes come before
   // the count; pairs with the sender's await() and send_shared().
@@ -519,7 +520,7 @@ bool transfer_table(Member& member, Buffers& buffers, Cells& cells, const Effort
   return true;
 }
 
-// --- all three tables ----------------------------------------------------------------------------
+// --- measuring all three tables: copy, saturation, transfer --------------------------------------
 
 std::size_t lines_to_come(std::span<const Place> places, const Effort& effort) {
   const std::size_t with_guests = numa_teams(places).size() > 1 ? 2 : 1;

@@ -166,8 +166,8 @@ double lock_two_workers() {
   return measure<R>(2, [] { return Locked<R>::once(2); });
 }
 
-// The case of a barrier of 16 tasks on one worker. Returns the nanoseconds of a barrier divided by
-// 16.
+// The case of a barrier of 16 tasks on one worker. Returns the nanoseconds of a barrier for each
+// task, that is, divided by 16.
 template <class R>
 double barrier() {
   static constexpr int kTasks = 16;

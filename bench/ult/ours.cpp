@@ -65,8 +65,8 @@ struct Manyhands {
     config.workers = static_cast<unsigned>(workers + kHeld);
     config.inline_joins = kInlineJoins;
     // A task for which the scheduler has no free slot runs inside its parent. Without inline joins
-    // the case `tree` fills all slots, and such tasks nest as deep as the tree: 200 levels overflow
-    // a stack of 64 KB.
+    // the case `tree` fills all slots, and tasks inside their parents nest as deep as the tree: 200
+    // levels overflow a stack of 64 KB.
     if (!kInlineJoins) config.stack_bytes = std::size_t{1} << 20U;
     auto scheduler = ult::Scheduler::start(config);
     const Hold hold(*scheduler, workers);

@@ -78,7 +78,7 @@ double SimulatedNode::take(Rank& owner, std::size_t first, std::size_t count) {
 }
 
 // The next step of a core whose rank's loop is not done: its thread takes a chunk of the loop. If
-// no iteration is left, the thread waits for the team and for the helpers.
+// no iteration is left, the thread waits for the rank's other threads and for its helpers.
 void SimulatedNode::work(std::uint32_t core, double now) {
   Rank& me = ranks_[cores_[core].home];
   const std::size_t left = me.end - me.front;
@@ -110,8 +110,8 @@ bool SimulatedNode::may_help(std::uint32_t rank, double now) const {
   return ranks_[rank].offer_ends >= now + tuning::kLeastLoanNs;
 }
 
-// Returns the rank outside of `full` whose offer of work the lender's policy values most, or
-// kNobody if none offers enough work.
+// Returns the rank whose offer of work the policy of the lender (the rank of `core`) values most,
+// or kNobody if none offers enough work. Skips the ranks in `full`, all of whose helpers work.
 std::uint32_t SimulatedNode::best_offer(std::uint32_t core, double now,
                                         const std::vector<std::uint32_t>& full) {
   Core& me = cores_[core];
@@ -131,8 +131,8 @@ std::uint32_t SimulatedNode::best_offer(std::uint32_t core, double now,
   return best;
 }
 
-// Returns the rank to which the lender lends its core: the rank with the best offer that has an
-// idle helper, or kNobody. Sets `all_at_work` of ranks with better offers but no idle helper.
+// Returns the rank to which `core` is lent: of the ranks with an idle helper that with the best
+// offer, or kNobody. Sets `all_at_work` of ranks with better offers but no idle helper.
 std::uint32_t SimulatedNode::choose(std::uint32_t core, double now) {
   std::vector<std::uint32_t> full;
   for (;;) {
@@ -183,8 +183,8 @@ void SimulatedNode::help(std::uint32_t core, double now) {
   at(end, core);
 }
 
-// Gives the owner more helper threads, of which lenders have found none idle. An owner has at most
-// n - 1 helpers on a node of n cores.
+// Gives the owner more helper threads, because a lender has found none of them idle. An owner has
+// at most n - 1 helpers on a node of n cores.
 void SimulatedNode::grow(Rank& owner) const {
   const auto cores = static_cast<std::uint32_t>(cores_.size());
   owner.all_at_work = false;

@@ -4,11 +4,11 @@
 //
 // Chunks and offers follow the rules of src/lend and src/openmp. An offer is the time at which the
 // loop would be done without helpers. A lender that finds all helpers of a rank at work goes on to
-// the next rank. The owner of these helpers gets further helpers at the end of a unit. The code of
-// src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim and the length of a unit.
-// Time is simulated: a step takes the cost of its iterations, a hand-over takes its measured time,
-// and work far from its memory is slower by a factor. Caches, memory bandwidth and claims cost
-// nothing, so results say how policies differ, not how long a program takes.
+// another rank. The owner of these helpers gets further helpers when one of them ends its unit. The
+// code of src/lend/victim.hpp and src/lend/unit_length.hpp chooses the victim and the length of a
+// unit. Time is simulated: a step takes the cost of its iterations, a hand-over takes its measured
+// time, and work far from its memory is slower by a factor. Caches, memory bandwidth and claims
+// cost nothing, so results say how policies differ, not how long a program takes.
 #pragma once
 
 #include <cstdint>

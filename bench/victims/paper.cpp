@@ -29,11 +29,12 @@ struct Shape {
   [[nodiscard]] std::uint32_t all() const { return nodes * ranks; }
 };
 
-// The relative cost of an iteration of `rank`; `place` is its position in the loops of all ranks,
-// from 0 to 1.
+// The relative cost of an iteration of `rank`; `place` is the iteration's position in the loops of
+// all ranks, one after the other, from 0 to 1.
 using Weight = std::function<double(std::uint32_t rank, double place)>;
 
-// A rank cuts its first chunk by the time of its first iteration, which is therefore not 0.
+// The cost grows linearly from iteration to iteration. It does not begin at 0, because a rank
+// chooses the size of its first chunk by the time of its first iteration.
 Weight triangle() {
   return [](std::uint32_t /*rank*/, double place) { return place + 0.01; };
 }
@@ -45,7 +46,7 @@ Weight skewed(const Shape& shape) {
   return [all](std::uint32_t /*rank*/, double place) { return 1 / (1 + place * all / 100); };
 }
 
-// The last rank has `percent` more work than the mean, at most all of it.
+// The last rank has `percent` more work than the mean of the ranks, at most the work of all ranks.
 Weight imbalance(const Shape& shape, double percent) {
   const double ranks = shape.all();
   const double last = std::min(1 + percent / 100, ranks);

@@ -23,7 +23,7 @@ struct PaperLoop {
   [[nodiscard]] std::uint32_t ranks() const;
   // The nanoseconds until all loops are done, if no rank lends.
   [[nodiscard]] double alone() const;
-  // The same, if ranks lend their cores by `policy`.
+  // The nanoseconds until all loops are done, if ranks lend their cores by `policy`.
   [[nodiscard]] double shared(VictimPolicy policy) const;
 };
 

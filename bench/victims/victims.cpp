@@ -2,8 +2,8 @@
 // mh-victims: compares the policies of MH_VICTIM, by which a waiting rank chooses the rank that
 // gets its core, on simulated nodes.
 //
-//   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   (none)
-//              [--loops policies|paper]   (policies)
+//   mh-victims [--policy none|most-work|fewest-lenders|nearest|random|ideal]   default: none
+//              [--loops policies|paper]                                        default: policies
 //
 // Prints lines as the benchmark programs of bench/mpi do, with simulated times, for four
 // distributions of work over the ranks of a node, or for the loops of the figures of MPI Workshare
@@ -40,9 +40,9 @@ constexpr Named kShapes[] = {{Shape::triangle, "triangle"},
                              {Shape::node_late, "a NUMA node late"},
                              {Shape::any, "random"}};
 
-// Returns the relative cost of an iteration; costs_of() scales the costs of all to the mean
-// kMeanNs. `iteration` is its position in the loop, from 0 to 1; `of_rank` is a random number of
-// the rank.
+// Returns the relative cost of an iteration; costs_of() scales the costs of all iterations to the
+// mean kMeanNs. `iteration` is its position in the rank's loop, from 0 to 1. `of_rank` is a random
+// number, drawn once for the rank.
 double weight(Shape shape, std::uint32_t rank, std::uint32_t ranks, double iteration,
               double of_rank) {
   switch (shape) {
@@ -126,7 +126,7 @@ struct Options {
   std::string loops = "policies";
 };
 
-// Returns the options of the command line; nothing: it is wrong.
+// Returns the options of the command line, or nothing if the command line is wrong.
 std::optional<Options> options_of(int argc, char** argv) {
   Options found;
   for (int i = 1; i < argc; i += 2) {
