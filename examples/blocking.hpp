@@ -56,9 +56,9 @@ class Way {
   // Lets other jobs of the same worker run.
   virtual void yield() = 0;
   virtual void send(int to, std::uint32_t tag, std::span<const std::byte> data) = 0;
-  // Returns the size of the message.
+  // Returns the size of the message in bytes.
   virtual std::size_t receive(int from, std::uint32_t tag, std::span<std::byte> buffer) = 0;
-  // Collective; one job or the main thread of each rank calls sum(), total() or most().
+  // sum(), total() and most() are collective: of each rank either one job or the main thread calls.
   virtual std::int64_t sum(std::int64_t mine) = 0;
   virtual double total(double mine) = 0;
   virtual std::int64_t most(std::int64_t mine) = 0;

@@ -3,8 +3,8 @@
 // ranks, like an array of Global Arrays. Any rank gets a block or adds to it at any time.
 //
 // Block b is on rank b % ranks. The constructor, the destructor and sync() are collective. Between
-// two calls of sync() a block is either read or added to, on all ranks. Only one thread of a rank
-// may call. An error in an MPI call ends the MPI job (MPI_ERRORS_ARE_FATAL, the default).
+// two calls of sync(), all ranks only read a block, or all ranks only add to it. Only one thread of
+// a rank may call. An error in an MPI call ends the MPI job (MPI_ERRORS_ARE_FATAL, the default).
 #pragma once
 
 #include <mpi.h>

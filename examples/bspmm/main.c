@@ -2,7 +2,7 @@
 //
 // C = A B of block-sparse matrices. A shared counter hands out pairs (row of A, tile in that row)
 // to the ranks. The rank that gets a pair fetches the tile and the tiles of B that it is multiplied
-// with, and adds the products to C. All three matrices are in MPI windows.
+// with, and adds the products to C. A, B and C are in MPI windows.
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

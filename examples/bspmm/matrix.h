@@ -3,8 +3,9 @@
 // A square block-sparse matrix, divided over the ranks by rows of tiles.
 //
 // Tile row i belongs to rank i modulo the number of ranks. A rank stores all elements of its tile
-// rows, zeros included, in the memory of a window. The number of a matrix determines which tiles
-// exist and the values in them, so every rank can compute both without communication.
+// rows, zeros included, in the memory of a window. The number of a factor (0 or 1, see `number`)
+// determines which tiles exist and the values in them, so every rank can compute both without
+// communication.
 #ifndef BSPMM_MATRIX_H
 #define BSPMM_MATRIX_H
 

@@ -39,9 +39,9 @@ struct Grid {
   }
 };
 
-// The rows of a rank, in compressed form. Columns are indices as of Grid::at(). A row has 27 on its
-// diagonal and -1 for each neighbouring point, so with a right side of the row sums the solution is
-// 1 everywhere.
+// The matrix rows of a rank, as compressed sparse rows. Columns are indices as of Grid::at(). A row
+// has 27 on its diagonal and -1 for each neighbouring point. The right side is the sum of the row,
+// so the solution is 1 everywhere.
 struct Matrix {
   std::vector<std::uint32_t> first{0};
   std::vector<std::uint32_t> columns;
@@ -105,8 +105,8 @@ class Solver {
   struct alignas(64) Partial {
     double sum = 0;
   };
-  // A row of points of one job: `inside` is its index in vectors of the rank's points, `around` in
-  // vectors with halo planes.
+  // Calls `use(inside, around)` for each point of the job's rows: `inside` is the point's index in
+  // vectors of the rank's points, `around` its index in vectors with halo planes.
   template <class Use>
   void for_each_point(int job, Use use) const {
     for (int z = 0; z < grid_.nz; ++z) {
@@ -142,7 +142,8 @@ class Solver {
     }
   }
 
-  // Returns this job's part of the product of direction and matrix * direction.
+  // Computes the job's rows of product = matrix * direction. Returns the job's part of the scalar
+  // product of `direction` and this product.
   double multiply(int job) {
     double sum = 0;
     for_each_point(job, [&](std::size_t inside, std::size_t around) {
@@ -176,7 +177,7 @@ class Solver {
     return {direction_.data() + begin, grid_.at(0, low(job + 1), z) - begin};
   }
 
-  // Returns the sum over all jobs of all ranks.
+  // Returns the sum of `mine` over all jobs of all ranks.
   double sum(int job, double mine) {
     partial_[static_cast<std::size_t>(job)].sum = mine;
     if (barrier_.wait()) {

@@ -60,9 +60,9 @@ class Random {
   std::uint64_t state_;
 };
 
-// The probabilities of a recursive matrix (RMAT), a random graph. Each bit of an edge's two vertex
-// numbers selects a quarter of the adjacency matrix. The fourth probability is 1 - a - b - c. The
-// Kronecker graphs of Graph500 have 0.57, 0.19, 0.19.
+// The probabilities of a recursive matrix (RMAT), a random graph. For each bit position, an edge
+// falls into a quarter of the rest of the adjacency matrix; the quarter gives this bit of both
+// vertex numbers. The fourth probability is 1 - a - b - c. Graph500 has 0.57, 0.19, 0.19.
 struct Quarters {
   double a, b, c;
 };

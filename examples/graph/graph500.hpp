@@ -93,8 +93,7 @@ class TreeSearch {
   std::vector<Vertex> proposed_;
 };
 
-// --- roots and rates
-// -------------------------------------------------------------------------------
+// --- the roots of searches, and the edges by which their rate is computed -----------------------
 
 // Returns the number of edges between the vertices of the tree. Each edge counts once, although it
 // is stored at both of its ends.

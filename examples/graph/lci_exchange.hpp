@@ -65,10 +65,10 @@ class LciExchange final : public Exchange {
   }
 
  private:
-  // The bytes of a queue for pieces that have arrived from all peers. Each peer has one buffer of
-  // this memory, and sends its next piece after that buffer has been scattered. Two halves for each
-  // peer would be slower, since over TCP a piece costs some 30 us in addition to its bytes
-  // (docs/decisions/lci).
+  // The bytes in which a queue holds arrived pieces, all peers together. Each peer has one buffer
+  // of this memory, and sends its next piece after that buffer has been scattered. With two buffers
+  // of half the size pieces would be shorter, and over TCP a piece costs some 30 us in addition to
+  // its bytes (docs/decisions/lci).
   static constexpr std::size_t kMemory = std::size_t{256} * 1024;
 
   // Returns the configuration of the device. A few packets are enough, since only short pieces use

@@ -130,16 +130,16 @@ struct Account {
   std::size_t bytes = 0;  // bytes sent
 };
 
-// A back end for communication, its part of the graph, and its results.
+// A back end for communication, and with it this rank's part of the graph and this rank's results.
 struct Way {
   std::string backend;
   std::unique_ptr<Exchange> exchange;
   graph::Partition partition;
   Account account;
 
-  // Adds the rounds of a trial to `account`. Called after a program's own rounds, because the check
-  // of its result has rounds as well. The memory is that of the first trial: memory() is a peak,
-  // which in later trials includes the checks.
+  // Adds the rounds of a trial to `account`. Called between the program's own rounds and the check
+  // of its result, which has rounds as well. The memory is that of the first trial: memory() is a
+  // peak, which in later trials includes the checks of earlier ones.
   void note_rounds() {
     if (account.seconds.empty()) account.memory = exchange->memory();
     const std::vector<double>& seconds = exchange->seconds();
@@ -292,8 +292,8 @@ struct Host {
   std::size_t memory = 0;
 };
 
-// Collective. Returns the number of ranks on each host, by its name, and the bytes of their
-// communication buffers.
+// Collective. Returns for each host, by the host's name, the number of its ranks and the bytes of
+// their communication buffers.
 std::map<std::string, Host> hosts_of(const Way& way) {
   char name[128] = "";
   if (::gethostname(name, sizeof name - 1) != 0) std::strcpy(name, "?");

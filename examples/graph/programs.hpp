@@ -160,8 +160,8 @@ class Minimum {
   std::vector<Vertex> changed_;        // mirrors that have changed
 };
 
-// Computes the same minimum as Minimum, for the check: serially, by Dijkstra's algorithm with a
-// priority queue.
+// Computes the same values as the class Minimum, for the check: serially, by Dijkstra's algorithm
+// with a priority queue.
 template <class Program>
 std::vector<std::uint32_t> serial_minimum(const Graph& graph, Vertex source) {
   using Item = std::pair<std::uint32_t, Vertex>;

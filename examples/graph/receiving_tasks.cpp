@@ -27,7 +27,7 @@ using graph::Tree;
 using graph::Vertex;
 using Proposal = graph::Update<Vertex>;  // a vertex of the receiving rank, and a parent for it
 
-// A message: proposals of one processing task.
+// A message: the proposals of one processing task to another rank.
 struct Batch {
   static constexpr std::size_t kMost = 500;
   std::uint32_t count = 0;
@@ -78,8 +78,9 @@ class Search {
 
   Lane& lane_of(Vertex v) { return lanes_[v % workers_]; }
 
-  // Gives `v` a parent, or returns false if it has one. A vertex of another rank has this rank's
-  // proposal. relaxed: other tasks read the tree after the barrier.
+  // Gives `v` the parent `from`, or returns false if `v` has a parent. For a vertex of another rank
+  // this parent is a proposal, which the caller sends. relaxed: other tasks read the tree only
+  // after the barrier at the end of the level.
   bool claim(Vertex v, Vertex from, std::uint32_t level) {
     std::atomic_ref<Vertex> parent(tree_.parent[v]);
     Vertex nobody = parent.load(std::memory_order_relaxed);
@@ -122,8 +123,8 @@ class Search {
     batch.count = 0;
   }
 
-  // Sends the last batch to each other rank. It says how many there are, since messages of LCI may
-  // overtake each other.
+  // Sends this task's last batch of a level to each other rank. The batch has the number of all
+  // batches from this task in the level, since messages of LCI may overtake each other.
   void send_last(unsigned worker, std::vector<Batch>& out, const std::vector<std::uint32_t>& sent) {
     for (int step = 1; step < way_.size(); ++step) {
       const int to = (way_.rank() + step) % way_.size();
@@ -151,7 +152,8 @@ class Search {
     }
   }
 
-  // Hands the reached vertices to their lanes. Returns when all ranks are ready for the next level.
+  // Adds the reached vertices to their lanes, which process them in the next level. Returns when
+  // all ranks are ready for that level.
   void end_level(const Found& found) {
     for (unsigned i = 0; i < workers_; ++i) {
       const std::lock_guard guard(lanes_[i].lock);
@@ -161,7 +163,8 @@ class Search {
     barrier_.wait();
   }
 
-  // Collective. One task of a rank calls it while the others wait.
+  // Collective. Counts the active vertices of all ranks in `left_`. One task of a rank calls while
+  // the rank's other tasks wait.
   void begin_level() {
     std::size_t mine = 0;
     for (Lane& lane : lanes_) {

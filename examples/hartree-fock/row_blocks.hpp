@@ -3,8 +3,8 @@
 // some consecutive shells. Any rank may get a block, or add to a block, at any time
 // (../distributed.hpp).
 //
-// clear(), scatter() and sync() are collective. Between two of these calls a matrix is either read
-// or added to. Only one thread of a rank may call.
+// clear(), scatter() and sync() are collective. Between two of these calls, all ranks only read a
+// matrix, or all ranks only add to it. Only one thread of a rank may call.
 #pragma once
 
 #include <cstddef>
@@ -32,8 +32,8 @@ class RowBlocks {
   void add(std::size_t block, const Rows& rows) {
     blocks_.add(block, {rows.values.data(), static_cast<std::size_t>(rows.values.size())});
   }
-  // Gives `rows` the shape of the block and fills them with zeros. The caller adds to them, and
-  // calls add() later.
+  // Gives `rows` the shape of the block and fills them with zeros. The caller adds numbers to
+  // `rows`, and then calls add(), which adds `rows` to the block.
   void zero(std::size_t block, Rows& rows) const {
     shape(block, rows);
     rows.values.setZero();

@@ -36,8 +36,8 @@ bool Scf::step(const Matrix& two_electron) {
   return std::abs(energy_ - before) < kEnergyStays && error.norm() < kErrorIsSmall;
 }
 
-// Returns the linear combination of the remembered Fock matrices whose error is smallest, as DIIS
-// (Pulay, 1980) does. Returns `fock` as long as only one is remembered.
+// Returns that linear combination of the Fock matrices of the last iterations whose error is
+// smallest, as DIIS (Pulay, 1980) does. Returns `fock` in the first iteration.
 Matrix Scf::extrapolated(const Matrix& fock) {
   const auto count = static_cast<long>(focks_.size());
   if (count < 2) return fock;

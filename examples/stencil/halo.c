@@ -182,8 +182,8 @@ static void exchange_waitall(struct halo* halo, struct grid* grid) {
   }
 }
 
-// Sends the plane at `side` and receives the ghost plane of the opposite side. All ranks do so at
-// the same time; MPI_Sendrecv prevents a deadlock.
+// Sends the plane at `side` of `axis` and receives the ghost plane of the axis's other side. All
+// ranks do so at the same time; MPI_Sendrecv prevents a deadlock.
 static void shift(struct halo* halo, struct grid* grid, int axis, int side) {
   const int* neighbour = halo->box->neighbour[axis];
   pack_timed(halo, grid, axis, side);

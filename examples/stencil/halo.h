@@ -2,7 +2,7 @@
 // Halo exchange: bulk synchronous, with message aggregation over all variables.
 //
 // A message has the plane of variable 0, then of variable 1, and so on; within a plane x runs
-// fastest, then y, then z. A rank sends one message to each neighbour in a step. The size is 8
+// fastest, then y, then z. A rank sends one message to each neighbour in a step. The message has 8
 // bytes * variables * cells of the plane.
 // There are two ways to make a message. With HALO_PACKED, the program copies the planes into and
 // out of a buffer. With HALO_TYPES, an MPI datatype describes the planes in place, and the MPI

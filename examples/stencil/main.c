@@ -68,8 +68,8 @@ static void progress_show(struct progress* progress, int done, int steps) {
 
 // --- the loop over time steps
 
-// Makes odd ranks late, for --imbalance: they compute that percentage of the variables again, with
-// the same values.
+// Makes odd ranks late, for --imbalance PERCENT: they compute PERCENT % of the variables again,
+// with the same values.
 static void extra_work(const struct options* options, const struct box* box, struct grid* grid) {
   if (box->rank % 2 == 0) return;
   long left = ((long)grid->vars * options->imbalance + 99) / 100;

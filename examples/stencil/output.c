@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Writes the results. Rank 0 receives from one rank after another, and holds at most a row of
-// values, the times of one other rank, or a hash for each rank.
+// Writes the results. Rank 0 receives from one rank after another. Of the other ranks' data it
+// holds at any time at most a row of values, the times of one rank, or a hash for each rank.
 #include "output.h"
 
 #include <errno.h>

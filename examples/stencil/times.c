@@ -30,8 +30,8 @@ void times_add(struct times* times, double total, double pack, double mpi) {
   times->compute += total - pack - mpi;
 }
 
-// Finds the least *mpi* time of all ranks in each step. Does so for 1024 steps at a time, which
-// avoids a second array with an element for each step.
+// Finds the least *mpi* time of all ranks in each step, and adds this rank's excess to `wait`. Does
+// so for 1024 steps at a time, which avoids a second array with an element for each step.
 void times_estimate_wait(struct times* times, MPI_Comm comm) {
   enum { kBlock = 1024 };
   double least[kBlock];

@@ -3,9 +3,10 @@
 // of each graph. Arrays flow from sources (nodes without predecessors) to sinks (without
 // successors).
 //
-//  black-hole: WIDTH sources (a power of two), a tree of degree four, a single sink
+//  black-hole: WIDTH sources, a tree of degree four, a single sink
 //  white-hole: a single source, a tree of degree four, WIDTH sinks
 //  shuffle: WIDTH sources, log2(WIDTH) layers of a butterfly, WIDTH sinks
+// WIDTH is a power of two.
 //
 // Node i runs on rank i modulo the number of ranks.
 #pragma once

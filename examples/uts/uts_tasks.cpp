@@ -7,8 +7,9 @@
 //
 //   uts-tasks lci|mpi-tasks|mpi-threads WORKERS TREE
 //
-// Each rank has WORKERS exploring tasks on as many workers, or as many threads. Prints what
-// uts-messages prints, and the seconds of the search.
+// Each rank has WORKERS exploring tasks on as many workers, or as many threads. Prints nodes,
+// leaves and depth, compared with the published numbers, the number of transfers of nodes between
+// ranks, and the seconds of the search.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -60,7 +61,7 @@ class Pool {
 
   [[nodiscard]] bool is_empty() const { return size_.load(std::memory_order_relaxed) == 0; }
 
-  // Adds nodes of this rank.
+  // Adds nodes that a task of this rank gives away.
   void share(std::span<const uts::Node> nodes) {
     const std::lock_guard guard(lock_);
     add(nodes);
@@ -177,7 +178,7 @@ class Search {
     way_.run(jobs);
   }
 
-  // Collective. Returns the counts of all ranks; the depth is this rank's.
+  // Collective. Returns the nodes and leaves of all ranks together; the depth is this rank's only.
   Counts total() {
     Counts all;
     for (const Counts& counts : counts_) {
@@ -215,7 +216,7 @@ class Search {
     for (std::uint32_t i = 0; i < children; ++i) own.push_back(uts::child_of(node, i));
   }
 
-  // Gives the pool the older half of a task's nodes.
+  // Gives the pool the older half of a task's nodes, at most kMostGiven of them.
   void share(Stack& own) {
     const auto count = static_cast<std::ptrdiff_t>(std::min(own.size() / 2, kMostGiven));
     if (count == 0) return;
@@ -245,7 +246,7 @@ class Search {
     way_.send(rank, request, std::as_bytes(std::span(&what, 1)));
   }
 
-  // The body of the task that answers the requests of a rank.
+  // The body of the task that answers the requests for nodes that rank `rank` sends.
   void answer(int rank) {
     for (Request what = more;;) {
       way_.receive(rank, request, std::as_writable_bytes(std::span(&what, 1)));

@@ -310,7 +310,7 @@ void blast_free(struct blast* blast) {
 }
 
 // Returns the number of this rank's nodes that its sums count. The nodes between two slabs are
-// stored by both ranks, and only the upper rank counts them.
+// stored by the ranks of both slabs, and only the rank of the upper slab counts them.
 static int own_nodes(const struct blast* blast) { return blast->mesh->rows; }
 
 double blast_energy(const struct blast* blast) {

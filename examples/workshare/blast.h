@@ -4,10 +4,10 @@
 // Positions, velocities and masses belong to nodes, all other values to elements. The nodes between
 // two slabs are stored by both ranks, with the same values. The force on a node is the sum over the
 // layer of elements below the node, plus the sum over the layer above. At the edge of a slab the
-// neighbour sends one of the two sums. A step computes the *forces* of elements on their corners,
-// then the *motion* of nodes, then *material*: energy, volume, pressure and viscosity of elements.
-// An element loses the energy that its forces give to its nodes, so energy is conserved but for
-// rounding.
+// neighbour sends the sum over its own layer. A step computes the *forces* of elements on their
+// corners, then the *motion* of nodes, then *material*: energy, volume, pressure and viscosity of
+// elements. An element loses the energy that its forces give to its nodes, so energy is conserved
+// but for rounding.
 #ifndef WORKSHARE_BLAST_H
 #define WORKSHARE_BLAST_H
 
@@ -29,7 +29,7 @@ struct blast {
   const struct mesh* mesh;
   int dearer;  // percent of the elements' work that is done again
   int elements, nodes;
-  // The following arrays have an element for each node of the slab.
+  // The following arrays have a value for each node of the slab.
   struct vector *position, *velocity, *mean_velocity;  // the mean over the last step
   double* node_mass;
   struct edge low, high;  // the two sides of the slab

@@ -214,8 +214,8 @@ static double mean_of_loops(const struct run* run) {
 }
 
 // Returns the time that the run would take with evenly shared loops. It is the wall time less the
-// excess of the longest rank's time in loops over the mean. Valid only if no rank runs iterations
-// of another rank: in a plain run, or in a build with -DWORKSHARE=plain.
+// excess of the largest time of a rank in loops over the mean of the ranks. Valid only if no rank
+// runs iterations of another rank: in a plain run, or in a build with -DWORKSHARE=plain.
 static double ideal_s(const struct run* run) {
   double longest = 0.0;
   for (int rank = 0; rank < run->mesh.ranks; ++rank) {

@@ -35,8 +35,8 @@ bool matrix_create(const struct mesh* mesh, struct chunks chunks, struct matrix*
 void matrix_free(struct matrix* matrix);
 
 // Two functions with shared loops. matrix_assemble() fills columns, values and the right side.
-// matrix_multiply() sets `out` to the product with a ghosted vector, which also has the values of
-// the neighbours' adjacent planes.
+// matrix_multiply() sets `out` to the product of the matrix and a ghosted vector. Such a vector has
+// this rank's values and those of the neighbours' adjacent planes.
 void matrix_assemble(const struct mesh* mesh, struct matrix* matrix);
 void matrix_multiply(const struct matrix* matrix, const double* ghosted, double* out);
 

@@ -32,8 +32,8 @@ int mesh_layers_of(const struct mesh* mesh, int imbalance, int rank) {
          first_layer(layers, imbalance, mesh->ranks, rank);
 }
 
-// Returns whether on every rank the elements of a ghosted vector (its planes and two of neighbours)
-// are few enough for an index of type int.
+// Returns whether on every rank the elements of a ghosted vector (the rank's planes and one of each
+// of two neighbours) are few enough for an index of type int.
 static bool is_countable(const struct mesh* mesh, int imbalance) {
   const double plane = (double)mesh->nodes[X] * mesh->nodes[Y];
   for (int rank = 0; rank < mesh->ranks; ++rank) {

@@ -116,8 +116,8 @@ static bool apply(struct value value) {
   return false;
 }
 
-// Fills the table of getopt_long: the program's options, --help, and the end. `table` has
-// MAX_OPTIONS + 2 elements.
+// Fills the table of getopt_long: the program's options, --help, and the empty entry that ends the
+// table. `table` has MAX_OPTIONS + 2 elements, for --help and this entry.
 static void fill_table(const struct program* program, struct option* table) {
   int count = 0;
   for (const struct option_row* row = program->options; row->name != NULL; ++row) {

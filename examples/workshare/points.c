@@ -128,8 +128,9 @@ static void sum_planes(struct points* points) {
   }
 }
 
-// The sums of planes of all ranks are added in the order of the planes. Each plane belongs to one
-// rank, and all other ranks contribute zeros for it, so MPI_Allreduce rounds nothing.
+// Returns the scalar product of `a` and `b`: the sums of all ranks' planes, added in the order of
+// the planes. Each plane belongs to one rank, and all other ranks contribute zeros for it, so
+// MPI_Allreduce rounds nothing.
 double points_dot(struct points* points, const double* a, const double* b) {
   const int planes = points->mesh->nodes[Z];
   double sum = 0.0;

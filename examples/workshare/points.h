@@ -5,9 +5,9 @@
 // Points are the nodes of a mesh (mesh.h); row i of the matrix belongs to point i. The direction of
 // search is a ghosted vector, with one more plane at each end for the neighbours' values; the other
 // vectors have no ghosts. A *line* has the points of one y and z. A sum adds the points of a line,
-// then lines, then planes, each in order. Therefore the sum rounds alike for any division over
-// ranks. The build needs -ffp-contract=off, because a fused multiply-add in only one build would
-// change bits.
+// then the sums of lines, then those of planes, each in order. Therefore a sum rounds alike for any
+// division over ranks. The build needs -ffp-contract=off, because a fused multiply-add in only one
+// build would change bits.
 #ifndef WORKSHARE_POINTS_H
 #define WORKSHARE_POINTS_H
 

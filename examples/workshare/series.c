@@ -138,8 +138,8 @@ static double mean_loop_of(const struct series* series, int i) {
   return sum / series->ranks;
 }
 
-// Computes all medians of a series. Until the end of the function, the array `walls` serves as
-// scratch memory for other times; then it gets the wall times.
+// Computes all medians of a series. While it computes them, the array `walls` of `medians` is
+// scratch memory for the times of one kind; at the end it gets the wall times.
 static void medians_fill(struct medians* medians, const struct series* series) {
   double* scratch = medians->walls;
   for (int rank = 0; rank < series->ranks; ++rank) {

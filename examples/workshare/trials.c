@@ -67,8 +67,8 @@ static double ideal_s(const struct outcome* outcome) {
   return outcome->total_s - (sums.loops_longest - sums.loops_mean);
 }
 
-// Returns by how many percent the largest work of a rank exceeds the mean over ranks. It may differ
-// from --imbalance, since work comes in whole layers or elements.
+// Returns by how many percent the largest work of a rank exceeds the mean over ranks. This may
+// differ from --imbalance, since a rank's work is a whole number of layers or elements.
 static double reached_imbalance(const struct outcome* outcome) {
   const struct overview sums = overview_of(outcome);
   return 100.0 * (sums.work_most / sums.work_mean - 1.0);

@@ -26,8 +26,8 @@ struct trial {
   uint64_t hash;      // hash of the bits of the result
 };
 
-// The command-line options of trials_run(): the imbalances (a trial each), the mesh, how often to
-// run all trials, and the output file.
+// The plan of trials_run(), from the command line: the imbalances (a trial each), the mesh, how
+// often to run all trials, and the output file.
 struct trials {
   struct wholes imbalances;
   int elements[AXES], repeat;
