@@ -25,8 +25,8 @@ class Subject(NamedTuple):
     # threads | message | loop | object | program. For messages of noncontiguous data: pack |
     # pack-unpack | bundle.
     kind: str
-    # The name of the collective, operation, loop, type or part of a program; "first" or "settled"
-    # message; else "".
+    # The name of the collective, operation, loop, type or part of a program; for the kind `message`
+    # "first" or "settled"; for other kinds "".
     name: str
     bytes: int
 

@@ -84,7 +84,7 @@ static void limit(const struct call* c) {
   mapped_exchange((struct mapped*)&c->limit, c->out, 0, c->bytes);
 }
 
-// The values of `blocks`, the number of blocks of `bytes` that a rank writes before each call.
+// Special values of `blocks`, the number of blocks of `bytes` that a rank writes before each call.
 // kRootOnly: one block, at rank 0 only. kOneForEach: one for each rank of the communicator.
 enum { kRootOnly = -1, kOneForEach = 0 };
 static const struct {

@@ -185,7 +185,7 @@ double barrier() {
   });
 }
 
-// --- cases of whole computations: ns of one, on two workers except for tree-1 -----------------
+// --- cases of whole computations: their ns, on two workers, in the case tree-1 on one ---------
 
 template <class R>
 struct Fib {

@@ -31,7 +31,7 @@ class SimulatedNode {
   // the size of each rank's team.
   SimulatedNode(const Costs& costs, std::uint32_t numa_nodes, VictimPolicy policy,
                 std::uint64_t seed, std::uint32_t threads = 1);
-  // Runs the simulation. Returns the simulated nanoseconds until all loops are done.
+  // Returns the simulated nanoseconds until the loops of all ranks are done.
   double run();
 
  private:

@@ -134,7 +134,7 @@ class LciExchange final : public Exchange {
       check(message->status().ok());
       scatter(message->rank(), message->bytes());
       // Each piece has as its tag the number of pieces of its buffer. When as many have come from
-      // this rank, the buffer is complete, and one rank fewer is missing.
+      // the sender, the sender's buffer is complete, and one sender fewer is missing.
       if (++come_[static_cast<std::size_t>(message->rank())] == message->tag()) --missing_;
     }
   }

@@ -45,8 +45,8 @@
 // The name of this build: "plain", "openmp" or "shared".
 #define LOOPS_VARIANT LOOPS_TEXT(WORKSHARE)
 
-// Returns the number of OpenMP threads of this rank that run a loop, 1 in other builds. Helpers on
-// lent cores do not count.
+// Returns the number of OpenMP threads of this rank that run a loop (build `openmp`), or 1 (the
+// other builds). Helpers on lent cores do not count.
 #if LOOPS_NUMBER(WORKSHARE) == LOOPS_openmp
 #include <omp.h>
 static inline int loops_threads(void) { return omp_get_max_threads(); }
