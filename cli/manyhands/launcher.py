@@ -87,8 +87,8 @@ def beside(library: Path, family: Family) -> Iterator[Path]:
     PREFIX/bin/mpiexec.
     """
     seen = set()
-    # The resolved path of the library is tried first: Debian's /lib is a link to /usr/lib, and the
-    # launchers are in /usr/bin. "/" is never taken for the prefix of an MPI installation.
+    # Folders above the library are tried as the prefix, first those of its resolved path: Debian's
+    # /lib is a link to /usr/lib, and the launchers are in /usr/bin. "/" is never tried.
     for file in (library.resolve(), library):
         for prefix in file.parents[1:-1]:
             for name in NAMES[family]:

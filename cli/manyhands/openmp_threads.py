@@ -13,8 +13,9 @@ import os
 from manyhands import say
 
 AUTO = "auto"
-# Threads for each core that a rank may be lent, its own included: a loop ends with a thread on each
-# core, so a core waits for half a thread, 3 % of its work.
+# Threads of a team for each core that may work on its loops: the rank's own core and those that may
+# be lent to it. At the end of a loop each core runs its last thread, so it waits, on average, for
+# half of a thread's work: half of 1/16, 3 % of the work of a core.
 FOR_EACH_CORE = 16
 MOST = 256  # the largest team with barriers (TeamFibres::kMost in src/openmp/fibres.hpp)
 

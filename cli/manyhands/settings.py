@@ -96,7 +96,7 @@ def read_tune_file(path: Path | None) -> dict[str, str]:
     return pairs
 
 
-# --- what the library accepts -----------------------------------------------------------------
+# --- which values of settings the library accepts ---------------------------------------------
 
 
 def is_chunk_table(text: str) -> bool:

@@ -113,7 +113,7 @@ def openmp(directive: Directive, language: str) -> str:
     return f"#pragma omp {directive.name}" + "".join(f" {clause}" for clause in directive.clauses)
 
 
-# --- the shape of the code that follows -------------------------------------------------------
+# --- the shape of the code that follows a directive -------------------------------------------
 
 
 def tokens(text: str, start: int) -> Iterator[tuple[str, int]]:
@@ -220,7 +220,7 @@ def end_of_head(text: str, start: int) -> int | None:
     return end_outside(text, start, ")")
 
 
-# --- rewriting a whole text -------------------------------------------------------------------
+# --- rewriting the whole text of a source -----------------------------------------------------
 
 
 class Rewriting:

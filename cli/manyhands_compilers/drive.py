@@ -97,8 +97,9 @@ class Driver:
         """Runs the compiler on a source that cannot be preprocessed, so that the compiler reports
         the reason.
         """
-        # Only a user's command with a single source is executed. With several sources the compiler
-        # might compile those that can be preprocessed, without their `ws` directives.
+        # The user's command is executed only if it has a single source, the one that cannot be
+        # preprocessed. Of several sources the compiler might compile the others, without their `ws`
+        # directives.
         code = process.run(command, self.stdin).code if len(self.line.sources) == 1 else 0
         if code == 0:
             sys.stderr.buffer.write(self.unclear)
@@ -108,7 +109,7 @@ class Driver:
             )
         return code or 1
 
-    # --- looking at a source
+    # --- reading and preprocessing a source
 
     def unit(self, source: Input) -> Unit | None:
         """Returns the rewritten source; None if it has no directives or cannot be preprocessed."""

@@ -171,7 +171,7 @@ def without_comment(text: str) -> str:
     return text
 
 
-# --- rewriting a whole text -------------------------------------------------------------------
+# --- rewriting the whole text of a source -----------------------------------------------------
 
 
 class Sections:
