@@ -400,7 +400,7 @@ def test_mpi_compilers_are_found_by_name_and_by_path(bench: Bench, mpi: str) -> 
     assert "libmp" in bench("ldd", "./a.out").stdout
 
 
-# --- closed and full standard streams -----------------------------------------------------------
+# --- standard streams that are closed, or write to a full device --------------------------------
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_fortran_loops_that_stay() -> None:
     assert nested.count("mh_ws_mark_team(0") == 2 and nested.count("!$omp parallel do\n") == 1
 
 
-# --- programs that --share-loops has compiled ---------------------------------------------------
+# --- programs that are compiled with --share-loops ----------------------------------------------
 
 PROGRAM = """\
 #include <omp.h>
@@ -168,7 +168,7 @@ def test_without_openmp_the_option_says_that_it_has_no_effect(bench: Bench) -> N
     assert errors == "a.c: warning: --share-loops has no effect without -fopenmp; add -fopenmp\n"
 
 
-# --- archives in links, and refused Fortran compilers -------------------------------------------
+# --- static libraries (archives) on a link command; Fortran compilers that are refused ----------
 
 OTHER = """\
 int other(void);

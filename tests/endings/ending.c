@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rank 1 ends in the way that the first argument names, while the other ranks exchange large
-// messages with rank 1 or wait for it. test_endings.py compares the launcher's exit codes.
+// messages with rank 1 or wait for it. test_endings.py compares the launcher's exit codes, helped
+// and plain.
 //
 // run: by test_endings.py
 #include "../mpi/check.h"

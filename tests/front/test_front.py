@@ -330,7 +330,7 @@ def test_a_link_leads_to_the_variants(build: Build, compiled: Compile, tmp_path:
     check_ring(result, counts, build)
 
 
-# --- calls an older library lacks -------------------------------------------------------------
+# --- calls that an older MPI library lacks ----------------------------------------------------
 
 
 def test_a_private_module_sees_the_same_calls_with_and_without_us(
