@@ -118,9 +118,9 @@ static void* send_all(void* argument) {
 
 // ---- receiving ----------------------------------------------------------------------------------
 
-// Returns whether the status of the call can be checked. In plain Open MPI an ordinary probe
-// releases its lock before the status is read, and another thread may receive the message in
-// between. With Manyhands the status is right.
+// Returns whether the status that the MPI call named `call` returns can be checked. In plain Open
+// MPI an ordinary (not a matched) probe releases its lock before the status is read, and another
+// thread may receive the message in between. With Manyhands the status is right.
 static bool tells_the_truth(const char* call) {
 #ifdef OPEN_MPI
   return getenv("LD_PRELOAD") != NULL || strstr(call, "mprobe") != NULL ||

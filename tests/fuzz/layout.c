@@ -105,9 +105,9 @@ static void layout_measure(Layout* layout) {
   }
 }
 
-// Makes a struct of mixed basic types. The places of the members depend on the seed, but the order
-// does not, so all structs with the same `element` have the same signature. If `contiguous`, the
-// struct has no gaps.
+// Makes a struct of mixed basic types: RECORD or LETTERED, as `element` says. The offsets of the
+// members depend on the seed, their order does not, so all structs of one `element` have the same
+// signature. If `contiguous`, the struct has no gaps.
 static void make_record(Layout* layout, int element, uint64_t seed, bool contiguous) {
   static const int lengths[2][4] = {{1, 2, 1, 1}, {1, 1, 0, 0}};
   static const size_t sizes[2][4] = {{8, 4, 2, 1}, {1, 8, 0, 0}};
@@ -343,8 +343,9 @@ static Layout* make_plane(Rng* rng, Layout* child) {
 
 enum { DIMS = 3, ALONG = 6, CELLS = ALONG * ALONG * ALONG };
 
-// MPI_Get_elements of MPICH 4.0 and 5.0 ends the job for types with a subarray, a darray or (with a
-// struct) an hindexed_block, so these types are not `countable`.
+// MPI_Get_elements of MPICH 4.0 and 5.0 ends the job for types with a subarray or a darray, and for
+// types with both an hindexed_block and a struct. Therefore types with a subarray, a darray or an
+// hindexed_block are not `countable` (a member of Layout).
 
 // The cells (elements) of an array that belong to one item of a type. Dimension d has the
 // `count[d]` indices `index[d]`.

@@ -117,8 +117,8 @@ static void pend(Player* player, Op* op) {
   player->pending[player->pending_count++] = op;
 }
 
-// The other requests keep their order, so that timing does not decide which of them the next call
-// completes.
+// Removes `op` from the pending ops. The remaining ops keep their order, so that timing does not
+// decide which of them the next completing call gets.
 static void unpend(Player* player, const Op* op) {
   int at = 0;
   while (at < player->pending_count && player->pending[at] != op) ++at;
@@ -198,7 +198,7 @@ static void check_data(Player* player, Op* op, const char* whose) {
 }
 
 // Checks what MPI_Get_elements says about a received message. The answer is not part of the run's
-// hash: timing decides which receives from any source have a status.
+// hash: timing decides for which receives from any source the fuzzer has a status to ask about.
 static void check_elements(Player* player, const Message* message, const Layout* layout,
                            const MPI_Status* status) {
   int parts = -7;
@@ -442,8 +442,8 @@ static void wait_some(Player* player, Op** set, int count, Completion how) {
   }
 }
 
-// Completes the requests of all ops in `set`, by calls of the kind `how`. The entries are invalid
-// afterwards.
+// Completes the requests of all ops in `set`, by completing calls of a kind drawn at random. The
+// entries of `set` are invalid afterwards.
 static void complete(Player* player, Op** set, int count) {
   while (count > SET_MOST) {
     complete(player, set, SET_MOST);

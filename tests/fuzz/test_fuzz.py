@@ -28,8 +28,8 @@ SHAPES = {
     "threads": (2, "--seed 6 --rounds 2 --threads 3"),
     "crowds": (2, "--seed 7 --rounds 6 --crowd 4"),
 }
-# The shape of the runs for each way to reach memory on each machine. Each MPI library has sixteen
-# runs of this shape, so the shape is half as long as "2 ranks".
+# The shape (ranks and arguments) of the runs for each way to reach memory on each machine. Each MPI
+# library has sixteen runs of this shape, so it has half as many rounds as "2 ranks" in SHAPES.
 WAYS_SHAPE = (2, "--seed 1 --rounds 10")
 # The number of ranks and the arguments of runs with the shared heap, under every MPI library. Most
 # large buffers of the fuzzer are then in the heap.
@@ -44,7 +44,7 @@ NODES_SHAPES = {
     "4 ranks, threads": (4, "--seed 21 --rounds 1 --threads 3"),
 }
 # The arguments of runs in which each rank counts as having a core, by number of ranks. Third ranks
-# help only there. If the ranks share cores, most messages end before a third rank runs.
+# help in such runs only. If the ranks share cores, most messages end before a third rank runs.
 HELPING_SHAPES = {
     3: "--seed 43 --rounds 6",
     4: "--seed 44 --rounds 4",

@@ -4,7 +4,8 @@
 // rank when a round does not finish in time.
 //
 // A rank that has not finished a round for `timeout` seconds gets SIGALRM. The rank then prints its
-// place and waits a moment, so that the launcher does not end other ranks before their output.
+// place (round, step and call) and waits a moment, so that the launcher does not end other ranks
+// before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>

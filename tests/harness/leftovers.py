@@ -53,7 +53,7 @@ def ranks(mark: str, program: str, count: int) -> list[int]:
     first."""
     end = time.monotonic() + 15
     while True:
-        # A process in the middle of fork() or exit() has no command line.
+        # A process in the middle of fork() or exit() has no command line, and is not counted.
         lines = {pid: line.split() for pid, line in processes(mark).items()}
         pids = sorted(pid for pid, words in lines.items() if words and program in words[0])
         if len(pids) >= count or time.monotonic() >= end:

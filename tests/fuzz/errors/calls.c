@@ -174,8 +174,8 @@ void step_bad_call(Rng* rng) {
   int code = call < CALL_Recv ? call_send(call, &a, &request) : call_other(call, &a, &request);
   see("%s: %s, %s", name, class_of(code), request == MPI_REQUEST_NULL ? "null" : "kept");
   // A wrong send that succeeds has sent a message that no rank receives, so the run stops: the call
-  // belongs on the list of left_out.c. On the communicator HANDLED, MPICH 5 may return success
-  // although it has called the program's handler with the error.
+  // must get into the list of calls that the fuzzer does not make (left_out.c). On the communicator
+  // HANDLED, MPICH 5 may return success although it has called the program's error handler.
   if (code == MPI_SUCCESS && sends_at_once(call) && comm != HANDLED) give_up("sent: leave it out");
   if (code == MPI_SUCCESS && request != MPI_REQUEST_NULL) MPI_Request_free(&request);
   MPI_Type_free(&raw);

@@ -129,8 +129,9 @@ void op_free(Op* op) {
   free(op);
 }
 
-// Compares the buffer with its expected state: untouched, or the message among untouched bytes. Of
-// a truncated receive, only gaps and guards are compared.
+// Compares the buffer of `op` with its expected state: untouched, or the message among untouched
+// bytes. Of a truncated receive, only gaps and guards are compared. Returns the outcome in words,
+// for the trace.
 static const char* verdict(Op* op, bool arrived) {
   static char text[80];
   ptrdiff_t first = 0;
@@ -354,9 +355,9 @@ MPI_Request inactive(MPI_Comm comm, void* buffer, int count) {
   return request;
 }
 
-// Returns whether the plain library survives the request in the same completing call as the
-// requests that the batch already has. `too_short` says that the receive of the request is too
-// short.
+// Returns whether the request may be completed in the same call as the requests that the batch
+// already has: the plain library fails on some combinations (left_out.c). `too_short`: the request
+// is of a receive that is too short for its message.
 static bool goes_with(const Batch* batch, bool send, bool too_short) {
   if (!batch->in_one_call) return true;
   bool two = too_short && batch->too_short > 0;

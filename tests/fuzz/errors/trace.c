@@ -4,7 +4,8 @@
 // that hang.
 //
 // A rank that has not finished a round for `timeout` seconds gets SIGALRM. The rank then prints its
-// place and waits a moment, so that the launcher does not end other ranks before their output.
+// place (round, step and call) and waits a moment, so that the launcher does not end other ranks
+// before their output.
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -108,7 +109,8 @@ static void on_alarm(int signal_number) {
 }
 
 // Handles the signal of a crash: restores the signal's default action and prints the place of this
-// rank. After the return the same instruction raises the signal again, which ends the process.
+// rank (round, step and call). After the return the same instruction raises the signal again, which
+// ends the process.
 static void on_crash(int signal_number) {
   signal(signal_number, SIG_DFL);
   say_place("crashed");
