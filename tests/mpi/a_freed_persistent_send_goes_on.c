@@ -43,7 +43,8 @@ static void freed_then_next(Init* init, int bytes, int key, int late) {
     MPI_Start(&requests[1]);
     token(1);
     if (init == inits[1]) {
-      // The receiver has received only the first message, so a synchronous send is not complete.
+      // The sends are synchronous. The receiver has received only the first message, so the send of
+      // the second message must not be complete.
       token(0);
       int flag = 0;
       for (int i = 0; i < 200; ++i) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A failing MPI_Testany or MPI_Waitany returns an error and need not set the index. A receive under
-// way at that time still gets its message. A wrapper that uses the index of a failed call (here
-// FAR) would read behind the array of requests. (The standard ABI of MPICH 5 crashes with a
-// negative count, also without help.)
+// way at that time still gets its message. The index has the value FAR before the call: a wrapper
+// that used it after a failed call would read behind the array of requests. (The standard ABI of
+// MPICH 5 crashes with a negative count, also without help.)
 //
 // run: ranks 2 not abi
 #include "check.h"

@@ -13,7 +13,8 @@
 
 enum { TOLD = 1, LONG = 2, WAYS = 6, ROOM = 40, LOOKED_AT_MS = 300 };
 
-// Completes `request` by the call number `way`. `status` is the first status that a call returns.
+// Completes `request` in the way number `way`: by one call, or by MPI_Request_get_status and then
+// MPI_Wait. Sets `status` to the status that the first of its calls returns.
 static void complete(int way, MPI_Request* request, MPI_Status* status) {
   int flag = 0, index = -1, found = 0;
   switch (way) {

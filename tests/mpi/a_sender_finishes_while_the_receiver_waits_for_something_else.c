@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Progress: once the receive of a large message is posted, its sender finishes, even if the
-// receiver does not test that request. The receiver is in another blocking call: a receive, a wait
-// for another request, a probe, a barrier, a broadcast, or a neighbourhood collective. In the last
-// of these, the rank waits inside the MPI library. The receive is contiguous or in pieces,
-// persistent or not. If no call but the receive's own completion copied the message, both ranks
-// would hang.
+// receiver does not test the request of this receive. The receiver is in a blocking call for
+// something else: another receive, a wait for another request, a probe, a barrier, a broadcast, or
+// a neighbourhood collective. In a neighbourhood collective the rank waits inside the MPI library.
+// The posted receive is contiguous or in pieces, persistent or not. If only a call that completes
+// this receive copied the message, both ranks would hang.
 //
 // run: ranks 2
 // run: ranks 2 LEVEL=3

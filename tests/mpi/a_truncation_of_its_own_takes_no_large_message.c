@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A message of 100 bytes is received into 10 bytes, which is an error. The large message of the
-// same tag behind it is intact, and so are the messages of the other sender. Manyhands must not
-// take the truncation for that of the large message's RTS header, and resend or drop that message.
+// same tag behind it is intact, and so are the messages of the other sender. If Manyhands thought
+// that the RTS header of the large message was truncated, it would resend or drop that message.
 //
 // run: ranks 3
 // run: ranks 3 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=8M

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // run: by test_bindings.py
 //
-// Contiguous and noncontiguous large messages, also while their sender is in the MPI library,
-// blocking collectives and fences: a sample of the helped calls, for tests of unusual environments.
+// Makes a sample of the helped calls, for tests of unusual environments: large messages, contiguous
+// or not, some of them while their sender is in the MPI library; blocking collectives; fences.
 #include "check.h"
 
 enum { BLOCKS = 4096, BLOCK = 64, STRIDE = 160, BYTES = BLOCKS * BLOCK, EXTENT = BLOCKS * STRIDE };

@@ -2,8 +2,8 @@
 //
 // A call that the state of a post-start epoch does not allow fails with MPI_ERR_RMA_SYNC, as in the
 // MPI library: a second start, a second complete and, with MPICH, MPI_Win_sync without a lock. A
-// window that carried out the second complete would end the target's epoch too early. Only MPICH
-// allows locks of MPI_PROC_NULL.
+// window that carried out the second complete would end the target's epoch too early. A lock of
+// MPI_PROC_NULL succeeds under MPICH and is an error under Open MPI.
 //
 // run: ranks 2
 // run: ranks 4 helped MH_FAKE_NODES=2 MH_WINDOWS=all

@@ -2,9 +2,9 @@
 //
 // After MPI_Cancel of a large send, received already or not, the message arrives exactly if
 // MPI_Test_cancelled says that it was not cancelled. Later synchronous sends complete when they are
-// received and not before. Other requests that reuse the handle can be cancelled as usual. Ordinary
-// and persistent sends take turns. A wrong answer of MPI_Test_cancelled makes the receiver wait for
-// ever or get the old data.
+// received and not before. Later requests that reuse the handle of the cancelled send can be
+// cancelled as usual. Ordinary and persistent sends take turns. A wrong answer of
+// MPI_Test_cancelled makes the receiver wait for ever or get the old data.
 //
 // run: ranks 2
 // run: ranks 2 MH_MEMORY=none

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // A receive without a message can be cancelled and leaves its buffer unchanged. A large send
-// without a receive is either cancelled and never arrives, or not cancelled and arrives intact:
-// MPI_Test_cancelled tells the truth, or the receiver would wait for ever or get the wrong message.
+// without a receive is either cancelled and never arrives, or not cancelled and arrives intact. If
+// MPI_Test_cancelled did not tell which, the receiver would wait for ever or get the wrong message.
 // MPICH cancels such a send.
 //
 // run: ranks 2

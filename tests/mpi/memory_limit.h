@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Limits the address space of this process to its present size and some bytes more, for tests that
-// allocations fail.
+// Limits the address space of this process to its present size and some bytes more, for tests in
+// which allocations must fail.
 #ifndef MH_TESTS_MPI_MEMORY_LIMIT_H
 #define MH_TESTS_MPI_MEMORY_LIMIT_H
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Hundreds of communicators exist at a time, more than the 256 for which the node segment has a
-// line: the counts of arrivals in collectives. Only some communicators have collectives, and so
-// need a line. A large message into a buffer with gaps is under way on one communicator while its
-// receiver, and later its sender, is in a barrier of another communicator. Then all communicators
-// are freed in a different order, and made again. A communicator without a line has no arrival
-// barrier: a rendezvous message would hang beside its collectives, and a line that was not returned
-// would be missing in the second turn.
+// line: the counts of a communicator's arrivals in collectives. Only communicators that have
+// collectives, which are some of them, need a line. A large message into a buffer with gaps is
+// under way on one communicator while its receiver, and later its sender, is in a barrier of
+// another communicator. Then all communicators are freed in a different order, and made again. A
+// communicator without a line has no arrival barrier: a rendezvous message would hang beside its
+// collectives, and a line that was not returned would be missing in the second turn.
 //
 // run: ranks 2
 // run: ranks 2 MH_THRESHOLD=64K MH_EXCHANGE_THRESHOLD=64K MH_MAPPED_THRESHOLD=4K

@@ -7,8 +7,9 @@
 // library: as root of a broadcast, or in MPI_Win_free. The message arrives, also if no helper can
 // be made (limits on processes), or no helper may run on the core of another rank (cpusets). A
 // message whose data only its sender's process can move would otherwise wait for a rank that waits
-// for the receiver. MH_VERBOSE=1 is there because ways to run with a setting of Manyhands are
-// tested under Debian's libraries only: without threads, Open MPI 5 itself aborts.
+// for the receiver. Runs with a setting of Manyhands take place under Debian's MPI libraries only.
+// The run with REFUSE=threads has MH_VERBOSE=1 for this reason: without threads, Open MPI 5 itself
+// aborts.
 #include "check.h"
 #include "refusal.h"
 
