@@ -170,7 +170,7 @@ NOT_SHARED = {
 }  # fmt: skip
 # Cases of NOT_SHARED that a helper may join all the same. "nested": the outer loop is shared, and
 # each thread runs the inner loop alone. "cancel": Clang's code does not call the run time while the
-# condition is false.
+# condition of the `cancel` directive is false.
 MAY_JOIN = {"nested", "cancel"}
 
 # Cases for which both compilers emit a barrier, because no thread may write before all threads have

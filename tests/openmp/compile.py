@@ -30,7 +30,7 @@ def _wrapper(mpi: MpiBuild, kind: str) -> Path:
 def _flags(compiler: str) -> list[str]:
     if compiler != "clang-14":
         return ["-fopenmp", "-lm"]
-    # The loader does not find the run time of Debian's clang by itself.
+    # The loader does not find the OpenMP run time of Debian's clang by itself.
     folder = "/usr/lib/llvm-14/lib"
     return ["-fopenmp", "-lm", f"-L{folder}", f"-Wl,-rpath,{folder}", "-l:libatomic.so.1"]
 

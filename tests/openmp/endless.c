@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 //
 // Rank 0 runs and checks shared loops for some seconds, while the other ranks wait in a barrier.
-// Rank 0 prints READY after some loops, and PASS or WRONG at the end. "joined" means that a helper
-// did some iterations on another rank's core.
+// Rank 0 prints READY after some loops, and PASS or WRONG at the end. The word "joined" behind PASS
+// or WRONG means that a helper did some iterations on another rank's core; "alone" means none did.
 //
 // run: by test_faults.py, with the seconds
 #include <mpi.h>

@@ -2,7 +2,8 @@
 //
 // Two ranks, each with loops whose iterations call MPI. Arguments: `level` (multiple or none), then
 // the kinds of loops. After "few", each loop runs a few times only. test_mpi_calls.py also makes a
-// program with marked loops from this source. "joined" means that a helper did iterations.
+// program with marked loops from this source. Behind each kind the program prints "joined" if a
+// helper did iterations of such a loop, else "alone".
 //
 //   exchange   iteration i of a rank exchanges messages with iteration i of the other rank
 //   critical   iterations send in a critical section, to receives posted before

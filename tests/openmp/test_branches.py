@@ -31,7 +31,7 @@ def test_what_a_region_does_one_day_is_right(
     assert not [name for name, (right, _) in seen.items() if right != "ok"]
     in_sight = {name for name in seen if not name.startswith(("hidden_", "before_"))}
     # A region is not shared, from its first execution on, if the search of its machine code finds a
-    # call that is not on the list.
+    # call that is not on the list of permitted calls (src/openmp/calls.cpp).
     assert not [name for name in in_sight if seen[name][1] == "joined"]
     assert len(in_sight) == 10
     if threads == 1:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Rank 0 sends long messages to rank 1 while ranks 2 and 3 process a collection. Rank 2 has one
-// task, which computes and polls from before the first message until the last message has arrived.
+// task, which lasts from before the first message until the last message has arrived: it computes
+// and calls MPI_Iprobe by turns.
 // Rank 3 has no task. $ROUNDS is the number of messages.
 #include <mpi.h>
 #include <unistd.h>
