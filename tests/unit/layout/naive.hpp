@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The reference for the layout engine: a datatype as the MPI standard defines it, a plain list of
-// basic types and markers. Plain loops build the list beside each layout. The reference is slow, so
-// the tests use it for small types only.
+// basic types and markers. For each layout of a test, plain loops build this list as well. The
+// reference is slow, so the tests use it for small types only.
 #pragma once
 
 #include <algorithm>

@@ -211,8 +211,8 @@ TEST(Lend, helpers_have_the_stack_they_are_to_have_and_answer_their_own_faults) 
   EXPECT_FALSE(state.faults_blocked.load());
 }
 
-// Helpers of an owner should have stacks of 100 MB here. Without address space for these, helpers
-// have small stacks, and run units of pipelines but not of loops.
+// The owner asks for helpers with stacks of 100 MB, for which its address space (1 GB) has no room.
+// Its helpers then have small stacks, and run units of pipelines but not of loops.
 TEST(LendUnsanitized, without_room_for_such_stacks_there_are_helpers_but_not_for_loops) {
   test::Child child([] {
     rlimit limit{};
@@ -576,8 +576,8 @@ TEST(Lend, a_lender_that_finds_no_free_helper_goes_on_to_the_next_rank) {
   second.withdraw(WorkKind::loops);
 }
 
-// Ranks 0 and 1 are the ends of a message through cells, and rank 2 lends. Rank 0 would be done
-// last, and rank 1 is on another NUMA node.
+// Ranks 0 and 1 are the ends of a message through cells, and rank 2 lends its core. Alone, rank 0
+// would be done with its end after 200 s and rank 1 after 150 s. Rank 1 is on another NUMA node.
 class Ends : public testing::Test {
  protected:
   Ends() {
@@ -605,7 +605,8 @@ class Ends : public testing::Test {
 };
 
 TEST_F(Ends, get_cores_in_turn_however_far_they_are) {
-  // Helpers start in any order, and a lender takes a channel without a thread for the last.
+  // Helpers start in any order. A lender takes the first channel whose helper has no thread yet for
+  // the end of the owner's channels, so the test waits for both helpers of each rank.
   const auto has_helpers = [&](std::uint32_t rank) {
     const Channel* channels = stage_.lendings(rank).channels;
     return channels[0].helper_tid.load() != 0 && channels[1].helper_tid.load() != 0;

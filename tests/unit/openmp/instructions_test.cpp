@@ -28,7 +28,8 @@ TEST(X86, calls_and_jumps_say_where_they_go) {
 }
 
 TEST(X86, places_are_found_in_front_of_immediates_too) {
-  // jmp *0x20(%rip); mov 0x20(%rip),%rax; cmpl $5,0x20(%rip); notrack jmp with a bound prefix
+  // The bytes below are those of jmp *0x20(%rip); mov 0x20(%rip),%rax; cmpl $5,0x20(%rip); and the
+  // same jmp with a bnd prefix.
   EXPECT_EQ(in_x86_64({0xff, 0x25, 0x20, 0, 0, 0}),
             (Found{{ReferenceKind::through_slot, kHere + 0x26}}));
   EXPECT_EQ(in_x86_64({0x48, 0x8b, 0x05, 0x20, 0, 0, 0}),

@@ -462,7 +462,7 @@ TEST(SharedRegion, a_guided_chunk_lasts_a_limited_time) {
 }
 
 // The time of an iteration is unknown until the owner has done some iterations, here of 1 ms each.
-// The chunk of the helper that comes then is limited to one iteration.
+// A helper comes after these iterations: the limit on a chunk's time gives it only one iteration.
 TEST(SharedRegion, the_first_helper_of_a_new_loop_takes_no_more_than_the_limit) {
   Chunks loop(400, {.schedule = Schedule::guided, .chunk = 1},
               {.schedule = Schedule::guided, .chunk = 1});

@@ -40,7 +40,8 @@ TEST_F(PostedReceivesTest, the_extent_covers_every_receive_that_was_ever_open) {
   EXPECT_EQ(table_->extent.load(), 2U);
 }
 
-// A thread takes index 0 and the other index 1. The extent is 2, whichever thread stores last.
+// Two threads post a receive each, one at index 0 of the table and the other at index 1. Then the
+// extent (the highest index so far, plus one) is 2, whichever thread stores it last.
 TEST_F(PostedReceivesTest, the_extent_covers_receives_that_two_threads_open_at_a_time) {
   constexpr int kTrials = test::kSanitized ? 5000 : 200000;  // some meet in the wrong order
   std::atomic<int> arrived{0};

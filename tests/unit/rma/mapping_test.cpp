@@ -42,7 +42,8 @@ TEST_P(MappingTest, bytes_of_a_shared_file_are_found_where_it_is_mapped_again) {
   ASSERT_TRUE(file.has_value());
   EXPECT_EQ(file->offset, 2 * kPage + 100);
   // Until the end of the test this process plays the peer, which maps other pages of the file as
-  // well. The first mapping is removed, so that only the peer's mapping contains the range.
+  // well. The first mapping, `mine`, is removed, so that only the peer's mapping, `peers`, contains
+  // the bytes that `file` names.
   ::munmap(mine, 4 * kPage);
   std::byte* peers = map(8, 0);
   std::byte* found = Mappings::read(GetParam()).address_of(*file);

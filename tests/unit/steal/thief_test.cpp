@@ -21,7 +21,8 @@ struct Fixture : test::Ranks {
   explicit Fixture(std::uint32_t ranks = 8) : Ranks(ranks, 2), from(100'000), to(100'000, 0) {
     std::iota(from.begin(), from.end(), 0U);
   }
-  // Opens a job of `rank` in one of its job slots. The slots' keeper lives as long as the fixture.
+  // Opens a job of `rank` in one of its job slots. The SlotKeeper, by which the rank opens the job,
+  // lives as long as the fixture.
   Job& expose(std::uint32_t rank, std::uint32_t chunk_bytes = 10'000) {
     keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).board(), rank));
     return *keepers.back()->open(

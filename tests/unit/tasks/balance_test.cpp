@@ -95,8 +95,8 @@ TEST(LoadCounts, the_emptiest_rank_is_found_and_raised) {
   EXPECT_NEAR(counts.least(1), 0.5, 0.04);
   counts.raise_least(1, 1);
   EXPECT_NEAR(counts.least(1), 0.9, 0.04);
-  // The counts have levels of load. Many tasks that are each too short for a level together raise
-  // the rank to the next level.
+  // LoadCounts has the number of ranks at each level of load. Tasks that are each much shorter than
+  // the distance to the next level raise a rank to that level if they are many.
   for (int i = 0; i < 100; ++i) counts.raise_least(0.002, 1);
   EXPECT_NEAR(counts.least(1), 1.1, 0.05);
 }

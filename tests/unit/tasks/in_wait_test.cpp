@@ -147,8 +147,9 @@ TEST_F(InWait, pruning_concerns_the_task_that_asks_for_it) {
 }
 
 TEST_F(InWait, what_is_measured_of_a_task_leaves_out_those_that_ran_in_its_wait) {
-  // Retained tasks run by their measured times. On a busy machine a task may lose its core for
-  // longer than the shortest spin takes, and only then may the order differ.
+  // Retained tasks run in the order of their measured times, the longest first. The tasks spin for
+  // 60, 30 and 0 ms. The order differs only if a task has lost its core for 30 ms or more on a busy
+  // machine; then process() takes longer than this limit (in seconds).
   constexpr double kUndisturbed = 0.105;
   for (int tries = 0; tries < 20 && numbers_.begun != Values{1, 0, 2}; ++tries) {
     add(3);

@@ -37,8 +37,9 @@ struct ForgetfulTasks : Tasks {
 enum class Rule { kept, votes_with_a_request };
 
 // A job of kRanks ranks. Rank kSeeded begins with the tasks 1 to kTasks; task 1 adds one more task
-// if kGrows. A rank whose request for tasks is refused sends another while there have been fewer
-// than kAttempts in the job. Rank 2, if there is one, first asks rank kFirst and then rank kSecond.
+// if kGrows. A rank whose request for tasks is refused sends another request while the ranks of the
+// job have sent fewer than kAttempts. Rank 2, if there is one, first asks rank kFirst and then rank
+// kSecond.
 template <std::uint32_t kRanks, std::uint32_t kTasks, bool kGrows, std::uint32_t kSeeded,
           int kAttempts, std::uint32_t kFirst = 0, std::uint32_t kSecond = 1, class Own = Tasks,
           Rule kRule = Rule::kept>

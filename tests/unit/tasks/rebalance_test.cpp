@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Balancers on ranks that are threads, lists of tasks as bytes, the choice between the balancers,
-// and requests for tasks, each of which one of many threads claims.
+// Tests balancers on ranks that are threads, lists of tasks as bytes, the choice between the
+// balancers, and requests for tasks: one of many threads claims each request.
 #include "tasks/rebalance.hpp"
 
 #include <gtest/gtest.h>

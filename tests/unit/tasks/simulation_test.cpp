@@ -60,9 +60,9 @@ TEST(Workload, null_tasks_are_those_that_are_missing_otherwise) {
   EXPECT_EQ(kept, durations_of(problem, {}));
 }
 
-// Table 1 of the paper (Lifflander et al., HPDC 2012) has 470 K tasks, of which this is the exact
-// number. The tiles are in four symmetry blocks of 12, 9, 5 and 11 tiles. Symmetry allows (37^4 +
-// 5^4 + 3^4 + 9^4) / 4 of the tiles of C, each a task.
+// Table 1 of the paper (Lifflander et al., HPDC 2012) gives 470 K tasks; the test expects the exact
+// number. Each index of the tensor C has 37 tiles, in four symmetry blocks of 12, 9, 5 and 11.
+// Symmetry allows (37^4 + 5^4 + 3^4 + 9^4) / 4 of the tiles of C, each a task.
 TEST(Workload, the_contraction_has_the_tasks_of_table_1) {
   const std::vector<float> durations = durations_of(kProblems[3], {});
   EXPECT_EQ(durations.size(), 470'357U);

@@ -196,8 +196,8 @@ TEST_P(Survivors, run_every_task_once_if_no_rank_dies) {
   for (const auto& finished : job.board->finished) EXPECT_TRUE(finished);
 }
 
-// The task in which a rank dies has added its two tasks before. The task runs again and adds them
-// again, so these two run twice.
+// The task in which a rank dies has added two tasks before the rank dies. The task runs again and
+// adds the two tasks again, so each of the two runs twice.
 TEST_P(Survivors, run_the_task_again_in_which_a_rank_died) {
   Job job;
   constexpr std::uint32_t kDeadly = 60;

@@ -24,7 +24,7 @@ using ult::check::require;
 using ult::check::Threads;
 
 // Threads that wait for messages; messages[i] is for thread i. If `kTells` is false, the server
-// tells the others that their waits are over only when it leaves.
+// tells sitting threads only when it leaves that their waits are over, otherwise after each look.
 template <std::size_t kWaiters, bool kTells = true>
 struct World {
   struct Waiter : Seat<Model> {

@@ -54,9 +54,9 @@ class Office {
         told_.fetch_add(over ? 1 : 0);
         return over;
       });
-      // The server tells the threads on seats that their waits are over, by turns from the two ends
-      // of the list of such seats. At every third such look the server tells nobody; leave() tells
-      // all who are left.
+      // After each look, if waits of threads on seats are over, the server tells one of these
+      // threads so: by turns the one whose wait was found over last, or first. Every third time it
+      // tells nobody; leave() tells all threads that are left.
       if (election_.has_ready() && ++looks_ % 3 != 0) {
         looks_ % 2 == 0 ? election_.tell_newest() : election_.tell_oldest();
       }

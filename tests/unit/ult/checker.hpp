@@ -271,8 +271,8 @@ inline void Explorer::execute(const Bounds& bounds) {
   }
 }
 
-// Returns the actions that are possible next. If the thread that ran last can run on, this comes
-// first.
+// Returns the actions that are possible next. If the thread that ran last can run on, this action
+// is the first.
 inline const std::vector<Explorer::Action>& Explorer::actions(const Bounds& bounds) {
   possible_.clear();
   const bool goes_on = can_run(threads_[last_]);

@@ -119,7 +119,7 @@ TEST(UltLimits, a_group_needs_no_slots_to_make_progress) {
   }));
 }
 
-// While it exists, stderr is a pipe.
+// The standard error of this process is a pipe while an object of this class exists.
 class StderrPipe {
  public:
   StderrPipe() : saved_(::dup(STDERR_FILENO)) {
@@ -146,8 +146,9 @@ class StderrPipe {
   int ends_[2] = {-1, -1};
 };
 
-// Spawns more children than a worker has slots. The children wait for what their parent does after
-// the loop, so the first child that the parent runs itself stops the parent.
+// A parent spawns more children than a worker has task slots. The children wait for an event that
+// the parent sets after it has spawned all. A child without a slot runs inside the parent's call of
+// spawn(), so the first such child stops the parent.
 void stop_for_want_of_slots(const Config& config) {
   const StderrPipe pipe;
   Event open;

@@ -29,8 +29,8 @@ Scheduler started(unsigned workers, bool steal = true) {
   return std::move(*scheduler);
 }
 
-// A task of the other worker waits for a signal, and that worker rests (sleeps). The running task
-// then signals the task. Returns true if the signaller's worker ran the task.
+// A task of one worker waits for a signal, and this worker rests (sleeps). A task that runs on the
+// other worker then sends the signal. Returns true if the sender's worker ran the signalled task.
 bool signaller_runs_it(Scheduler& scheduler) {
   std::atomic<bool> go{false};
   std::atomic<bool> waits{false};

@@ -64,7 +64,8 @@ struct Game {
     over = true;
     for (Player& player : players) player.ref.load().signal();
   }
-  // Does another operation, chosen at random, so that the workers meet in many states.
+  // Does an operation other than a pass of a token, chosen at random, or none, so that the workers
+  // meet in many states.
   void detour(Random& random) {
     switch (random.below(8)) {
       case 0:

@@ -235,8 +235,8 @@ bool poll_until_helped(const Recorder& work) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   bool came = false;
   while (work.help_chunks == before && std::chrono::steady_clock::now() < end) {
-    // The time between polls in which the clock is read would count as work of the program, so many
-    // polls follow each reading.
+    // A reading of the clock between two polls would count as work of the program, so many polls
+    // follow each reading.
     for (int i = 0; i < 100 && work.help_chunks == before; ++i) {
       for (std::uint32_t poll = 0; poll < PollingStretch::kPolls; ++poll) spin_pause();
       came = help_if_polling([&] {
@@ -466,7 +466,7 @@ TEST_F(Wait, a_thread_that_offers_tasks_looks_for_itself_where_waits_are_shared)
   server.join();
 }
 
-// --- waits that the caller writes itself --------------------------------------------------------
+// --- waits that a caller writes as a loop of its own, with help_once() and end_help() -----------
 
 TEST_F(Wait, a_wait_that_is_spelled_out_helps_as_any) {
   start(kAtOnce);
