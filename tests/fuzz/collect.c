@@ -169,8 +169,8 @@ static void combine(const Sum* sum, void* into, const void* with, size_t i) {
   }
 }
 
-// Returns a rank's contribution to the reduction of `act`: `count` elements of its type.
-// Floating-point numbers are finite.
+// Returns a rank's contribution to the reduction of `act`: `count` elements of the type that is
+// reduced. Floating-point numbers are finite.
 static void* numbers(const Act* act, int rank, int count) {
   const size_t bytes = (size_t)count * bytes_of(act->sum);
   void* out = calloc(bytes + 8, 1);

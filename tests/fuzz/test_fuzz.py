@@ -20,7 +20,7 @@ SOURCES = sorted(Path(__file__).parent.glob("*.c"))
 LINE = re.compile(r"^fuzz: ok .* messages (\d+) bytes (\d+) hash ([0-9a-f]{16})$", re.MULTILINE)
 LIMIT_S = 100
 
-# For each name, the number of ranks and the arguments of the fuzzer.
+# For each name of a test case, the number of ranks and the arguments of the fuzzer.
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 20"),
     "3 ranks": (3, "--seed 3 --rounds 6"),

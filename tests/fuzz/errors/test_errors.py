@@ -29,7 +29,7 @@ LIMIT_S = 600
 HANDLER = " COMPLETE: handler: "
 ROUND = re.compile(r"^round (\d+) ")
 
-# For each name, the number of ranks, the seed and the number of rounds.
+# For each name of a test case, the number of ranks, the seed and the number of rounds.
 SHAPES = {"2 ranks": (2, 1, 30), "3 ranks": (3, 2, 10), "4 ranks": (4, 3, 6)}
 HELPED_FROM_4K = {"MH_HELP_THRESHOLD": "4K", "MH_MAPPED_HELP_THRESHOLD": "4K"}
 # Settings that decide how messages travel. In each of them, errors() below also sets MH_CORES, so

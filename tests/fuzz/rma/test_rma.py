@@ -29,7 +29,7 @@ def _cores(ranks: int) -> dict[str, str]:
     return {"MH_CORES": str(ranks)}
 
 
-# For each name, the number of ranks, the arguments of the fuzzer and the environment.
+# For each name of a test case, the number of ranks, the fuzzer's arguments and the environment.
 SHAPES = {
     "2 ranks": (2, "--seed 1 --rounds 200", {"MH_CORES": "2"}),
     "3 ranks": (3, "--seed 2 --rounds 60", {}),
