@@ -87,7 +87,7 @@ static void* receive(void* argument) {
   const int thread = (int)(intptr_t)argument;
   for (int round = 0; round < ROUNDS; ++round) {
     // Under MPICH, an error of MPI_Waitall calls the handler of MPI_COMM_WORLD, also without
-    // Manyhands, so a handler of `comm` sees errors of MPI_Recv only.
+    // Manyhands. With a handler of `comm`, messages are therefore received one by one, by MPI_Recv.
     const bool one_by_one = handled || round % 2 == 0;
     one_by_one ? blocking(thread, round) : together(thread, round);
     MPI_Send(&round, 1, MPI_INT, 0, thread, comm);

@@ -9,7 +9,7 @@
 // run: ranks 3 not openmpi4,openmpi5
 #include "check.h"
 
-// MPI 3 (Open MPI 4) has no persistent collectives by these names.
+// MPI 3 (Open MPI 4) has no MPI_Allreduce_init and other persistent collectives.
 #if MPI_VERSION >= 4
 enum { IN, OUT, COLLECTIVE, GENERALIZED, PARTS_IN, PARTS_OUT, NOTHING, MOST };
 static MPI_Request requests[MOST];

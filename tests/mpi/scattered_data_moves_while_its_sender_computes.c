@@ -2,8 +2,8 @@
 //
 // A sender whose data is scattered, or whose memory cannot be read, stays out of MPI until its
 // message has arrived: the receiver lends its core to the sender. Without that, the sender would
-// loop for ever. Only helped runs with a core for each rank: the MPI library may not move the data
-// until the sender calls MPI again.
+// loop for ever. All runs are helped and have a core for each rank: an MPI library alone may not
+// move the data until the sender calls MPI again.
 //
 // run: ranks 2 helped
 // run: ranks 2 helped MH_MEMORY=cells

@@ -3,8 +3,8 @@
 // Rank 0 starts a message of scattered data and sleeps outside MPI until it has arrived. Rank 1
 // receives the message and all other ranks wait for rank 1, so their cores are free. The data is
 // right, the gaps at the receiver stay, and the program prints the seconds from the start of the
-// receive. ROUNDS and BYTES may be set. Helped runs only: the MPI library may not move the data
-// until the sender calls MPI again.
+// receive. ROUNDS and BYTES may be set. All runs are helped: an MPI library alone may not move the
+// data until the sender calls MPI again.
 //
 // run: ranks 3 helped MH_CORES=3
 // run: ranks 4 helped MH_CORES=4 MH_MEMORY=cells

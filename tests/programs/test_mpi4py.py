@@ -90,7 +90,7 @@ def test_messages(mpi: MpiBuild, helped: Arm, tmp_path: Path, ranks: int) -> Non
     compare(mpi, helped, ranks, SHORT, tmp_path, 50)
 
 
-# Under Open MPI 5 these tests hang, also without help.
+# Under Open MPI 5 the one-sided tests of mpi4py hang, also without help.
 @pytest.mark.under("mpich5")
 def test_one_sided(mpi: MpiBuild, helped: Arm, tmp_path: Path) -> None:
     compare(mpi, helped, 2, ONE_SIDED, tmp_path, 50)

@@ -460,7 +460,7 @@ static bool has_a_meaning(Kind kind, Call call, Array array) {
   // MPICH 4.0 frees the datatypes of MPI_Isendrecv once too often, so these requests are left out.
   if (kind == ISENDRECV || kind == LARGE_ISENDRECV) return false;
 #endif
-  // MPI_Testall of MPICH fails for partitioned requests, so this pair is left out.
+  // MPI_Testall of MPICH fails for partitioned requests, so it is not tested with them.
   const bool is_partitioned = kind == PARTITIONED_SEND || kind == PARTITIONED_RECEIVE;
   if (is_partitioned && call == Testall && !is_open_mpi()) return false;
   // After the error of one request, some libraries report the other requests of the array as
