@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The byte ring, within one thread and between two threads.
+// Tests the byte ring, which carries messages from one process to another, within one thread and
+// between two threads.
 #include "lci/byte_ring.hpp"
 
 #include <gtest/gtest.h>

@@ -62,7 +62,7 @@ class Ranks {
       quiet = happened == 0 ? quiet + 1 : 0;
     }
   }
-  // Checks for leaks: all packets, records and receives must be free again.
+  // Checks for leaks: all packets, records of large messages and receives must be free again.
   void expect_at_rest() {
     settle();
     for (auto& device : devices) {

@@ -385,7 +385,8 @@ TEST(Lend, a_helper_that_is_evicted_before_it_begins_can_be_lent_a_core_again) {
   pool.withdraw(WorkKind::loops);
 }
 
-// The lender continues while the unit is unfinished. The test waits for this event, not for a time.
+// The unit ends only after the lender has its core back: the test waits for the return of the core,
+// not for a length of time.
 TEST(Lend, a_helper_that_has_to_wait_gives_the_core_back) {
   Stage stage(2);
   stage.enter(0);
@@ -695,7 +696,7 @@ TEST(Lend, helpers_take_no_signal_of_the_program) {
     taken.store(0);
     ::kill(::getpid(), SIGUSR1);
     EXPECT_TRUE(eventually([&] { return taken.load() != 0; }));
-    // Helpers block the signal, so the process's first thread, the only other thread, must get it.
+    // Helpers block SIGUSR1, so the process's first thread, the only other thread, must get it.
     EXPECT_EQ(taken.load(), ::getpid());
   }
   ::sigaction(SIGUSR1, &before, nullptr);

@@ -155,7 +155,8 @@ TEST(SharedRegion, a_brief_loop_is_offered_whoever_opens_it) {
   }
 }
 
-// The rows are so few that the time of the first makes the whole loop seem too short to be offered.
+// The iterations (rows of a triangle) are so few that the time of the first iteration makes the
+// whole loop seem too short to be offered.
 constexpr std::uint64_t kRows = 8;
 
 // Runs a loop with increasing iterations, as over the rows of a triangle, on the owner alone.

@@ -277,8 +277,8 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
 TEST(Thief, finds_nothing_in_a_job_whose_chunks_are_claimed) {
   Fixture f;
   Thief thief = f.thief(0, Strategy::localized);
-  // The node's work board shows an open job of rank 1, but its only chunk has been claimed before
-  // help() looks.
+  // The node's work board (a bit for each rank with an open job) shows rank 1, but the only chunk
+  // of its job has been claimed before help() looks.
   Job& job = f.expose(1, 100'000);
   Chunk taken{};
   ASSERT_TRUE(job.claim(taken));

@@ -156,7 +156,7 @@ struct SlotsUsedAgain : World<Locked, 3> {
     deque.keep(1);
     for (std::uint32_t task = 1; task <= 3; ++task) deque.add(task);
   }
-  // Does as reclaim(), and overwrites the slots that it would free.
+  // Does what Deque::reclaim() does, but overwrites the slots that reclaim() would free.
   void worker() {
     std::uint64_t itail = 0;
     std::uint64_t stail = 0;

@@ -132,7 +132,7 @@ class StderrPipe {
     ::dup2(saved_, STDERR_FILENO);
     for (const int fd : {saved_, ends_[0], ends_[1]}) ::close(fd);
   }
-  // Waits until something has been written, at most `limit`. Returns the text.
+  // Waits until something has been written to stderr, at most `limit`. Returns the text.
   [[nodiscard]] std::string read(std::chrono::milliseconds limit) const {
     pollfd there{.fd = ends_[0], .events = POLLIN, .revents = 0};
     char text[1024];

@@ -230,7 +230,7 @@ TEST(SignalModel, a_stolen_task_keeps_the_signal_that_comes_while_it_runs) {
 }
 
 // A thread sends the task a signal, sets its condition, and sends a second signal. A thief takes
-// signal bits as the home worker does.
+// signal bits as the home worker (which has the task's slot) does.
 struct TwoSignals : BlockedTask {
   Threads threads() {
     return {[this] { home(); },
@@ -248,8 +248,8 @@ TEST(SignalModel, two_signals_and_a_thief_run_the_task_once_at_a_time) {
   expect_holds(explore<TwoSignals>(preempted(2)), 1000);
 }
 
-// Breaks a rule on purpose: the home worker takes the signal bit of a running task without marking
-// the task as signalled.
+// Breaks a rule on purpose: the home worker, which has the task's slot, takes the signal bit of a
+// running task without marking the task as signalled.
 struct DroppedSignal : StolenTask {
   Threads threads() {
     return {[this] {
@@ -273,7 +273,8 @@ TEST(SignalModel, without_the_signalled_state_a_wake_up_is_lost) {
   EXPECT_EQ(explore<DroppedSignal>().failure, "nobody can go on");
 }
 
-// The home worker itself signals the task, with nudge(), while a thief runs the task.
+// The home worker, which has the task's slot, itself signals the task, with nudge(), while a thief
+// runs the task.
 struct NudgedTask : StolenTask {
   Threads threads() {
     return {[this] {
@@ -289,8 +290,8 @@ TEST(SignalModel, a_signal_by_the_home_itself_is_kept_too) {
   expect_holds(explore<NudgedTask>(preempted(4)), 20);
 }
 
-// The task yields on the thief while its home worker marks it as signalled. The task must become
-// ready and then see the condition.
+// The task yields on the thief while its home worker (which has the task's slot) marks it as
+// signalled. The task must become ready and then see the condition.
 struct YieldingTask : OneTask {
   YieldingTask() {
     state.start_ready();

@@ -15,7 +15,8 @@
 namespace mh::wait {
 namespace {
 
-// Actions for the wait loop that do nothing, except that progress() calls `within` of the test.
+// Actions for the wait loop that do nothing, except that progress() calls the function `within`,
+// which the test sets.
 class Nothing : public WaitActions {
  public:
   void progress() override {
