@@ -100,9 +100,9 @@ class Communicator {
   MH_LCI_API Status all_to_all(std::span<const std::byte> send, std::span<std::byte> receive,
                                std::size_t block) noexcept;
   // Combines the `data` of all ranks, element by element, in a fixed order of ranks. The result
-  // replaces the data on all ranks. `data`: a span, or an array or a vector that is a variable.
-  // `operation(a, b)` returns the combined element and must be associative. The calling task or
-  // thread runs the operation.
+  // replaces the data on all ranks. `data`: a span, which may be a temporary object, or a variable
+  // that is an array or a vector. `operation(a, b)` returns the combined element and must be
+  // associative. The calling task or thread runs the operation.
   template <std::ranges::contiguous_range Data, class Operation>
   Status all_reduce(Data&& data, Operation operation) {
     using T = std::remove_reference_t<std::ranges::range_reference_t<Data>>;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Completions: the notices that a send or a receive has ended, or that a peer has died. A
 // completion goes to a completion queue, a synchronizer or a handler. An endpoint uses one of the
-// three kinds, chosen when the endpoint is opened (device.hpp; dissertation, section 5.2.6).
+// three kinds, chosen when the endpoint is opened (device.hpp; section 5.2.6 of the dissertation
+// that lci.hpp names).
 #pragma once
 
 #include <atomic>

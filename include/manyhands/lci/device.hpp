@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Devices and endpoints (dissertation, section 5.2.6).
+// Devices and endpoints (section 5.2.6 of the dissertation that lci.hpp names).
 //
 // A *device* is one context of the network with its own packets (fixed buffers for one message
 // each), matching table and progress. An *endpoint* is a channel of a device between all ranks. Its
@@ -64,8 +64,8 @@ struct EndpointConfig {
 
 struct DeviceConfig {
   // The network of the device: "tcp", "shm", or any libfabric provider with FI_MSG and FI_RMA.
-  // Empty: the value of the variable MH_LCI_PROVIDER, else shm where all ranks are on one machine,
-  // else tcp.
+  // Empty: the value of the environment variable MH_LCI_PROVIDER, else shm where all ranks are on
+  // one machine, else tcp.
   std::string provider;
   std::size_t packet_bytes = 8000;     // payload of a packet; a multiple of 64, at least 128
   std::size_t receive_packets = 4096;  // divided among all peers; 8 to 2048 for each peer
@@ -75,8 +75,8 @@ struct DeviceConfig {
   // receive. With more, the matching table is slower. Endpoints with a queue or a handler post at
   // most so many receives; a further receive answers *retry*.
   std::size_t expected_keys = 1 << 16;
-  // True: ranks of one host communicate through shared memory, without the provider. The variable
-  // MH_LCI_NODE=off overrides this member.
+  // True: ranks of one host communicate through shared memory, without the network `provider`. The
+  // environment variable MH_LCI_NODE=off overrides this member.
   bool node = true;
 };
 

@@ -28,12 +28,12 @@ struct JobConfig {
   // The place where the ranks meet rank 0:
   //   HOST:PORT         rank 0 listens at that port
   //   /PATH             rank 0 writes its address into this file, which must not exist yet
-  //   a name after an at sign: a name in the kernel, for ranks of one host
+  //   @NAME             rank 0 listens at this abstract Unix socket; for ranks of one host
   //   pmi1, pmi2, pmix  the launcher passes on the address, by that interface
-  //   empty             as the variable MH_LCI_ROOT says
+  //   empty             as the environment variable MH_LCI_ROOT says
   // If MH_LCI_ROOT is empty, too, ranks of several hosts meet through their launcher. Ranks of one
-  // host then meet by a name in the kernel made from the id of their parent process. No file is
-  // made.
+  // host then meet at an abstract Unix socket, whose name has the ids of the user and of the ranks'
+  // parent process. No file is made.
   std::string root{};
   int timeout_s = 60;  // seconds until all ranks have joined
 };

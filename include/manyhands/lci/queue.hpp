@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The queue interface for irregular programs (dissertation, section 3.3, algorithms 3.1 to 3.3). A
-// thread enqueues a message for a rank. Any thread of that rank dequeues messages in the order of
-// arrival (first-packet policy), with size, rank and tag. There is no matching, no probing and no
-// order between messages.
+// The queue interface for irregular programs (section 3.3 of the dissertation that lci.hpp names,
+// algorithms 3.1 to 3.3). A thread enqueues a message for a rank. Any thread of that rank dequeues
+// messages in the order of arrival (first-packet policy), with size, rank and tag. There is no
+// matching, no probing and no order between messages.
 //
 // Back-pressure: send_enqueue() answers *retry* while the receiver has not dequeued enough. A large
 // message holds a packet of the receiver until the message is dequeued and destroyed. The memory of
@@ -28,7 +28,8 @@
 namespace mh::lci {
 namespace detail {
 
-// The memory of a message of a queue; the message follows. `size` is the size of the message.
+// The header of a block of memory for one message of a queue. The bytes of the message follow the
+// header; `size` is their number.
 struct alignas(std::max_align_t) MessageBlock {
   std::size_t capacity;
   std::size_t size;
@@ -90,8 +91,9 @@ struct QueueConfig {
   // may be larger, if it is the only one.
   std::size_t memory_limit = SIZE_MAX;
   std::size_t grant_bytes = 0;  // as in EndpointConfig; not counted in the limit
-  // Memory of the messages that are longer than a packet; memory_limit bounds it as well. Without
-  // an allocator and a limit the queue keeps up to 4 MB of released memory for later messages.
+  // Memory of the messages that are longer than a packet; memory_limit bounds it as well. If
+  // neither an allocator nor a memory_limit is set, the queue keeps up to 4 MB of released memory
+  // for later messages.
   Allocator allocator{};
 };
 
@@ -158,9 +160,10 @@ class Queue {
  private:
   Queue() = default;
 
-  // The queue of arrived messages and the count of their bytes. The endpoint owns a Core, too,
-  // because the device may deliver messages after the Queue has been destroyed. relaxed: the
-  // atomics are counts, and malloc orders the memory.
+  // The queue of arrived messages and the count of their bytes. The Queue and its endpoint share a
+  // Core, because the device may deliver messages after the Queue has been destroyed. relaxed:
+  // `used` and `most` are counts only. malloc, the lock of KeptBlocks or the user's allocator
+  // orders the uses of a block by several threads.
   struct Core {
     explicit Core(const QueueConfig& config)
         : limit(config.memory_limit), users(config.allocator) {}

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A task collection: many small tasks, spread over all ranks (HPDC 2012, section 4).
+// A task collection: many small tasks, spread over all ranks (section 4 of the paper that
+// config.hpp names).
 //
 // A task is a plain value, copied bytewise, with a registered function that runs it. A rank adds
 // tasks to its own part. In process() the ranks run all tasks, each task on any rank. Tasks may add
-// tasks. restore() adds the same tasks for the next process(), on the ranks that the balancer
-// chooses.
+// tasks. restore() adds again, for the next process(), the tasks with which the last one began; the
+// balancer chooses their ranks.
 //
 // Threads: the thread that created the collection makes all calls, and tasks run on that thread. A
 // task may call only add() and add_in_place(), of any collection. With MH_TASKS_IN_WAIT=1 other
@@ -121,8 +122,8 @@ class Collection {
   }
 
   // Adds a task to this rank's part. `misuse`: the function is not registered. `full`: the part has
-  // Config::max_tasks tasks; run some of them, or this task, first. `retry`: the part has free
-  // slots, but thieves are still copying stolen tasks out of them.
+  // Config::max_tasks tasks; run some of them first, or call this task's function instead. `retry`:
+  // the part has free slots, but thieves are still copying stolen tasks out of them.
   template <class Task>
   Status add(Function<Task> function, const Task& task) {
     const Result<void*> at = detail::place(*core_, function.number_);

@@ -167,8 +167,9 @@ class MpiNetwork final : public Network {
     ranks_ = static_cast<std::uint32_t>(ranks);
     return check(MPI_Comm_split(base, 0, static_cast<int>(rank_), &comm_));
   }
-  // Returns the number of this rank in comm_, and fills nodes_ with the first rank of each node.
-  // `firsts`: for each rank of the program's communicator, the first rank of its node.
+  // Returns the number of this rank in comm_, and fills nodes_ with the number in comm_ of the
+  // first rank of each node. `firsts`: for each rank of the program's communicator, the first rank
+  // of its node.
   std::uint32_t place(const std::vector<int>& firsts, int rank) {
     const int own = firsts[static_cast<std::size_t>(rank)];
     std::vector<std::uint32_t> counts(firsts.size());

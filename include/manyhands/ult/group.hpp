@@ -27,7 +27,8 @@ struct Group {
   std::atomic<bool> refused{false};     // a child never ran: no stack could be mapped
 };
 MH_ULT_API void wait(Group& group) noexcept;
-// Called around a child that a task runs itself, because no slot was free.
+// begin_here() is called before, and end_here() after, a child that its parent runs itself in
+// spawn(), because no task slot was free.
 MH_ULT_API void begin_here() noexcept;
 MH_ULT_API void end_here() noexcept;
 

@@ -85,8 +85,8 @@ class Scheduler {
   Scheduler& operator=(Scheduler&&) = delete;
   // For ordinary threads only, not for tasks. Runs all ready tasks and all tasks that are parked in
   // MPI calls to their ends, then abandons the tasks that still wait for a signal. A line on stderr
-  // gives the number of abandoned tasks. In a task of this scheduler, as after exit(), the
-  // destructor does nothing.
+  // gives the number of abandoned tasks. If a task of this scheduler calls exit(), the destructor
+  // of a static Scheduler runs in that task and does nothing.
   ~Scheduler() {
     if (core_ != nullptr) detail::finish(core_);
   }

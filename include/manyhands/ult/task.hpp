@@ -214,7 +214,7 @@ Result<Task> spawn_on(unsigned worker, F&& function, const char* name) {
 
 namespace detail {
 // Returns a new key for variables of tasks, or -1 if all keys of the process are taken. `destroy`
-// ends a task's value when the task ends.
+// gets a task's value when the task ends.
 MH_ULT_API int make_local_key(void (*destroy)(void*)) noexcept;
 // Returns the address of the calling task's value for `key`; nullptr: the caller is no task, or
 // there is no memory.
