@@ -12,7 +12,7 @@
 namespace mh::lci::detail {
 namespace {
 
-// --- the memory for a message: each endpoint has one of these functions, chosen by place_of() --
+// --- functions that choose a message's memory; place_of() picks one for each endpoint ----------
 
 bool place_explicitly(EndpointState& /*endpoint*/, Packet& packet) {
   packet.place = packet.receive->buffer;

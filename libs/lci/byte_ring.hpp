@@ -7,8 +7,8 @@
 //   skip     a record without payload: the next record is at the start of the ring
 //
 // Before the sender publishes a record, the sender writes 0 into the word after the record and
-// keeps that word free. The receiver therefore never reads bytes of an earlier round as a record.
-// The receiver publishes its position once for each quarter of the ring.
+// keeps that word free. The receiver therefore never reads bytes of an earlier pass over the ring
+// as a record. The receiver publishes its position once for each quarter of the ring.
 //
 // Limits, in bytes: the size of a ring is a power of two. A record has at most an eighth of that
 // size, and a payload of at most 2^20 - 2.
@@ -29,7 +29,7 @@ namespace mh::lci::detail {
 // The head of the shared memory, before the bytes of the ring. All bytes of head and ring are zero
 // when the ring is made.
 struct alignas(kCacheLine) RingHead {
-  // Bytes that the receiver has consumed, over all rounds of the ring. release: the receiver;
+  // Bytes that the receiver has consumed, over all passes over the ring. release: the receiver;
   // acquire: the sender, which overwrites consumed bytes.
   std::atomic<std::uint64_t> used;
 };
@@ -90,7 +90,8 @@ class RingSender : public RingEnd {
     const std::uint64_t length = length_of(size);
     const std::uint64_t left = left_in_round(position_);
     // The word after a record is set to 0 before the record is published, and has to lie in the
-    // same round. A record that would end too late begins the next round, behind a skip.
+    // same pass over the ring. A record that would end too late begins the next pass, behind a
+    // skip.
     const bool skips = length + sizeof(std::uint64_t) > left;
     const std::uint64_t at = skips ? position_ + left : position_;
     if (!has_room(at + length + sizeof(std::uint64_t))) return false;

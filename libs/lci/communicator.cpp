@@ -131,7 +131,7 @@ Status Communicator::barrier() noexcept {
 }
 
 // Broadcasts on a binomial tree, in which a rank's number is its distance from the root, modulo the
-// size.
+// number of ranks.
 Status Communicator::broadcast(int root, std::span<std::byte> data) noexcept {
   if (root < 0 || root >= size()) return {Code::misuse};
   const std::uint32_t tag = turn_++;

@@ -13,9 +13,9 @@ namespace mh::lci::detail {
 namespace {
 
 constexpr std::size_t kFewestCredits = 8;  // for one peer, however many peers there are
-// The most credits for one peer: twice as many as a rank has tasks that send to one peer at a time
-// (about 1000). Half of the credits may be on their way back, and a task without a credit has to be
-// parked and woken.
+// The most credits (rights to send one message) for one peer: twice as many as a rank has tasks
+// that send to one peer at a time (about 1000). Half of the credits may be on their way back, and a
+// task without a credit has to be parked and woken.
 constexpr std::size_t kMostCredits = 2048;
 constexpr std::size_t kMostLarge = 32;  // to one peer at a time
 // The number of keys for which the matching table is made; the table grows when there are more. At
@@ -45,8 +45,9 @@ bool usable(const DeviceConfig& config) {
 }  // namespace
 
 // Divides the packets among the peers; all ranks compute the same shares. A packet that the
-// transport cannot post would hold up the credits behind it, so there are at most as many packets
-// as the transport posts. At most a quarter of them is for the rendezvous of large messages.
+// transport cannot post would hold up the credits that wait for it (rights to send one message
+// each), so there are at most as many packets as the transport posts. At most a quarter of a peer's
+// packets is for the rendezvous of large messages.
 Shares shares_of(const DeviceConfig& config, const Transport& transport) {
   const auto peers = static_cast<std::size_t>(transport.size());
   const std::size_t most = transport.post_limit() / peers;
@@ -337,8 +338,8 @@ void DeviceState::defer(Deferred& step, bool (*again)(DeviceState&, Deferred&)) 
   any_deferred.store(true, std::memory_order_relaxed);
 }
 
-// Runs each deferred step once, on the thread in progress(). Steps that fail again go to the end of
-// the list.
+// Runs each deferred step (one that lacked memory or room in a queue) once, on the thread in
+// progress(). Steps that fail again go to the end of the list.
 void DeviceState::retry_deferred() {
   if (!any_deferred.load(std::memory_order_relaxed)) return;
   Deferred* step = nullptr;

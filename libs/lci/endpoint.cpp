@@ -95,8 +95,9 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
                         ? Code::gone
                         : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));
   if (code == Code::ok) return Answer::posted();
-  // The RTS was not sent, and the record has to be taken back. If the exchange fails, the thread
-  // that handles the peer's death has ended the record, and gone.cpp delivers the completion.
+  // The RTS was not sent, so this call frees the large message's record. If the exchange below
+  // fails, the thread that handles the peer's death has ended the record, and gone.cpp delivers the
+  // completion.
   std::uint64_t waiting = waiting_for(rank, true);
   if (!record->phase.compare_exchange_strong(waiting, kIdle, std::memory_order_acq_rel)) {
     return Answer::posted();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Gives each thread the number of a *lane*: a part of a data structure that keeps other threads
-// from the same cache lines. Threads get numbers in the order of their first call. If there are
+// Gives each thread the number of a *lane*: its own part of a data structure, whose cache lines
+// other threads rarely touch. Threads get numbers in the order of their first call. If there are
 // more threads than lanes, threads share lanes; lanes have locks.
 #pragma once
 

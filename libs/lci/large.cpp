@@ -64,8 +64,8 @@ void DeviceState::give_record(LargeMessage& record) {
 // --- the receiver of a large message --------------------------------------------------------
 
 // Answers the RTS in `packet` with an RTR, which tells the sender where to put the data. Any thread
-// may call this. False: no record is free, the memory cannot be registered, or the network is full;
-// the caller tries again.
+// may call this. False: no record of a large message is free, the memory cannot be registered, or
+// the network is full; the caller tries again.
 bool DeviceState::begin_transfer(Packet& packet) {
   const int rank = packet.header.rank;
   LargeMessage* record = take_record(rank, *packet.endpoint, false);
@@ -131,8 +131,8 @@ void DeviceState::put_or_defer(LargeMessage& record) {
   });
 }
 
-// Starts the put of the data of a record, on the sender. False: the network is full, or the memory
-// cannot be registered now; the caller tries again.
+// Called on the sender of a large message, whose record is `record`: starts the put of its data.
+// False: the network is full, or the memory cannot be registered now; the caller tries again.
 bool DeviceState::put(LargeMessage& record) {
   if (record.region.handle == nullptr && record.put.size != 0) {
     auto* data = const_cast<std::byte*>(record.put.data);  // add() takes no const memory

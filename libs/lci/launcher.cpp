@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Chooses the interface by which the ranks ask their launcher (PMI-1, PMI-2 or PMIx), from the
-// environment.
+// Finds in the environment variables by which interface (PMI-1, PMI-2 or PMIx) the ranks can talk
+// to their launcher.
 #include "lci/launcher.hpp"
 
 #include <cstdlib>

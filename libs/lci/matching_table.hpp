@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The matching table: matches receives with messages, in either order of arrival.
 //
-// The main operation is access(). It removes and returns a node of the other side under the same
-// key; without such a node it adds the caller's node. There are no wildcards, so a key belongs to
-// one bucket (dissertation, section 5.2.3).
+// The main operation is access(). The call gets a node (a receive or a message that waits). It
+// removes and returns a node of the other side under the same key; without such a node it adds the
+// caller's node. There are no wildcards, so a key belongs to one bucket (section 5.2.3 of the
+// dissertation that lci.hpp names).
 //
 //   bucket   one cache line: lock, next line, three entries; one miss loads all of them
 //   line     a bucket, or a chained line of a full bucket

@@ -127,7 +127,7 @@ class NodeTransport final : public Transport {
   // its own, since sending threads contend for `lock`.
   struct alignas(kCacheLine) Target {
     ult::SpinLock lock;  // guards `ring`
-    // False after the kernel has refused process_vm_writev; puts to this rank then go through the
+    // False after the kernel has refused process_vm_writev; puts to the target then go through the
     // ring. relaxed: a hint.
     std::atomic<bool> may_write{true};
     int pid = 0;
@@ -149,7 +149,7 @@ class NodeTransport final : public Transport {
   }
 
   // Queues the event of a finished send or put; poll() returns the event. release: partner is the
-  // acquire in take_told(), which reads the link and `use`.
+  // acquire in take_told(), which reads the context's link to the next one and its `use`.
   void tell(NetContext& context) {
     NetContext* next = told_.load(std::memory_order_relaxed);
     do {
@@ -254,8 +254,8 @@ class NodeTransport final : public Transport {
 
   // --- puts into the memory of a rank of this node --------------------------------------------
 
-  // Copies the bytes of a put that are still missing to the target. `full`: the ring is full, and a
-  // part remains for a later call.
+  // Copies to the target those bytes of a put that earlier calls have not copied. `full`: the ring
+  // is full, and a part remains for a later call.
   static Code move(Target& target, Put& put) {
     if (put.moved < put.size && target.may_write.load(std::memory_order_relaxed)) {
       const Code code = write(target, put);

@@ -50,8 +50,8 @@ Result<std::unique_ptr<detail::Transport>> open_transport(Job& job, const Device
 // files. In a larger job each connection is made at the first message.
 constexpr int kMostConnections = 512;
 
-// Sends a hello (a packet without a message) to `rank`. The hello is too long for inject(), so that
-// the provider also makes ready for the sending of packets.
+// Sends a hello (a packet without a message) to `rank`. The hello is too long for inject(), so the
+// provider also prepares for the sending of packets, not of injected messages only.
 Code greet(detail::DeviceState& state, int rank) {
   detail::Packet* packet = state.packets.take();
   if (packet == nullptr) return Code::full;

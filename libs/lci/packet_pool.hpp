@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The packet pool: a fixed number of packets for many threads (dissertation, section 5.2.4).
+// The packet pool: a fixed number of packets for many threads (section 5.2.4 of the dissertation
+// that lci.hpp names).
 //
 // Each thread has a *lane*: a deque whose hot end is the owner's. The owner takes the packet that
 // it gave back last, while the packet is in the owner's cache. A thread with an empty lane steals
@@ -32,7 +33,7 @@ template <class T>
 class PacketPool {
  public:
   // Makes a pool for at most `capacity` packets, empty until give() adds them. `lanes`: the number
-  // of threads for which the pool has a lane of their own.
+  // of threads that get a lane (a deque of packets) of their own.
   PacketPool(std::size_t capacity, unsigned lanes)
       : lane_mask_(std::bit_ceil(std::max(lanes, 1U)) - 1),
         lanes_(std::make_unique<Lane[]>(lane_mask_ + 1)) {
@@ -70,8 +71,9 @@ class PacketPool {
  private:
   static constexpr std::size_t kBatch = 32;  // the most packets of one steal
 
-  // `lock` guards a lane; only thieves contend with the owner for the lock. `hot` and `cold` are
-  // atomic because a thief calls size() without the lock. relaxed: that size is a guess.
+  // `lock` guards a lane, the deque of packets of one thread. Thieves contend with the owner for
+  // the lock, and so do the threads of one lane if threads outnumber lanes. `hot` and `cold` are
+  // atomic because thieves and count() call size() without the lock. relaxed: that size is a guess.
   struct alignas(kCacheLine) Lane {
     ult::SpinLock lock;
     std::atomic<std::uint32_t> hot{0};   // the position of the next packet
@@ -115,8 +117,8 @@ class PacketPool {
     return nullptr;
   }
 
-  // Takes half of the packets of the lane `victim`, at most kBatch, from its cold end. Returns the
-  // number.
+  // Takes half of the packets of `victim`, another thread's lane, at most kBatch, from the end with
+  // those unused for longest. Returns the number of packets taken.
   static std::size_t rob(Lane& victim, T** batch) {
     if (victim.size() == 0 || !victim.lock.try_lock()) return 0;
     const std::lock_guard guard(victim.lock, std::adopt_lock);

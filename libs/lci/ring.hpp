@@ -2,12 +2,12 @@
 // A bounded queue for many producers and many consumers, used by completion queues.
 //
 // Each cell has a turn. The turn is `position` for the producer of that position, `position + 1`
-// for its consumer, and `position + size` for the producer of the next round. A producer claims a
-// position by a compare-and-swap, fills the cell and increments the turn. A consumer claims a
-// position in the same way and sets the turn for the next round. Neither call waits: push() fails
-// on a full ring, and pop() on an empty ring. pop() also fails while a producer has claimed the
-// first position and not yet filled its cell. (The turn-per-cell scheme is D. Vyukov's bounded
-// queue.)
+// for its consumer, and `position + size` for the producer of the next pass over the ring. A
+// producer claims a position by a compare-and-swap, fills the cell and increments the turn. A
+// consumer claims a position in the same way and sets the turn for the next pass. Neither call
+// waits: push() fails on a full ring, and pop() on an empty ring. pop() also fails while a producer
+// has claimed the first position and not yet filled its cell. (The turn-per-cell scheme is D.
+// Vyukov's bounded queue.)
 //
 // Thread-safety: push() and pop() from any thread.
 #pragma once
@@ -40,8 +40,8 @@ class Ring {
     std::size_t position = tail_.load(std::memory_order_relaxed);
     for (;;) {
       RingCell& cell = cells_[position & mask_];
-      // acquire: partner is the release with which the consumer of the previous round has freed
-      // this cell.
+      // acquire: partner is the release with which the consumer of this cell's last value has freed
+      // the cell.
       const std::size_t turn = cell.turn.load(std::memory_order_acquire);
       const auto ahead = static_cast<std::ptrdiff_t>(turn - position);
       if (ahead < 0) return false;

@@ -11,10 +11,11 @@
 //
 // Flow control. Each rank has `credits` credits for each peer, and the peer has posted a packet for
 // each credit. A message costs one credit. The peer returns the credit after it has consumed the
-// message and posted another packet, and returns half of all credits at a time (Wire::credit).
-// RTRs, hellos and credit messages cost no credit. A peer posts further packets for these: as many
-// as large messages may be under way to one peer, plus kSpareReceives. Each message therefore finds
-// a posted packet, and the transport's buffers are bounded.
+// message and posted another packet, and returns half of all credits at a time (Wire::credit). RTRs
+// (answers to rendezvous requests), hellos (which open a connection) and credit messages cost no
+// credit. A peer posts further packets for these: as many as large messages may be under way to one
+// peer, plus kSpareReceives. Each message therefore finds a posted packet, and the transport's
+// buffers are bounded.
 //
 // The memory of a device is fixed when the device is opened. Later allocations are lines of the
 // matching table, up to a limit, and messages of endpoints with dynamic allocation.
@@ -52,8 +53,8 @@ struct UserReceive : MatchNode {
   void* context;
   Synchronizer* done;  // contains this receive; nullptr: a PooledReceive
 };
-// A posted receive of an endpoint with a queue or a handler, from a pool of the device. Its failure
-// may have to wait for room in the queue (Deferred).
+// A posted receive of an endpoint with a queue or a handler, from a pool of the device. If the
+// receive fails, the completion that says so may have to wait for room in the queue (Deferred).
 struct PooledReceive : UserReceive, Deferred {
   EndpointState* endpoint;
   std::int32_t rank;
@@ -83,8 +84,8 @@ static_assert(sizeof(Packet) == 192);
 // owns the record's next step.
 inline constexpr std::uint64_t kIdle = 0;
 inline constexpr std::uint64_t kPutting = 1;  // sender: the transport has the put
-// The phase of a record that waits: at the sender for the RTR of `rank`, at the receiver for the
-// put of `rank`.
+// The phase of a large message's record that waits: at the sender for the RTR (ready to receive) of
+// `rank`, at the receiver for the put of `rank`.
 constexpr std::uint64_t waiting_for(int rank, bool sends) {
   return static_cast<std::uint64_t>(rank) << 2U | (sends ? 3U : 2U);
 }
@@ -201,16 +202,16 @@ struct EndpointState {
   static bool handle(EndpointState& endpoint, const Event& event, Synchronizer* done);
 };
 
-// The counters of a device for the threads of one lane (lane.hpp). relaxed: they are only read for
-// reports.
+// The counters of a device for the threads of one lane (a group of threads that share counters,
+// lane.hpp). relaxed: they are only read for reports.
 struct alignas(kCacheLine) LaneCounts {
   std::atomic<std::uint64_t> eager_sent{0}, eager_received{0}, large_sent{0}, large_received{0};
   std::atomic<std::uint64_t> unexpected{0}, deferred{0};
   std::array<std::atomic<std::uint64_t>, kRetryReasons> retries{};
 };
 
-// Packets that this rank posts for the control messages of one peer, beyond the peer's RTRs: two
-// credit messages, a hello, and a spare.
+// Packets that this rank posts for the control messages of one peer, beyond the peer's RTRs (ready
+// to receive): two credit messages, a hello (which opens the connection), and a spare.
 inline constexpr std::size_t kSpareReceives = 4;
 
 // The numbers of DeviceConfig (packets, large messages), divided among the peers.

@@ -92,7 +92,8 @@ class Transport {
   // to the caller.
   virtual Code send(int rank, Header header, std::span<const std::byte> payload,
                     NetContext& context) = 0;
-  // Posts a packet for the arrival of one message of any near rank, or of any far rank.
+  // Posts a packet for the arrival of one message of any rank of this node (`near`), or of any rank
+  // of another node.
   virtual Code post(std::span<std::byte> payload, NetContext& context, bool near) = 0;
 
   // Registers memory for puts to or from a rank; `writable`: `rank` puts into the memory. A region

@@ -9,7 +9,8 @@
 //     put into the buffer, with the receiver's record  ->  complete
 //   complete
 //
-// A message into a granted buffer (grants.cpp) is a single put, without RTS and RTR.
+// A record describes a large message at one end; messages name it by its number. A message into a
+// granted buffer (grants.cpp) is a single put, without RTS and RTR.
 //
 // Limits: 2^20 ranks, 256 endpoints of a device, tags of 32 bits. All ranks have the same byte
 // order.
