@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Persistence-based balancing: the tasks that each rank ran in one iteration, and their durations,
-// decide which rank runs which tasks in the next (HPDC 2012, section 5, algorithms 1 and 2).
+// decide which rank runs which tasks in the next (section 5, algorithms 1 and 2, of the paper that
+// tasks/config.hpp names).
 //
 //   donate()   a rank above C times the average gives away its shortest tasks, down to that limit
 //   assign     the longest task goes to the child that has the emptiest rank, then the next task

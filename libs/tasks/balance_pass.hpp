@@ -93,7 +93,7 @@ class BalancePass {
     bool report;  // otherwise a list
   };
 
-  // `tree` must outlive the pass; `plan` is only read here.
+  // `tree` must outlive the pass; only the constructor uses `plan`.
   BalancePass(const BalanceTree& tree, std::uint32_t rank, const BalancePlan& plan)
       : tree_(&tree),
         rank_(rank),

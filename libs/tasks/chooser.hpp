@@ -29,7 +29,7 @@ struct IterationTimes {
   double restore_s = 0;       // before the iteration
   double average_load_s = 0;  // of the ranks, in tasks that restore() adds again
   double longest_load_s = 0;  // of the fullest rank, in such tasks
-  // For each rank, the growth of the sum of its tasks' durations since those tasks last ran: the
+  // The growth of the sum of the durations of a rank's tasks since those tasks last ran: the
   // greatest growth of any rank. Negative: not known.
   double growth_s = -1;
   std::uint32_t ranks = 1;

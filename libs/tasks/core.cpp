@@ -16,8 +16,8 @@
 namespace mh::tasks::detail {
 namespace {
 
-// The time between two polls for other nodes' steal requests. The polls then take at most 1 % of
-// the time.
+// The time between two polls for other nodes' steal requests. At this interval the polls take at
+// most 1 % of the worker's time.
 constexpr double kLookNs = 5'000;
 
 Places places_of(const Network& network, const Config& config) {

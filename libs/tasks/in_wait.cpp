@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tasks that run on the stack of a task that waits in an MPI call (MH_TASKS_IN_WAIT=1).
 //
-// The tasks come from the rank's own deque, from which other ranks can steal as before. The rank
+// The tasks come from the rank's own deque, from which other ranks can still steal. The rank
 // meanwhile neither steals nor votes for the end of process(), because the waiting task keeps it
 // active. No task runs in the wait of a task that runs in a wait, so at most two tasks of a rank
 // are under way. The measured duration of the waiting task excludes the tasks that ran meanwhile.
@@ -17,8 +17,8 @@ namespace mh::tasks::detail {
 bool CollectionCore::has_for_wait() {
   if (inside_ != Inside::task || placing_ || !failure_.ok()) return false;
   if (serves_ && ticks() >= look_ticks_) {
-    // The MPI calls in serve() may wait, too. No task may run in those waits, so serve() counts as
-    // a task in a wait.
+    // serve() makes MPI calls, which may wait, too. No task may run in those waits, so inside_ says
+    // during serve() that a task runs in a wait: has_for_wait() then returns false.
     inside_ = Inside::task_in_wait;
     serve();
     inside_ = Inside::task;

@@ -42,8 +42,8 @@ class NodeMemory {
     return answered_bytes(shape) + shape.count * deque_bytes(shape);
   }
   // `memory`: bytes() long, shared by the ranks of the node, aligned to a cache line. Each rank of
-  // the node constructs its own deque, and the first rank also the words of all thieves. A rank
-  // uses the other parts only after a barrier.
+  // the node constructs its own deque, and the first rank also the words with the numbers of
+  // answered requests. A rank uses the other parts only after a barrier.
   NodeMemory(std::byte* memory, const NodeShape& shape)
       : shape_(shape), answered_(reinterpret_cast<Answered*>(memory)) {
     if (shape.rank == shape.first) std::uninitialized_value_construct_n(answered_, shape.ranks);

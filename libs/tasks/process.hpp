@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The state machine of a rank in process(). The rank is a worker while it has tasks, and then a
-// thief until termination is detected (HPDC 2012, section 6).
+// thief until termination is detected (section 6 of the paper that tasks/config.hpp names).
 //
 // The driver of the state machine runs tasks and carries messages:
 //
@@ -153,7 +153,8 @@ class Process {
   Victims victims_;
   std::uint64_t mean_ns_ = 0;  // the mean duration of the last tasks that the rank has run
   // The sum of the durations of all tasks that the rank has run, and the number of these tasks.
-  // longest_pause() uses their mean, not mean_ns_, because with retention the last tasks are short.
+  // longest_pause() uses their mean. mean_ns_ is the mean of the latest tasks, which with retention
+  // are a rank's shortest.
   std::uint64_t task_sum_ns_ = 0;
   std::uint64_t tasks_run_ = 0;
   std::uint64_t pause_ns_ = 0;

@@ -2,9 +2,9 @@
 // The rules of a collection between two iterations: whether ranks may steal, and the order in which
 // a rank gets its tasks back. The library and the simulator use the same rules.
 //
-// Retention (HPDC 2012, section 6): a rank begins with the tasks that it ran in the last iteration.
-// The longest task comes first, unlike in the paper, so the tasks at the end of an iteration are
-// short. Threads: the caller's.
+// Retention (section 6 of the paper that tasks/config.hpp names): a rank begins with the tasks that
+// it ran in the last iteration. The longest task comes first, unlike in the paper, so the tasks at
+// the end of an iteration are short. Threads: the caller's.
 #pragma once
 
 #include <algorithm>
@@ -33,8 +33,9 @@ inline bool may_steal(Balancer used, bool measured) {
 }
 
 // Puts the tasks in the order in which restore() adds them to the deque, which returns the newest
-// first. `none`: reversed, so that the tasks run in the same order as before. `steal`: unchanged.
-// All others: the longest last, so that the longest runs first.
+// first. Balancer `none`: reversed, so that the tasks run in the same order as in the last
+// iteration. `steal`: unchanged. All other balancers: the longest last, so that the longest runs
+// first.
 template <class Task>
 void order_restored(Balancer used, std::vector<Timed<Task>>& tasks) {
   if (used == Balancer::none) {

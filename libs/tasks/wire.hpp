@@ -2,7 +2,7 @@
 // Lists of tasks, and the reports of balance.hpp, as bytes. The bytes travel between ranks of one
 // job, so numbers have the machine's format.
 //
-//   report    load, number of ranks, number of levels (0 or all), levels of the loads below, list
+//   report    load, number of ranks, number of levels (0 or all), ranks by level (LoadCounts), list
 //   list      number of tasks, their bins, the tasks
 #pragma once
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Integrals of a straight chain of beryllium atoms in the basis STO-3G, 2.22 angstroms apart: the
-// bounds of pairs of shells, and the times of quartets. Data of the simulated Hartree-Fock
-// application (workload.hpp); constant.
+// Integrals of a straight chain of beryllium atoms in the basis STO-3G, 2.22 angstroms apart. The
+// file has the bounds of pairs of shells (groups of an atom's basis functions), and the times to
+// compute the integrals of four shells (quartets). Data of the simulated Hartree-Fock application
+// (workload.hpp); constant.
 //
 // `bench/tasks/beryllium.cpp` computes the numbers with libint2 (28 November 2026, AMD EPYC Zen 4).
 // An atom has the shells 1s, 2s and 2p.

@@ -321,8 +321,8 @@ void Simulation::finish_task(std::uint32_t number) {
   advance(number);
 }
 
-// Adds the tasks that the rank's ended task adds. A child that finds the deque full waits until the
-// rank has run its next task.
+// Adds the tasks that the rank's ended task adds, its children. A child that finds the deque full
+// waits until the rank has run its next task.
 void Simulation::add_children(Rank& rank) {
   if (work_.children.empty()) return;
   SimDeque& deque = rank.memory.own();

@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kPeak = 8.4e9;  // operations a second of a Hopper core, for which work_s holds
 
-// The pairs of shells of a pair of blocks: the logarithms of their Schwarz bounds, the largest
-// first, in three lists by the number of p shells of the pair.
+// The pairs of shells (groups of basis functions) of a pair of blocks of shells. Each list has the
+// logarithms of their Schwarz bounds, the largest first; index: the number of p shells of a pair.
 using PairBounds = std::array<std::vector<float>, 3>;
 
 // The pairs of blocks of shells of the beryllium chain. Atoms and shells repeat along the chain, so
@@ -55,8 +55,8 @@ class Pairs {
 
  private:
   [[nodiscard]] PairBounds bounds_of(std::uint32_t phase, std::uint32_t at) const {
-    // The first shells of the two blocks, far enough from the start of the chain that both blocks
-    // lie in it.
+    // The number of the first shell of either block (i, j), far enough from the start of the chain
+    // that both blocks lie in it.
     const std::uint32_t i = (phase + kShellsOfAtom * reach_) * shells_;
     const std::uint32_t j = i + at * shells_ - reach_ * shells_;
     PairBounds bounds;
@@ -83,9 +83,9 @@ float largest(const PairBounds& bounds) {
   return most;
 }
 
-// Returns the number of pairs, with one element of each list, whose sum is at least `threshold`.
-// Both lists are sorted, the largest first. The elements are logarithms, so a sum stands for a
-// product of bounds.
+// Returns the number of pairs of an element of `left` and an element of `right` whose sum is at
+// least `threshold`. Both lists are sorted, the largest first. The elements are logarithms, so a
+// sum stands for a product of bounds.
 std::uint64_t count_above(const std::vector<float>& left, const std::vector<float>& right,
                           float threshold) {
   std::uint64_t count = 0;
@@ -195,8 +195,8 @@ Tiles tiles_of(const std::array<std::uint32_t, 4>& sizes) {
 }
 
 // Returns the seconds of the task that computes a tile of C with rows x columns elements. `inner`:
-// the tile sizes of the summed indices a and b. `product`: the product of the spatial blocks of C's
-// first two indices; the blocks of a and b must have the same product.
+// the tile sizes of the summed indices a and b. `product`: the product, in the symmetry group D2,
+// of the spatial blocks of C's first two indices; the blocks of a and b must have the same product.
 double contraction_s(const Tiles& inner, std::size_t product, double rows, double columns,
                      const MachineModel& machine) {
   double seconds = 0;

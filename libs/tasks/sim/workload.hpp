@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The tasks of a simulated application: their durations, and the ranks that have them first.
 //
-// Hartree-Fock over a straight chain of beryllium atoms. The two-electron part has a task for each
-// four blocks (i j | k l) of shells. A task computes the quartets of shells whose Schwarz bounds
-// multiply to the threshold or more, and is *null* if there are none. Where each input comes from:
+// Hartree-Fock over a straight chain of beryllium atoms, as in the paper that tasks/config.hpp
+// names. The two-electron part has a task for each four blocks (i j | k l) of shells (groups of an
+// atom's basis functions). A task computes the quartets of shells whose Schwarz bounds multiply to
+// the threshold or more, and is *null* if there are none. Where each input comes from:
 //
 //   blocks, tasks      table 1 of the paper: the atoms, the size of blocks (its "chunk size"), the
 //                      tasks that are not null
@@ -13,10 +14,10 @@
 //   the sum of times   the ideal times of table 3, 48 s on 2400 cores; for other problems in
 //                      proportion to the tasks, for other cores to their peak rates
 //
-// A tensor contraction as in section 7.1: C[ijkl] += A[ijab] B[abkl]. The spatial blocks and the
-// tile size are the paper's. A tile of C is a task if its four blocks multiply to the symmetric
-// one, as in the group D2; that gives 470,357 tasks (the paper: 470 K). The time of a task is its
-// operations at a core's peak rate and the transfer of its tiles.
+// A tensor contraction as in the paper's section 7.1: C[ijkl] += A[ijab] B[abkl]. The spatial
+// blocks and the tile size are the paper's. A tile of C is a task if the product of its four
+// spatial blocks, in the symmetry group D2, is the identity; that gives 470,357 tasks (the paper:
+// 470 K). The time of a task is its operations at a core's peak rate and the transfer of its tiles.
 //
 // Tasks are in the order of their indices, so neighbours have similar durations. A negative
 // duration is a null task: it takes that time once, and prunes itself. Threads: any.
