@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Sets of slots, one bit for each slot. A worker keeps its ready tasks and its free slots in such
-// sets.
+// Sets of task slots (numbers below a worker's limit of tasks), one bit for each slot. A worker
+// keeps its ready tasks and its free slots in such sets.
 //
 // A set has *leaf* words of 64 bits. Above the leaf words lie hint words: bit i of a hint word says
 // that word i below may have a bit. Up to 4096 slots need one level of hints, the *root* word. Up
@@ -22,9 +22,10 @@
 //
 //   at rest, a word that is not empty has its hint set.
 //
-// The dissertation on FULT prints another order: hint first when setting, leaf first when clearing.
-// That order loses a bit: a thread sets the hint; the owner reads an empty leaf; the owner clears
-// the hint; the thread sets the leaf. The tests show both orders.
+// The dissertation that these sets follow (FULT, docs/light-tasks.md) prints another order: hint
+// first when setting, leaf first when clearing. That order loses a bit: a thread sets the hint; the
+// owner reads an empty leaf; the owner clears the hint; the thread sets the leaf. The tests show
+// both orders.
 //
 // A set bit is a hint, too: the state of the task decides whether a worker may run it (state.hpp).
 #pragma once

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The list of a process's schedulers for a debugger. The list consists of plain structures
-// (debug.cpp). tasks_gdb.py reads them without debug information, also in a core file of an
-// optimized build.
+// (debug.cpp). The gdb script tasks_gdb.py reads them without debug information, also in a core
+// file of an optimized build.
 #pragma once
 
 #include <atomic>

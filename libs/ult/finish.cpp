@@ -185,13 +185,14 @@ void wait(Group& group) noexcept {
   while (group.left.load(std::memory_order_acquire) != 0) ult::wait();
 }
 
-// In these two functions the caller may be an ordinary thread, by mistake (Group::spawn()), which
-// no worker waits for.
+// begin_here() and end_here() do nothing on an ordinary thread, which has called Group::spawn() by
+// mistake. runs_a_child_here() looks at workers only.
 void begin_here() noexcept {
   Worker* worker = this_thread_worker();
   if (worker == nullptr) return;
   worker->counts.here_begun.add();
-  // The load comes first, because a store would take the cache line from the other workers.
+  // The load comes first, because a store at every call would take the cache line of `ran_here`
+  // from the other workers.
   std::atomic<bool>& ran_here = worker->core.ran_here;
   if (!ran_here.load(std::memory_order_relaxed)) ran_here.store(true, std::memory_order_relaxed);
 }

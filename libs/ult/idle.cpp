@@ -42,9 +42,9 @@ TaskRecord* Worker::next_or_sleep() {
 }
 
 // Polls the waits of tasks that are parked in MPI calls, until this worker has a task to run.
-// Returns nullptr if no task is parked any more, or if another worker polls; this worker has then
-// slept for a moment (doze()). If the polling worker begins a long task, another worker polls in
-// its place after a doze.
+// Returns nullptr if no task is parked any more, or if another worker polls; in the latter case
+// this worker has slept for a moment (doze()). If the polling worker begins a long task, another
+// worker polls in its place after a doze.
 TaskRecord* Worker::look_at_parked() {
   const mh_parked_waits& waits = *parked_waits();
   TaskRecord* record = nullptr;
@@ -157,7 +157,7 @@ void Worker::tell_if_stuck() {
 template <class Work>
 void Worker::rest(Sleep how, std::int64_t limit_ns, Work work) {
   core.resting.fetch_add(1, std::memory_order_relaxed);
-  // With a limit the worker comes back to tell_if_stuck().
+  // With a limit to its sleep the worker comes back to tell_if_stuck(), which may print a message.
   if (limit_ns == 0 && core.runs_a_child_here()) limit_ns = tuning::kStuckNs;
   bell.rest(core.watch, how, limit_ns, work);
   core.resting.fetch_sub(1, std::memory_order_relaxed);
@@ -283,8 +283,8 @@ bool Worker::is_busy(const Worker& victim) {
 
 TaskRecord* Worker::rob_signalled(Worker& victim) {
   if (!is_busy(victim)) return nullptr;
-  // acquire: pairs with the release in signal_own(), with which the victim stored this task's
-  // record.
+  // acquire: pairs with the release in signal_own(), with which the victim stored the task's record
+  // in `next_`.
   TaskRecord* next = victim.next_.load(std::memory_order_acquire);
   if (next != nullptr && next->state.claim_ready()) return next;
   for (std::uint32_t slot = victim.signals_.first_from(0); slot != kNoSlot;

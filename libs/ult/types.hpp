@@ -171,9 +171,9 @@ struct Loot {
   std::uint64_t bits = 0;
 };
 
-// The last observation of a counter, and its time. A thief looks at the number of its victim's
-// choices of a task. While the number still changes, the thief leaves signalled tasks to the
-// victim. An idle worker looks at the switches of all workers (tell_if_stuck()).
+// The last observation of a counter, and its time. A thief looks at the number of times that its
+// victim has chosen a task. While the number still changes, the thief leaves signalled tasks to the
+// victim. An idle worker looks at the number of task switches of all workers (tell_if_stuck()).
 struct Seen {
   std::uint64_t count = 0;
   std::uint64_t ticks = 0;
@@ -236,8 +236,8 @@ class SchedulerCore {
 
   // All workers and spawners use the fields from here on, which change while the scheduler runs.
   Watch<RealAtomics> watch;
-  // The worker for the next spawn from outside. relaxed: the counter only spreads spawns over the
-  // workers.
+  // Counts the spawns that name no worker (kNoWorker), which go to the workers in turn. relaxed:
+  // the counter only spreads spawns over the workers.
   std::atomic<std::uint32_t> next_worker{0};
   std::atomic<std::uint64_t> refused{0};  // spawns by draft_anywhere() that found no slot
   // The number of tasks that are parked in MPI calls of libmanyhands.so (parking.hpp). relaxed: a

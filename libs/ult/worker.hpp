@@ -175,7 +175,8 @@ class alignas(kCacheLine) Worker {
   BitMemory fresh_words_, started_words_, signal_words_, free_own_words_, free_shared_words_;
   OwnBits<RealAtomics> fresh_, started_, free_own_;
   SharedBits<RealAtomics> signals_, free_shared_;
-  // This worker's thread only: the switches of all workers, when this worker last found new ones.
+  // The number of task switches of all workers, and the time at which this worker last saw the
+  // number change (tell_if_stuck()). Only this worker's thread uses `quiet_`.
   Seen quiet_;
 };
 
