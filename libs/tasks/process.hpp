@@ -153,8 +153,8 @@ class Process {
   Victims victims_;
   std::uint64_t mean_ns_ = 0;  // the mean duration of the last tasks that the rank has run
   // The sum of the durations of all tasks that the rank has run, and the number of these tasks.
-  // longest_pause() uses their mean. mean_ns_ is the mean of the latest tasks, which with retention
-  // are a rank's shortest.
+  // longest_pause() uses their mean. The other mean, mean_ns_, is of the latest tasks, which with
+  // retention are a rank's shortest.
   std::uint64_t task_sum_ns_ = 0;
   std::uint64_t tasks_run_ = 0;
   std::uint64_t pause_ns_ = 0;
