@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The transport over libfabric: reliable datagram endpoints with FI_MSG and FI_RMA. Tested with the
 // providers `shm` and TCP, TCP alone (`net` of libfabric 1.17, `tcp` of 2.5) and below `ofi_rxm`;
-// RDMA providers take the same path.
+// providers for RDMA networks run the same code, untested.
 //
 // Limits: immediate data of 8 bytes (a provider with fewer is not used), no FI_MR_ENDPOINT, no
 // FI_RX_CQ_DATA. Thread-safety: the provider's locks (FI_THREAD_SAFE).

@@ -21,8 +21,8 @@ std::string this_kernel() {
 
 std::string this_node() {
   std::string name = this_kernel();
-  // The network namespace is a part of the text, too: processes with separate network addresses
-  // count as separate hosts.
+  // The node's name includes the network namespace, not the PID namespace alone: processes with
+  // separate network addresses count as separate hosts.
   for (const char* space : {"pid", "net"}) {
     std::array<char, 64> target{};
     const std::string link = std::string("/proc/self/ns/") + space;

@@ -30,8 +30,8 @@ class Inbox {
   // Makes the owner's inbox, with empty rings. The call allocates all their memory, so no later
   // write of a message can lack memory.
   static Result<Inbox> make(std::size_t rings, std::size_t ring_bytes);
-  // Opens the inbox of another rank, with the same number and size of rings. `where` is the result
-  // of the owner's where().
+  // Opens the inbox of another rank. `rings` and `ring_bytes` are those of the owner's make();
+  // `where` is the result of the owner's where().
   static Result<Inbox> open(const std::string& where, std::size_t rings, std::size_t ring_bytes);
   Inbox(Inbox&& other) noexcept;
   Inbox& operator=(Inbox&& other) noexcept;

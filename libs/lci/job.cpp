@@ -73,8 +73,8 @@ bool is_launcher(const std::string& root) {
   return detail::launcher_named(root) != detail::Launcher::none;
 }
 
-// Reads the rank and the size of the job from the variables of Manyhands or of the launcher. False:
-// one of the two is invalid.
+// Reads the rank and the size of the job from the environment variables of Manyhands or of the
+// launcher. False: one of the two is invalid.
 bool complete_rank(JobConfig& config) {
   config.rank = first_number(
       {"MH_LCI_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_RANK"});

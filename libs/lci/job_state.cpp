@@ -189,7 +189,7 @@ void JobState::bury(int rank) {
   finish_gathering();
 }
 
-// Called at rank 0. Sends the result of the allgather to all ranks if the parts of all living ranks
+// Called at rank 0. Sends the result of the allgather to all ranks if the texts of all living ranks
 // have arrived.
 void JobState::finish_gathering() {
   for (int rank = 0; rank < size_; ++rank) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Gives each thread the number of a *lane*: its own part of a data structure, whose cache lines
 // other threads rarely touch. Threads get numbers in the order of their first call. If there are
-// more threads than lanes, threads share lanes; lanes have locks.
+// more threads than lanes, threads share lanes, so the data of a lane have a lock or are atomic.
 #pragma once
 
 #include <atomic>

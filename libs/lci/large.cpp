@@ -170,8 +170,8 @@ void DeviceState::finish_or_defer(LargeMessage& record) {
 
 bool DeviceState::finish(LargeMessage& record) {
   EndpointState& endpoint = *record.endpoint;
-  // A message in the receive's own buffer needs no later release by the user. Its RTS packet, which
-  // holds the sender's credit, is therefore consumed right after the delivery.
+  // A message that lies in the buffer of a posted receive needs no later release by the user. Its
+  // RTS packet, which holds the sender's credit, is therefore consumed right after the delivery.
   Packet* consumed = nullptr;
   Event event = record.event;
   if (event.packet != nullptr && !event.allocated) std::swap(consumed, event.packet);

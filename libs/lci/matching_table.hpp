@@ -88,8 +88,8 @@ class MatchingTable {
     }
   }
 
-  // Removes a node that is still unmatched. False: another thread has matched the node, or is doing
-  // so.
+  // Removes a waiting receive or message (`node`) that is still unmatched. False: another thread
+  // has matched `node`, or is doing so.
   bool remove(std::uint64_t key, MatchNode* node) {
     for (;;) {
       const Buckets now = current();

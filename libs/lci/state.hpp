@@ -120,8 +120,9 @@ struct alignas(kCacheLine) Grant : Deferred {
 };
 
 struct alignas(kCacheLine) Peer : Deferred {
-  // The fields from here on are for threads that send to the peer. relaxed: credits and large
-  // messages are mere counts; the network orders the packets that they count.
+  // The fields from here to `waiting` are for threads that send to the peer. relaxed, except where
+  // `awaited` needs more: credits and large messages are mere counts, and the network orders the
+  // packets that they count.
   std::atomic<std::int32_t> credits{0};
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
   std::size_t inject_limit = 0;        // bytes; fixed when the device is opened
@@ -284,7 +285,7 @@ struct DeviceState {
 
   static constexpr unsigned kCountLanes = 16;
 
-  // The fields from here on are fixed when the device is opened.
+  // The objects from here to `receives` are made when the device is opened, and not replaced later.
   std::unique_ptr<Transport> transport;
   const DeviceConfig config;
   const Shares shares;
@@ -295,9 +296,9 @@ struct DeviceState {
 
   MatchingTable table;
   PacketPool<Packet> packets;
-  // Separate pools of records for sends and for arrivals. A large send waits until its receiver has
-  // a free record. Ranks that send to each other would wait for ever if sends used up the records
-  // of arrivals.
+  // Separate pools of the records of large messages, for sends and for arrivals. A large send waits
+  // until its receiver has a free record. Ranks that send to each other would wait for ever if
+  // sends used up the records of arrivals.
   PacketPool<LargeMessage> free_sends;
   PacketPool<LargeMessage> free_arrivals;
   PacketPool<PooledReceive> free_receives;
