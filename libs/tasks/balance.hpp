@@ -170,8 +170,8 @@ Report<Task> donate(std::vector<Timed<Task>>& own, double limit) {
 template <class Task>
 class TreeNode {
  public:
-  // A node with the reports of all its children, whose index names the child. `average`: the
-  // average load of all ranks, in seconds.
+  // A tree node with the reports of all its children, whose index in `children` names the child.
+  // `average`: the average load of all ranks, in seconds.
   TreeNode(std::vector<Report<Task>> children, double average)
       : children_(std::move(children)), given_(children_.size()), average_(average) {
     for (auto& child : children_) {
@@ -287,7 +287,7 @@ class BalanceTree {
     return static_cast<std::uint32_t>(spans_[level] * index);
   }
   [[nodiscard]] std::uint32_t first_child(std::uint32_t index) const { return index * branching_; }
-  // Returns the number of children of a node. `level`: above 0.
+  // Returns the number of children of a node of the tree. `level`: above 0.
   [[nodiscard]] std::uint32_t children(std::uint32_t level, std::uint32_t index) const {
     const std::uint32_t left = nodes_[level - 1] - first_child(index);
     return std::min(branching_, left);

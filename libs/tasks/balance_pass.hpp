@@ -155,7 +155,8 @@ class BalancePass {
     }
     return go_down(std::move(report_.given), wire);
   }
-  // True: all children of the current node have reported, and report_ is now the node's own report.
+  // True: all children of the current node of the tree have reported, and report_ is now the node's
+  // own report.
   bool complete_node() {
     if (children_.size() < tree_->children(level() + 1, index_)) return false;
     for (const auto& child : children_) sorted_ += child.given.size();

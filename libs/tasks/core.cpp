@@ -32,8 +32,8 @@ std::uint32_t most_per_steal(const Config& config, std::size_t stride) {
   return static_cast<std::uint32_t>(std::max<std::size_t>(config.steal_bytes / stride, 1));
 }
 
-// Starts the thread that answers other nodes. Returns nullptr if the system starts no more threads;
-// the worker then answers requests between its tasks.
+// Starts the thread that answers the steal requests of other nodes. Returns nullptr if the system
+// starts no more threads; the worker then answers requests between its tasks.
 std::unique_ptr<AnswerServer> start_server(NodeAnswerer& answerer) {
   try {
     return std::make_unique<AnswerServer>(answerer);
@@ -281,8 +281,8 @@ bool CollectionCore::feed() {
   return true;
 }
 
-// Ends process() on several nodes. A thief may have sent a request just before the end. All ranks
-// therefore answer until no request is under way, read or unread.
+// Ends process() on several nodes. A thief may have sent a steal request just before the end. All
+// ranks therefore answer until no steal request is under way, read or unread.
 void CollectionCore::leave() {
   while (failure_.ok() && !endpoint_.at_rest()) rest();
   if (!failure_.ok() || !meet()) return;

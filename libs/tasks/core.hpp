@@ -5,7 +5,7 @@
 // Outside of process() the deque is held, and no rank can steal from it. Ranks that are still, or
 // already, in process() therefore cannot take tasks that this rank adds before its own process().
 // process() releases the deque after a barrier of all ranks. With several nodes, another barrier at
-// the end ensures that no request is under way.
+// the end ensures that no steal request is under way.
 //
 // While a task waits in an MPI call, other tasks may run on its stack (in_wait.cpp): only tasks of
 // the rank's own deque, and one at a time.

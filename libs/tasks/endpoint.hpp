@@ -86,7 +86,7 @@ class TaskEndpoint {
 };
 
 // The transport that the state machine (Process) gets, passed by value. Class Answerer answers the
-// requests of other nodes.
+// steal requests of other nodes.
 template <class Memory>
 struct EndpointRef {
   TaskEndpoint<Memory>* endpoint;
@@ -128,8 +128,8 @@ void TaskEndpoint<Memory>::steal_far(std::uint32_t victim, std::uint32_t most) {
   far_asked_ = true;
   const StealRequest request{memory_.shape().rank, victim, most, ++requests_};
   post(victim, Tag::request, detail::as_sent(request));
-  // A second rank of the victim's node gets the request, too, unless that rank has not yet received
-  // an earlier request of this thief.
+  // A second rank of the victim's node gets the steal request, too, unless that rank has not yet
+  // received an earlier request of this thief.
   const std::uint32_t other = stand_in(victim);
   if (other != victim && !has_unread(other)) post(other, Tag::request, detail::as_sent(request));
 }
@@ -140,7 +140,8 @@ std::uint32_t TaskEndpoint<Memory>::stand_in(std::uint32_t victim) const {
   const auto next = std::upper_bound(nodes.begin(), nodes.end(), victim);
   const std::uint32_t first = *(next - 1);
   const std::uint32_t end = next == nodes.end() ? memory_.shape().ranks : *next;
-  // Successive requests of a thief go to the other ranks of the victim's node in turn.
+  // The second copies of a thief's successive steal requests go to the ranks of the victim's node
+  // other than the victim, in turn.
   const std::uint32_t count = end - first;
   return count < 2 ? victim : first + (victim - first + 1 + requests_ % (count - 1)) % count;
 }
@@ -154,8 +155,9 @@ void TaskEndpoint<Memory>::post(std::uint32_t to, Tag tag, std::span<const std::
   outgoing.to = to;
   outgoing.tag = tag;
   const auto sent = std::span(outgoing.bytes).first(bytes.size());
-  // A rank may receive a request long after another rank of its node has answered the request.
-  // Requests are therefore sent `matched`: at_rest() waits until both ranks have received them.
+  // A rank may receive a steal request long after another rank of its node has answered the
+  // request. Requests are therefore sent `matched`: at_rest() waits until both ranks have received
+  // them.
   const auto ticket = network_.send(to, tag, sent, tag == Tag::request);
   if (ticket) {
     outgoing.ticket = *ticket;

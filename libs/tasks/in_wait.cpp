@@ -13,7 +13,7 @@
 namespace mh::tasks::detail {
 
 // Called by the wait loop of libmanyhands.so. True: the rank has a task to run in the wait. The
-// call also answers requests of other nodes.
+// call also answers steal requests of other nodes.
 bool CollectionCore::has_for_wait() {
   if (inside_ != Inside::task || placing_ || !failure_.ok()) return false;
   if (serves_ && ticks() >= look_ticks_) {

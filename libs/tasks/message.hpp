@@ -35,7 +35,7 @@ concept Transport = requires(T end, std::uint32_t to, TaskMessage message) {
 // A transport of messages and tasks. send_tasks() copies the tasks that a thief has reserved from
 // the sender's deque into the thief's, delivers the message `work` to the thief, and completes the
 // reservation. If the transport carries messages only, other code than Process::serve() answers
-// requests, also with `work` or `nothing`.
+// steal requests, also with `work` or `nothing`.
 template <class T>
 concept TaskTransport = Transport<T> && requires(T end, std::uint32_t to, Reservation tasks) {
   end.send_tasks(to, tasks);

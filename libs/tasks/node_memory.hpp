@@ -65,8 +65,8 @@ class NodeMemory {
   [[nodiscard]] ByteDeque& deque(std::uint32_t rank) { return deques_[rank - shape_.first]; }
   [[nodiscard]] ByteDeque& own() { return deque(shape_.rank); }
 
-  // Decides which rank of the node answers request `number` of `thief`. True: the caller does. Only
-  // one caller gets true for a number, and no caller for a number below a claimed one.
+  // Decides which rank of the node answers steal request `number` of `thief`. True: the caller
+  // does. Only one caller gets true for a number, and no caller for a number below a claimed one.
   bool claim(std::uint32_t thief, std::uint32_t number) {
     // relaxed: the word only decides which rank answers. The deque's own atomics order the tasks of
     // the answer.

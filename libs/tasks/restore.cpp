@@ -14,7 +14,8 @@ Status CollectionCore::restore() {
   if (state_ != State::processed) return {Code::misuse};
   if (!failure_.ok()) return failure_;
   // With Config::survive_loss all restored tasks must fit the deque. The ranks that survive a loss
-  // find tasks only in the shared memory of deques, and a backlog is memory of one process.
+  // find tasks only in the shared memory of deques, and a backlog (tasks that found no room in the
+  // deque) is in the memory of one process.
   if (survivor_ != nullptr && executed_.size() > deque_.slots().capacity()) return {Code::full};
   const std::uint64_t start = ticks();
   if (config_.balancer == Balancer::automatic) {

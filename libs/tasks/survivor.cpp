@@ -42,8 +42,9 @@ Survivor::Meeting Survivor::at_start() {
 Survivor::Meeting Survivor::at_end() {
   bool all = true;
   for (std::uint32_t rank = 0; rank < lines_.ranks(); ++rank) {
-    // A rank that has arrived is skipped, even if it has died since. Other ranks may have left this
-    // meeting already, and have then cleared the states of their tasks, which saving would need.
+    // A rank that has arrived is skipped, even if it died after its arrival. Other ranks may have
+    // left this meeting already, and have then cleared the states of their tasks, which saving
+    // would need.
     if (lines_.has_arrived(rank)) continue;
     save_if_dead(rank);
     all = all && lines_.is_lost(rank);

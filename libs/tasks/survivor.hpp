@@ -65,11 +65,11 @@ class Survivor {
   bool all_ended();
   // Saves the tasks of ranks that have died since the last call, unless another rank is their heir.
   void look_for_losses();
-  // Call after the meeting at the end. Calls `take(task)` for each task of a lost rank's part that
-  // ended on this rank, or on a dead rank whose tasks this rank has adopted.
+  // Call after the meeting at the end of process(). Calls `take(task)` for each task of a lost
+  // rank's part that ended on this rank, or on a dead rank whose tasks this rank has adopted.
   template <class Take>
   void each_left(Take take);
-  // Call after the meeting at the end: forgets the tasks of this rank's own part.
+  // Call after the meeting at the end of process(): forgets the tasks of this rank's own part.
   void clear();
 
   [[nodiscard]] std::uint32_t lost() const { return lines_.lost(); }
