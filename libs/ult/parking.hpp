@@ -3,7 +3,8 @@
 // task sleeps as in wait(), and idle workers call libmanyhands.so, which tests the conditions of
 // all parked tasks.
 //
-// Without libmanyhands.so no task parks. A worker then pays one load for each search of its sets.
+// Without libmanyhands.so no task parks. A worker then pays one load for each search of its sets of
+// ready tasks.
 #pragma once
 
 #include "base/light_tasks.h"

@@ -222,7 +222,7 @@ class SchedulerCore {
   // Wakes one sleeping worker, if there is any, to steal a task that worker `from` has published.
   void ring_a_sleeper(std::uint32_t from);
 
-  // The fields from here on are fixed when the scheduler starts.
+  // The fields from here to `debug` are set when the scheduler starts, and not replaced later.
   const Config config;
   const std::uint32_t count;
   const BitSetShape shape;
