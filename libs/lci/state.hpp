@@ -120,9 +120,9 @@ struct alignas(kCacheLine) Grant : Deferred {
 };
 
 struct alignas(kCacheLine) Peer : Deferred {
-  // The fields from here to `waiting` are for threads that send to the peer. relaxed, except where
-  // `awaited` needs more: credits and large messages are mere counts, and the network orders the
-  // packets that they count.
+  // The fields from here to `waiting` are for threads that send to the peer. The order is relaxed,
+  // except where `awaited` needs more: credits and large messages are mere counts, and the network
+  // orders the packets that they count.
   std::atomic<std::int32_t> credits{0};
   std::atomic<std::int32_t> large{0};  // messages by rendezvous that may still be started
   std::size_t inject_limit = 0;        // bytes; fixed when the device is opened
