@@ -187,8 +187,9 @@ class Deque {
     return words_.split.load(std::memory_order_relaxed);
   }
 
-  // Called by the worker. If few tasks are shared (open to thieves), shares all tasks but the kept
-  // ones. The read of stail is without the lock, so `shared` may be too high, never too low.
+  // Called by the worker. If few tasks are shared (open to thieves), shares all tasks but those
+  // that the worker keeps for itself (keep()). The read of stail is without the lock, so `shared`
+  // may be too high, never too low.
   void share_if_few() {
     const std::uint64_t split = own_split();
     const std::uint64_t shared = split - words_.stail.load(std::memory_order_relaxed);

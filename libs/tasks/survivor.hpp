@@ -48,7 +48,7 @@ class Survivor {
 
   // Meetings of the ranks that are not lost, at the start and the end of process(): arrive(), then
   // calls of at_start() or at_end() until the result is not `waits`. At the start a dead rank that
-  // has not arrived breaks the meeting, because its part may lack tasks.
+  // has not arrived breaks the meeting, because it may not have added all of its tasks.
   void arrive() { lines_.arrive(); }
   Meeting at_start();
   Meeting at_end();

@@ -11,9 +11,9 @@
 //   ended(r) -> ended(h)                adopt(): r has died, h records the task for restore()
 //
 // Each change is one atomic operation, so a rank may die between any two instructions. A rank adds
-// tasks to its own part alone, and publishes the state of a task before the number of added tasks.
-// A task whose rank died before that number changed does not exist; the task that was adding it
-// runs again.
+// tasks to its own part (a row of task slots) alone, and publishes the state of a task before the
+// number of added tasks. A task whose rank died before that number changed does not exist; the task
+// that was adding it runs again.
 //
 // Threads: each rank has an object of its own. add() and clear() are for the part of the caller.
 #pragma once
