@@ -36,7 +36,8 @@ struct alignas(std::max_align_t) MessageBlock {
 };
 
 // Blocks of released messages, the newest last, for later messages of about the same size. malloc
-// returns long blocks to the kernel, and the next message would then cost a fault for each page.
+// returns long blocks to the kernel, and the next message would then cost a page fault for each
+// page.
 class KeptBlocks {
  public:
   KeptBlocks() = default;

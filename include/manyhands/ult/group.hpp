@@ -43,10 +43,11 @@ class Group {
   Group& operator=(const Group&) = delete;
   ~Group() { detail::wait(core_); }
 
-  // Call in a task only. Starts a child on the caller's worker. `name`: see spawn(). If the worker
-  // has no free task slot (Config::tasks_per_worker), the caller runs the function itself at once,
-  // so a group makes progress without slots. Such a child delays its parent. If the child waits for
-  // something that the parent does later, both wait for ever, and a line on stderr says so.
+  // Call in a task only. Starts a child on the caller's worker. `name`: as in mh::ult::spawn(). If
+  // the worker has no free task slot (Config::tasks_per_worker), the caller runs the function
+  // itself at once, so a group makes progress without slots. Such a child delays its parent. If the
+  // child waits for something that the parent does later, both wait for ever, and a line on stderr
+  // says so.
   template <class F>
   void spawn(F&& function, const char* name = nullptr) {
     const detail::Draft draft = detail::draft();

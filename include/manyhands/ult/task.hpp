@@ -40,9 +40,9 @@ struct Draft {
 };
 inline constexpr std::size_t kStorage = 128;  // bytes; larger callables are stored on the heap
 
-// The three steps of a spawn. First, draft() takes a task slot of the caller's worker, and
-// draft_on() a slot of the given worker. publish() makes the task ready to run. discard() gives the
-// slot back instead.
+// The steps of a spawn. draft() takes a task slot of the caller's worker, draft_on() a slot of the
+// given worker. The spawner then stores the callable in the draft. publish() makes the task ready
+// to run. If the callable cannot be stored, discard() gives the slot back.
 MH_ULT_API Draft draft() noexcept;
 MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // a worker of the caller's scheduler
 MH_ULT_API bool has_worker(unsigned worker) noexcept;
