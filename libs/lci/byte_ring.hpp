@@ -90,8 +90,8 @@ class RingSender : public RingEnd {
     const std::uint64_t length = length_of(size);
     const std::uint64_t left = left_in_round(position_);
     // The word after a record is set to 0 before the record is published, and has to lie in the
-    // same pass over the ring. A record that would end too late begins the next pass, behind a
-    // skip.
+    // same pass over the ring. A record that would end too late begins the next pass, behind a skip
+    // (a record without payload).
     const bool skips = length + sizeof(std::uint64_t) > left;
     const std::uint64_t at = skips ? position_ + left : position_;
     if (!has_room(at + length + sizeof(std::uint64_t))) return false;

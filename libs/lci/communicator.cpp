@@ -118,7 +118,8 @@ Status Communicator::start_receive(int rank, std::uint32_t tag, std::span<std::b
 
 // --- collectives over all ranks -------------------------------------------------------------
 
-// A dissemination barrier: after round i each rank knows that 2^(i+1) ranks have arrived.
+// A dissemination barrier: after round i, counted from 0, each rank knows that 2^(i+1) ranks have
+// arrived.
 Status Communicator::barrier() noexcept {
   const std::uint32_t tag = turn_++;
   for (int distance = 1; distance < size(); distance *= 2) {

@@ -89,8 +89,8 @@ bool complete_rank(JobConfig& config) {
 }
 
 // Returns the root (the place where the ranks meet) for a job in which neither the program nor
-// MH_LCI_ROOT names one. Ranks of one host are children of one process, whose id names the root.
-// Empty: the ranks cannot meet; a message has said why.
+// MH_LCI_ROOT names one. Ranks of one host are children of one process, whose id is in the name of
+// the root, with the user's id. Empty: the ranks cannot meet; a message has said why.
 std::string default_root(const JobConfig& config, bool is_by_launcher) {
   const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
   std::string offered =
@@ -237,9 +237,9 @@ std::string address_of(int socket) {
   return own_address() + ':' + std::to_string(ntohs(here.sin_port));
 }
 
-// Writes the address of rank 0 into the file `path`. The text goes to a draft first, which is then
-// linked to `path`, so no process reads a partial address. False: `path` exists already or cannot
-// be written.
+// Writes the address of rank 0 into the file `path`. The text goes to a draft file first, which is
+// then linked to `path`, so no process reads a partial address. False: `path` exists already or
+// cannot be written.
 bool write_place(const std::string& path, const std::string& address) {
   const std::string draft = path + ".new";
   {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A transport between ranks of one process, for tests. It delivers in order and at once. On request
-// it plays rare events of a network: refused sends, a message that finds no posted packet, the
+// it simulates rare events of a network: refused sends, a message that finds no posted packet, the
 // death of a peer.
 #pragma once
 

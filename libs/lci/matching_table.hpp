@@ -57,8 +57,8 @@ class MatchingTable {
     bool full = false;   // no match, and no room for the caller's node
   };
 
-  // Makes a table in which about `expected` keys can wait without chained lines. At most
-  // `spare_lines` lines are chained at a time.
+  // Makes a table in which about `expected` keys can wait without lines chained to full buckets. At
+  // most `spare_lines` lines are chained at a time.
   MatchingTable(std::size_t expected, std::size_t spare_lines)
       : most_buckets_(2 * spare_lines), spare_(spare_lines) {
     const Buckets first(new BucketLine[std::size_t{1} << log2_of(expected)],
@@ -118,7 +118,8 @@ class MatchingTable {
     }
   }
 
-  // The number of chained lines, for tests: exact while no other thread uses the table.
+  // The number of lines that are chained to full buckets, for tests: exact while no other thread
+  // uses the table.
   [[nodiscard]] std::size_t lines_in_use() const { return spare_.in_use(); }
   [[nodiscard]] std::size_t buckets() const { return current().count(); }
 

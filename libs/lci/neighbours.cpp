@@ -130,8 +130,8 @@ Result<bool> share_memory(Job& job, Neighbours& near, const DeviceConfig& config
   return all;
 }
 
-// Collective: divides the cores of each host among its ranks, and tells this process's light tasks
-// how many of the cores are theirs.
+// Collective: divides the cores of each host among its ranks, and tells this process's schedulers
+// of light tasks how many cores their workers may use.
 Status share_cores(Job& job) {
   const auto places = job.allgather(this_kernel() + ' ' + usable_cores());
   if (!places) return places.status();

@@ -142,8 +142,8 @@ struct alignas(kCacheLine) Peer : Deferred {
   std::atomic<bool> telling{false};                        // the Peer is on the deferred list
 };
 
-// Takes one from a count of credits or large messages, which stays at zero or above. False: the
-// count is zero, and nothing was taken.
+// Takes one from a count of credits or large messages. False: the count was not above zero, and
+// nothing was taken; the count was one lower for a moment.
 inline bool take_one(std::atomic<std::int32_t>& count) {
   if (count.fetch_sub(1, std::memory_order_relaxed) > 0) return true;
   count.fetch_add(1, std::memory_order_relaxed);

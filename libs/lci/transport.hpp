@@ -20,8 +20,8 @@
 
 namespace mh::lci::detail {
 
-// The base of every packet and record that a transport keeps from the call until the operation's
-// event.
+// The base of every packet and record that a transport keeps from the call of send(), put() or
+// post() until the operation's event.
 struct NetContext {
   enum class Use : std::uint8_t { receive, send, put };
   void* reserved[8];  // for the transport
