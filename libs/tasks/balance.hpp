@@ -95,8 +95,8 @@ class LoadCounts {
       if (levels[i] != 0) add_at(i, levels[i]);
     }
   }
-  // Returns the load of the emptiest rank in seconds. The histogram must have a rank. `average`:
-  // the average load in seconds.
+  // Returns the load of the emptiest rank in seconds. The histogram must count at least one rank.
+  // `average`: the average load in seconds.
   [[nodiscard]] double least(double average) const {
     return (static_cast<double>(first_) + 0.5) / kLevelsOfAverage * average;
   }

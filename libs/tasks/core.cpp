@@ -170,8 +170,8 @@ void CollectionCore::begin() {
   deque_.release();
 }
 
-// Runs this rank's tasks, and steals others, until all tasks of all ranks have ended or the network
-// fails.
+// Runs this rank's tasks, and steals tasks of other ranks, until all tasks of all ranks have ended
+// or the network fails.
 Status CollectionCore::work() {
   while (endpoint_.status().ok() && failure_.ok()) {
     if (!feed()) {

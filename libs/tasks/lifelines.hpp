@@ -39,8 +39,8 @@ class Lifelines {
   static std::size_t bytes(std::uint32_t ranks) { return ranks * sizeof(Line); }
 
   // `memory`: bytes() long, shared by the ranks of the node, aligned to a cache line. A rank
-  // constructs its own line, and uses the lines of others only after a barrier. `own`: the index of
-  // this rank.
+  // constructs its own cache line (its mutex, phase and loss), and uses the lines of other ranks
+  // only after a barrier. `own`: the index of this rank.
   Lifelines(std::byte* memory, std::uint32_t own, std::uint32_t ranks)
       : lines_(reinterpret_cast<Line*>(memory), ranks), own_(own) {
     new (&lines_[own]) Line;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The shared memory of a collection on one node: the deques of its ranks, and the numbers of the
-// answered requests from other nodes.
+// answered steal requests from other nodes.
 //
 //   answered, one word for each rank of the job | words and slots of each rank of the node
 //
-// A thief sends a numbered request to two ranks of a node. Each of the two can answer, from any
-// deque of the node; claim() ensures that only one rank does. The word of a thief holds the highest
-// claimed number. A rank that receives the same request later sees that it has been answered.
+// A thief sends a numbered steal request to two ranks of a node. Each of the two can answer, from
+// any deque of the node; claim() ensures that only one rank does. The word of a thief holds the
+// highest claimed number. A rank that receives the same request later sees that it has been
+// answered.
 //
 // Threads: any thread may call claim(). The rules of deque.hpp apply to the deques.
 #pragma once

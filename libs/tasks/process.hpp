@@ -140,7 +140,7 @@ class Process {
     return [this](std::uint32_t to, const TaskMessage& message) { transport_.send(to, message); };
   }
 
-  // The total duration of the tasks that a worker keeps from thieves: some hundred times the cost
+  // The total duration of the tasks that a worker keeps from thieves: a few hundred times the cost
   // of the deque's lock.
   static constexpr std::uint64_t kKeepNs = 20'000;
   static constexpr std::uint64_t kMeanOver = 8;       // tasks, of mean_ns_

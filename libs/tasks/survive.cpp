@@ -2,8 +2,8 @@
 // process() of a collection with Config::survive_loss.
 //
 // An idle rank calls the network now and then, because an MPI library may need calls of this rank
-// to serve MPI calls in the tasks of other ranks. The result is ignored: the network may have
-// failed with the lost rank.
+// to serve MPI calls in the tasks of other ranks. The result of that call is ignored: the network
+// may have failed with the lost rank.
 #include "base/clock.hpp"
 #include "tasks/core.hpp"
 

@@ -53,8 +53,8 @@ class Survivor {
   Meeting at_start();
   Meeting at_end();
 
-  // Call once at_start() has returned `met`, before take(). `steal`: ranks may take tasks of all
-  // parts.
+  // Call once at_start() has returned `met`, before take(). `steal`: a rank may take tasks that any
+  // rank has added; otherwise only tasks that it or a lost rank has added.
   void begin(bool steal);
   // Claims a task for this rank and copies it to `task`. False: no task that this rank may take is
   // ready.

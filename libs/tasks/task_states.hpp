@@ -55,8 +55,8 @@ class TaskStates {
   void add() {
     const std::uint64_t slot = parts_[own_].added->load(std::memory_order_relaxed);
     parts_[own_].states[slot].store(kReady, std::memory_order_relaxed);
-    // release: partner is the acquire in added(). A rank that sees the number sees the task and its
-    // state.
+    // release: partner is the acquire in added(). A rank that sees the number of added tasks sees
+    // the task and its state.
     parts_[own_].added->store(slot + 1, std::memory_order_release);
   }
   // Empties the caller's own part. Call only while no other rank looks at that part.

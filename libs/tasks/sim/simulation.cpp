@@ -63,7 +63,8 @@ std::uint32_t SimNetwork::ranks() const { return simulation_->rules_.places.rank
 std::span<const std::uint32_t> SimNetwork::nodes() const { return simulation_->nodes_; }
 
 // Sends a message in simulated time. The sender's core is busy for the overhead. The ticket of a
-// matched message ends when the message is taken, the ticket of an answer when its bytes have left.
+// message sent with `matched` ends when the message is taken, the ticket of an answer when its
+// bytes have left.
 Result<Network::Ticket> SimNetwork::send(std::uint32_t to, Tag tag, std::span<const std::byte> data,
                                          bool matched) {
   Simulation& s = *simulation_;
@@ -188,8 +189,8 @@ void Simulation::arrive(const Event& event) {
   if (!rank.busy) wake(event.rank);
 }
 
-// Called when the answerer of a rank has something to do: a request or the end of a send. A worker
-// answers between its tasks or when idle, a server thread at its next poll.
+// Called when the answerer of a rank has something to do: a steal request or the end of a send. A
+// worker answers between its tasks or when idle, a server thread at its next poll.
 void Simulation::need(Rank& rank, std::uint32_t number) {
   if (!machine_.server) {
     if (!rank.busy) wake(number);
