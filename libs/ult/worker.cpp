@@ -185,7 +185,7 @@ void Worker::signal_own(TaskRecord* record, Location location) {
 
 // Called on this worker's thread. Takes over a signalled task of another worker, its home. This is
 // done if the home sleeps and, awake, would need a core that another process of this host uses
-// (share_cores()). To wake the home would cost more than most tasks do between waits.
+// (share_cores()). To wake the home would take longer than most tasks run between two waits.
 bool Worker::take_over(TaskRecord* record, Location at) {
   if (&core != record->core || !core.stealing || !core.has_its_share()) return false;
   if (core.workers[at.worker]->bell.is_awake()) return false;
