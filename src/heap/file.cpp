@@ -60,7 +60,7 @@ bool has_swap() {
 bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
   while (at < end) {
     const ssize_t got = ::pread(fd, pointer(at), end - at, static_cast<off_t>(at));
-    if (got <= 0 && errno != EINTR) return false;
+    if (got == 0 || (got < 0 && errno != EINTR)) return false;
     if (got > 0) at += static_cast<std::uint64_t>(got);
   }
   return true;
@@ -87,7 +87,7 @@ bool read_data(const Span& span, int fd) {
 bool write_all(int fd, std::uint64_t at, std::uint64_t end) {
   while (at < end) {
     const ssize_t put = ::pwrite(fd, pointer(at), end - at, static_cast<off_t>(at));
-    if (put <= 0 && errno != EINTR) return false;
+    if (put == 0 || (put < 0 && errno != EINTR)) return false;
     if (put > 0) at += static_cast<std::uint64_t>(put);
   }
   return true;
@@ -293,13 +293,17 @@ bool File::copy_by_memory(const Span& span, int protection, int /*fd*/) const {
   for (std::uint64_t at = span.address; at < span.address + span.bytes; at += kPiece) {
     const std::size_t bytes = std::min<std::uint64_t>(kPiece, span.address + span.bytes - at);
     void* copy = ::mmap(nullptr, bytes, kWritable, kAnonymous, -1, 0);
-    if (copy == MAP_FAILED || ::mincore(pointer(at), bytes, here) != 0) return false;
-    for (std::size_t i = 0; i < bytes / page; ++i) {
+    if (copy == MAP_FAILED) return false;
+    const bool known = ::mincore(pointer(at), bytes, here) == 0;
+    for (std::size_t i = 0; known && i < bytes / page; ++i) {
       if (!all && (here[i] & 1U) == 0) continue;
       std::memcpy(static_cast<std::byte*>(copy) + i * page, pointer(at + i * page), page);
     }
     constexpr int kTo = MREMAP_MAYMOVE | MREMAP_FIXED;
-    if (::mremap(copy, bytes, bytes, kTo, pointer(at)) == MAP_FAILED) return false;
+    if (!known || ::mremap(copy, bytes, bytes, kTo, pointer(at)) == MAP_FAILED) {
+      ::munmap(copy, bytes);
+      return false;
+    }
   }
   return protection == kWritable || protect(span, protection);
 }
