@@ -45,7 +45,7 @@ enum class RmaMessageKind : std::uint8_t {
 struct alignas(16) RmaMessage {
   RmaMessageKind kind = RmaMessageKind::operation;
   bool exclusive = false;     // of lock and unlock: the mode
-  bool failed = false;        // answer: the request failed
+  bool failed = false;        // answer: the request, or one that `number` newly counts, failed
   std::uint32_t blocks = 0;   // blocks listed behind the head, for a target buffer that is no grid
   std::uint32_t from = 0;     // the sender's rank in the window
   std::uint64_t window = 0;   // the window's id, equal on all its ranks, unique in the MPI job

@@ -103,9 +103,11 @@ void report_done_requests() {
     const auto& [win, rank] = one;
     RemoteRank& peer = peer_of(*win, rank);
     if (peer.reported == peer.carried_out) return true;
-    if (!send_answer(*win, rank, {.kind = RmaMessageKind::done, .number = peer.carried_out}))
-      return false;
+    const RmaMessage report{
+        .kind = RmaMessageKind::done, .failed = peer.has_failed, .number = peer.carried_out};
+    if (!send_answer(*win, rank, report)) return false;
     peer.reported = peer.carried_out;
+    peer.has_failed = false;
     return true;
   });
 }
@@ -114,7 +116,7 @@ void count_carried_out(const WinPtr& win, const RmaMessage& request, bool succee
   if (!request.is_counted()) return;
   RemoteRank& peer = peer_of(*win, request.from);
   ++peer.carried_out;
-  if (!succeeded) send_answer(*win, request.from, {.kind = RmaMessageKind::done, .failed = true});
+  peer.has_failed = peer.has_failed || !succeeded;
   g_server.to_report.emplace_back(win, request.from);
 }
 
@@ -279,7 +281,7 @@ MessageInbox::Acceptance handle_answer(MessageBuffer& buffer) {
       peer.granted.fetch_add(1, std::memory_order_release);
       break;
     default:
-      if (!head.failed) peer.done.store(head.number, std::memory_order_release);
+      peer.done.store(head.number, std::memory_order_release);
   }
   return MessageInbox::Acceptance::accepted;
 }

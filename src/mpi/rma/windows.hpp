@@ -52,10 +52,12 @@ struct RemoteRank {
   std::atomic<std::uint64_t> granted{0};                   // of `locks`
   std::atomic<bool> failed{false};                         // a request has failed; callers reset it
 
-  // Counted requests that came from the other rank: how many this rank has carried out, and how
-  // many of these it has reported to the other rank. Used by the RMA server (serving.hpp) only.
+  // Counted requests that came from the other rank: how many this rank has carried out, how many of
+  // these it has reported to the other rank, and whether one that is not reported has failed. Used
+  // by the RMA server (serving.hpp) only.
   std::uint64_t carried_out = 0;
   std::uint64_t reported = 0;
+  bool has_failed = false;
 };
 
 // The buffer of this rank for the result of an operation, which a rank on another node will send.
