@@ -216,6 +216,7 @@ Obstacle virtual_obstacle_of(std::string_view name) {
   if (can_be_virtual(name) || is_meeting(name)) return Obstacle::none;
   if (name.starts_with("GOMP_parallel") || name.starts_with("__kmpc_fork_call"))
     return Obstacle::nested;
+  if (name == "__kmpc_flush") return Obstacle::waiting;
   const Obstacle found = rule_of(name).obstacle;
   const bool says_little =
       found == Obstacle::none || found == Obstacle::no_loop || found == Obstacle::thread_number;

@@ -2,6 +2,7 @@
 #include "openmp/instructions.hpp"
 
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 namespace mh::openmp::instructions {
@@ -228,6 +229,23 @@ class Decoder {
   DecodedInstruction done_;
 };
 
+// True for mfence, and for a locked `add` or `or` of zero to the stack, which compilers use in its
+// place. Code that adds zero elsewhere is a reduction.
+bool is_fence(std::span<const CodeByte> instruction) {
+  constexpr std::array<CodeByte, 3> kMfence = {0x0f, 0xae, 0xf0};
+  constexpr CodeByte kLock = 0xf0;
+  constexpr CodeByte kShortImmediate = 0x83;  // the middle bits of modrm: 0 is `add`, 1 is `or`
+  constexpr CodeByte kStackPointer = 0x24;    // SIB byte: the address is %rsp and a distance
+  if (std::ranges::equal(instruction, kMfence)) return true;
+  if (instruction.size() < 5 || instruction.front() != kLock || instruction.back() != 0)
+    return false;
+  const bool is_wide = (instruction[1] & 0xf0U) == 0x40;
+  const auto rest = instruction.subspan(is_wide ? 2 : 1);
+  const bool has_sib = (rest[1] & 7U) == 4;
+  return rest[0] == kShortImmediate && (rest[1] >> 3U & 7U) <= 1 && has_sib &&
+         rest[2] == kStackPointer;
+}
+
 }  // namespace
 
 std::size_t length(std::span<const std::uint8_t> code) { return Decoder(code).run().length; }
@@ -239,6 +257,7 @@ bool x86_64(std::span<const std::uint8_t> code, std::uintptr_t address,
     if (now.length == 0) return false;
     const std::size_t begin = at;
     at += now.length;
+    if (is_fence(code.subspan(begin, now.length))) visit(ReferenceKind::fence, 0);
     if (now.distance == 0) {
       if (now.indirect) visit(ReferenceKind::through_pointer, 0);
       continue;

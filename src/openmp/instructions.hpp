@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Decodes machine code and finds its references: the functions that the code calls or jumps to, and
-// the slots of the global offset table that it reads.
+// the slots of the global offset table that it reads. Finds the fences of the code as well.
 //
 // The decoder finds x86-64 instructions by their lengths alone. The code must have them one after
 // another without data in between, as compilers write them. Thread-safe. Limit: instructions of
@@ -23,7 +23,10 @@ enum class ReferenceKind : std::uint8_t {
   // a call or jump to a function whose address is in memory at the target, for example in a slot
   through_slot,
   // a call or jump to a function whose address is in a register, or in other memory (target 0)
-  through_pointer
+  through_pointer,
+  // no reference (target 0) but a fence, an instruction that only orders accesses to memory, as
+  // GCC compiles `omp flush`
+  fence
 };
 using ReferenceVisitor = std::function<void(ReferenceKind, std::uintptr_t)>;
 

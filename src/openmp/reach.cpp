@@ -198,6 +198,7 @@ class CodeWalk {
  private:
   void follow_reference(ReferenceKind what, std::uintptr_t to) {
     if (what == ReferenceKind::code) return follow_code(to);
+    if (what == ReferenceKind::fence) return note_fence();
     const auto import = object_.imports.find(to);
     if (import == object_.imports.end()) {
       pointers_ = pointers_ || what != ReferenceKind::slot;
@@ -210,6 +211,12 @@ class CodeWalk {
     meets_ = meets_ || import->second.meets;
     numbered_ = numbered_ || import->second.numbered;
     if (import->second.own != 0) follow_code(import->second.own);
+  }
+
+  // Code with a fence exchanges values with other threads in memory, and perhaps waits for them.
+  // Virtual threads run one after the other, so the values may come too late.
+  void note_fence() {
+    if (behind_ && found_ == Obstacle::none) found_ = Obstacle::waiting;
   }
 
   [[nodiscard]] Obstacle obstacle_of(const Import& import) const {

@@ -21,9 +21,10 @@ namespace mh::openmp {
 Obstacle obstacle_within_reach(const void* code);
 
 // The answer whether the region that was compiled to `code` may run by virtual threads
-// (virtual_threads.hpp). Beside calls of the OpenMP run time, there are three obstacles: calls of
-// MPI; data that each thread has for itself, unless `thread_data_permitted`; code of another object
-// that has calls of the run time.
+// (virtual_threads.hpp). Calls of the OpenMP run time that need a team and calls of MPI are
+// obstacles, and so are data that each thread has for itself, unless `thread_data_permitted`. Code
+// of another object that has calls of the run time is an obstacle, too. The last is a fence in code
+// of the region's own object: GCC compiles `omp flush` to a fence.
 struct VirtualReach {
   Obstacle obstacle = Obstacle::none;
   VirtualUse use{};  // valid if there is no obstacle

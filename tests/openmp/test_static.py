@@ -78,10 +78,12 @@ COPIED = (
     "own = 7;\n#pragma omp parallel for copyin(own)\n"
     "for (int i = 0; i < n; ++i) { if (own != 7) bad = 1; DO(i); }"
 )
+FLUSH = LOOP.format("\n#pragma omp flush\n")
 REFUSED = {
     "unknown_code": static_cases.one_case(THROUGH_POINTER, f"{POINTER}\n{ELSEWHERE}"),
     "thread_data": static_cases.one_case(COPIED, OWN),
     "mpi": static_cases.one_case(LOOP.format("MPI_Wtime();")),
+    "waiting": static_cases.one_case(FLUSH),
 }
 
 

@@ -50,6 +50,20 @@ TEST(X86, calls_and_jumps_through_pointers_are_seen) {
   EXPECT_TRUE(in_x86_64({0xff, 0x30}).empty());                   // push (%rax)
 }
 
+TEST(X86, fences_are_seen_and_other_locked_instructions_are_not) {
+  const Found fence{{ReferenceKind::fence, 0}};
+  EXPECT_EQ(in_x86_64({0x0f, 0xae, 0xf0}), fence);                    // mfence
+  EXPECT_EQ(in_x86_64({0xf0, 0x48, 0x83, 0x0c, 0x24, 0}), fence);     // lock orq $0,(%rsp)
+  EXPECT_EQ(in_x86_64({0xf0, 0x83, 0x0c, 0x24, 0}), fence);           // lock orl $0,(%rsp)
+  EXPECT_EQ(in_x86_64({0xf0, 0x83, 0x44, 0x24, 0xfc, 0}), fence);     // lock addl $0,-4(%rsp)
+  EXPECT_TRUE(in_x86_64({0xf0, 0x83, 0x07, 1}).empty());              // lock addl $1,(%rdi)
+  EXPECT_TRUE(in_x86_64({0xf0, 0x83, 0x44, 0x24, 0xfc, 1}).empty());  // lock addl $1,-4(%rsp)
+  EXPECT_TRUE(in_x86_64({0xf0, 0x0f, 0xb1, 0x54, 0x24, 0}).empty());  // lock cmpxchg
+  EXPECT_TRUE(in_x86_64({0x83, 0x4c, 0x24, 0xfc, 0}).empty());        // orl $0,-4(%rsp)
+  EXPECT_TRUE(in_x86_64({0xf0, 0x48, 0x83, 0x45, 0, 0}).empty());     // lock addq $0,0(%rbp)
+  EXPECT_TRUE(in_x86_64({0x0f, 0xae, 0xe8}).empty());                 // lfence
+}
+
 // The code of add %r13d,%eax and add $0x96,%eax: among the bytes of these two instructions are
 // those of a call.
 TEST(X86, what_looks_like_a_call_within_others_is_none) {
