@@ -56,7 +56,7 @@ std::span<std::byte> Thief::scratch(std::span<std::byte> little) const {
 
 // Copies data with gaps by loads and stores alone, so this process must map both ends: the kernel
 // cannot copy from one layout to another.
-Status Thief::copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk) {
+Status Thief::copy_shaped(const CopySpec& work, const Shapes& shapes, const Chunk& chunk) {
   const auto begin = [](const memory::View& view, const layout::Compact& shape) {
     return view.at(static_cast<std::uint64_t>(shape.low));
   };
@@ -121,7 +121,7 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   const std::uint64_t start = ticks();
   std::byte little[kLittleScratch];
   const Status copied = work.shaped
-                            ? copy_scattered(work, shapes_of(job, owner), chunk)
+                            ? copy_shaped(work, shapes_of(job, owner), chunk)
                             : reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset),
                                            chunk.bytes, scratch(little), cache_level_of(work));
   const std::uint64_t spent = ticks() - start;

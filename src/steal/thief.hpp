@@ -55,7 +55,7 @@ class Thief {
   bool help_rank(std::uint32_t victim);
 
   // Copies the bytes of `chunk` of work with gaps, which need not be the work of a job.
-  Status copy_scattered(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
+  Status copy_shaped(const CopySpec& work, const Shapes& shapes, const Chunk& chunk);
 
   // True if MH_STRATEGY lets this rank help `victim`. A victim on this rank's NUMA node may always
   // be helped. For a victim on another NUMA node, `localized` says no, `mixed` says yes, and

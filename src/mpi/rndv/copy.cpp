@@ -108,7 +108,7 @@ bool is_readable(const p2p::SendSlot& send) {
 // Copies all bytes of `work` by this thread alone, without a job.
 bool copy_alone(const steal::CopySpec& work, const steal::Shapes* shapes) {
   if (work.shaped)
-    return thief().copy_scattered(work, *shapes, {.offset = 0, .bytes = work.bytes}).ok();
+    return thief().copy_shaped(work, *shapes, {.offset = 0, .bytes = work.bytes}).ok();
   const auto level = layout::cache_level_of(work.bytes, services.node->header().cache_bytes);
   return services.memory->copy(work.to, work.from, work.bytes, {}, level).ok();
 }

@@ -97,7 +97,7 @@ TEST(Thief, copies_scattered_bytes_without_a_job) {
   CopySpec work{Fixture::view(f.to), Fixture::view(f.from), kCount, 10'000, CopyOrder::low_to_high};
   work.shaped = true;
   Thief thief = f.thief(0, Strategy::localized);
-  ASSERT_TRUE(thief.copy_scattered(work, shapes, {.offset = 0, .bytes = kCount}).ok());
+  ASSERT_TRUE(thief.copy_shaped(work, shapes, {.offset = 0, .bytes = kCount}).ok());
   for (std::size_t i = 0; i < kCount; ++i) ASSERT_EQ(f.to[i], f.from[3 * i]) << i;
   EXPECT_EQ(f.to[kCount], 0);
 }
