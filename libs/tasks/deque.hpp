@@ -146,8 +146,9 @@ class Deque {
 
   // --- any thread may call these functions ---
 
-  // Reserves half of the tasks that thieves may steal, rounded up, at most `most`. A result with
-  // count 0: there are none.
+  // Reserves half of the tasks that thieves may steal, rounded up, but at most `most`, and none
+  // beyond the last slot of the array: a reservation is contiguous. A result with count 0: there
+  // are none.
   Reservation reserve(std::uint32_t most) {
     A::lock(words_.lock);
     const std::uint64_t first = words_.stail.load(std::memory_order_relaxed);

@@ -50,7 +50,8 @@ inline constexpr std::size_t kInlineBytes = 40;         // data that fit into th
 
 // Tells in which place a member's data for a round lie.
 enum class Route : std::uint8_t {
-  library,  // none: the member leaves the collective to the MPI library
+  library,  // none: the member offers no data. Whether the MPI library then gets the collective
+            // depends on the call (collective/round.hpp).
   staged,   // the record, or a short or long block of the board
   mapped,   // the member's own buffers, which all peers map
 };

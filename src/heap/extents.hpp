@@ -2,7 +2,7 @@
 // Tracks which pages of the heap are in use: runs of pages, their neighbours, and the free runs by
 // length.
 //
-// An Extents object knows numbers of pages and their boundary tags (tag_table.hpp), but no
+// An Extents object knows pages by their numbers, and their boundary tags (tag_table.hpp), but no
 // addresses, so tests need no heap.
 //
 //   page    the unit of allocation; pages are numbered from 0.

@@ -68,12 +68,12 @@ void move_rows_slowly(Address at, const BlockRows& rows, std::byte* stream, SetC
   }
 }
 
-// The distances of move_conflicting_row(). Lines that share a set evict each other from the L1
-// cache, also lines that were prefetched. The loop therefore prefetches the blocks of a row into
-// the L2 cache, kConflictAsked blocks ahead, and loads only kConflictLoaded blocks at a time into
-// the L1 cache. For 62 blocks of 8 bytes in a cache, packing takes 115 to 150 ns instead of 165 to
-// 185, and unpacking 225 to 260 instead of 280 to 310. From memory, packing takes 290 instead of
-// 430.
+// How far ahead move_conflicting_row() prefetches into the L2 cache (kConflictAsked), and how many
+// loads into the L1 cache it keeps under way (kConflictLoaded), in blocks of a row. Lines that
+// share a set evict each other from the L1 cache, also lines that were prefetched there. Packing 62
+// blocks of 8 bytes with lines in a cache takes 115 to 150 ns, and 165 to 185 by the loop for all
+// other rows. Unpacking takes 225 to 260 ns instead of 280 to 310 by that loop. With lines in
+// memory only, packing takes 290 ns instead of 430.
 template <bool kPack>
 constexpr std::uint64_t kConflictAsked = kPack ? 64 : 24;
 template <bool kPack>

@@ -55,8 +55,9 @@ class Lender {
   // Called by the lender's thread when its wait is over: takes the core back. A helper that still
   // has the core moves to its owner's core.
   void take_back();
-  // Called by any thread of this rank, for example because the rank's wait is over: takes the core
-  // back. A lend() under way in the lender's thread then returns.
+  // Takes the core back. Called by another thread of this rank: the rank's waiting thread calls
+  // recall() of the lenders of all spare cores (workers.hpp) when its wait is over. A lend() under
+  // way in the lender's thread then returns.
   void recall();
 
  private:

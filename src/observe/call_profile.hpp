@@ -27,8 +27,10 @@ std::size_t size_class(std::uint64_t bytes);
 struct CallSums {
   std::uint64_t calls = 0;
   std::uint64_t bytes = 0;
-  std::uint64_t ticks = 0;           // inside the call
-  std::uint64_t transfer_ticks = 0;  // part of `ticks`: all ranks that it needs were in MPI
+  std::uint64_t ticks = 0;  // inside the call
+  // Part of `ticks`: the sum, over the calls, of the least time that one of the ranks which a call
+  // needs was in MPI during the call.
+  std::uint64_t transfer_ticks = 0;
 };
 
 // The data that an MPI call sends or receives: its size and whether it has gaps decide which sums

@@ -77,7 +77,9 @@ class Nested {
 };
 
 // Begins a loop of the calling thread's region, with the rule `own` for the owner's chunks. An
-// unspecified rule means a static loop, which is shared only in a region that the user has marked.
+// unspecified rule means a static loop, which this function shares only in a region that the user
+// has marked. (With MH_OPENMP=static, other static regions may run as virtual threads, which do not
+// come here; virtual_threads.hpp.)
 // `in_order`: each thread must get its iterations in ascending order. Returns true if this loop is
 // the one that helpers may join; the loop is then open.
 bool begin_shared_loop(const Loop& loop, const LoopChunkRule& own, bool in_order);

@@ -122,8 +122,8 @@ static void sum(MPI_Comm comm, int key) {
   CHECK(total == expected, "the sum is %d in place of %d", total, expected);
 }
 
-// The root of the broadcast, rank 0, frees the communicator before the late ranks enter the
-// broadcast.
+// The root of the broadcast, rank 0, frees the communicator before the other ranks, which are late,
+// enter the broadcast.
 static void leave_early(MPI_Comm* comm, int key) {
   int own, value;
   MPI_Comm_rank(*comm, &own);

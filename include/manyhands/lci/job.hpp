@@ -28,7 +28,7 @@ struct JobConfig {
   // The place where the ranks meet rank 0:
   //   HOST:PORT         rank 0 listens at that port
   //   /PATH             rank 0 writes its address into this file, which must not exist yet
-  //   @NAME             rank 0 listens at this abstract Unix socket; for ranks of one host
+  //   `@NAME`           rank 0 listens at this abstract Unix socket; for ranks of one host
   //   pmi1, pmi2, pmix  the launcher passes on the address, by that interface
   //   empty             as the environment variable MH_LCI_ROOT says
   // If MH_LCI_ROOT is empty, too, ranks of several hosts meet through their launcher. Ranks of one

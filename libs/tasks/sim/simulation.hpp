@@ -3,8 +3,9 @@
 // one instance for each rank, over a network that is a queue of events.
 //
 //   the library's code   deque.hpp, process.hpp (with victims.hpp, termination.hpp), endpoint.hpp
-//                        (a request to two ranks, steals within the node), answerer.hpp (the search
-//                        of the node), retention.hpp, balance_pass.hpp
+//                        (asks two ranks of a far victim's node, of which one answers, and steals
+//                        directly within a node), answerer.hpp (takes tasks from another deque of
+//                        the node if the victim shares none), retention.hpp, balance_pass.hpp
 //   the simulator's own  the loop around them (events wake a rank, where core.cpp waits in a loop),
 //                        memory and network, the clock (machine.hpp), and the barrier at the end
 //

@@ -93,8 +93,8 @@ class Statuses {
 };
 
 // Called by every call that completes requests: tells the detector of exchanges
-// (p2p/exchange_detector.hpp) that the rank completes requests. True if a request may be of a
-// rendezvous message, which rndv::complete() has to fetch.
+// (p2p/exchange_detector.hpp) that the rank completes requests. True if Manyhands is active, so
+// that any request may be of a rendezvous message, which rndv::complete() has to fetch.
 inline bool may_complete_ours() {
   services.exchange_detector.completes();
   return switches.active;

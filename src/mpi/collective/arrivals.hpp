@@ -105,8 +105,9 @@ inline void end_tight_loops() { detail::tight = {}; }
 void leave(Comm& comm);
 
 // Called in the first collective of the communicator: gives it an arrival barrier and boards for
-// rounds (coll/board_group.hpp), or ends rendezvous on the node if the table of arrivals is full
-// (arrival_table.hpp, G5).
+// rounds (coll/board_group.hpp). If the table of arrivals is full, rendezvous ends on this node for
+// good, because a rank in a collective without an arrival barrier could take no message of
+// Manyhands (arrival_table.hpp, invariant G5).
 void join(Comm& comm);
 
 // True if this rank has more threads in collectives than cores, or had so in the last

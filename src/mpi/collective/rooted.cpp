@@ -73,7 +73,7 @@ CallResult receive(Round& round, const TypedBlocks& data, const Comm& comm, int 
   const bool stages = data.bytes <= coll::kStagedBytes;
   bool published = false;
   if (stages || !data.contiguous) {
-    round.publish_library();
+    round.publish_library();  // this rank sends no data
   } else {
     published = round.publish_mapped(nullptr, 0, data.address, data.bytes);
   }

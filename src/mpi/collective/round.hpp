@@ -73,10 +73,13 @@ class Round {
   // operation, type or root.
   Round(Comm& comm, RoundCall call, std::uint64_t bytes, std::uint32_t terms = 0);
 
-  // These functions publish this rank's record of the round. With publish_staged(), the caller has
-  // written the data to stage() before. With publish_mapped(), the data stay in this rank's own
-  // buffers. With publish_library(), this rank leaves the collective to the MPI library.
+  // The staged block, into which the caller writes its data before publish_staged().
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
+  // The next three functions publish this rank's record of the round, once. A record of
+  // publish_staged() offers the data in stage(), of publish_mapped() the data in this rank's own
+  // buffers, and of publish_library() no data. If every rank needs every rank, or if the root
+  // decides and this rank is the root, publish_library() leaves the collective to the MPI library.
+  // A rank that only receives from the root publishes so as well, and stays in the round.
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
   // `source` and `target`: this rank's send and receive buffer; null if the call has no such
   // buffer. If a buffer is not in the shared heap or help is switched off on this rank, the

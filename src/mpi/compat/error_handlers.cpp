@@ -26,9 +26,9 @@ void release_handler(MPI_Errhandler handler) {
   if (is_users_handler(handler)) real.Errhandler_free(&handler);
 }
 
-// True if the MPI library may call the error handler of MPI_COMM_WORLD, instead of the receive's
-// communicator, when a call completes a nonblocking receive that has failed. MPICH 4.0 does so,
-// Open MPI does not.
+// True if the MPI library may call the error handler of MPI_COMM_WORLD, instead of that of the
+// receive's communicator, when a call completes a nonblocking receive that has failed. MPICH 4.0
+// does so, Open MPI does not.
 #if defined(MH_ABI_OPENMPI)
 constexpr bool kRaisesOnWorld = false;
 #else

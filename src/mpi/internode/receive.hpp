@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// The receiving end of internode pipelines (internode.hpp). Any thread.
+// The receiving end of internode pipelines (internode.hpp). Any thread may call these
+// functions.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ struct ProcessConfig {
   std::uint64_t key[2] = {0, 0};  // opens every RTS header of the MPI job
 
   // Lengths in bytes from which a message goes by rendezvous.
-  std::uint64_t least_threshold = 0;     // the least of any rank of the MPI job
+  std::uint64_t least_threshold = 0;     // the least threshold of any rank of the MPI job
   std::uint64_t mapped_threshold = 0;    // contiguous, in memory that the peers map
   std::uint64_t unmapped_threshold = 0;  // all other messages: MH_THRESHOLD
   std::uint64_t exchange_threshold = 0;  // contiguous and unmapped messages of an exchange

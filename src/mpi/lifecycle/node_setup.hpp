@@ -20,8 +20,9 @@ void await_everyone();
 // rank on this node and the number of ranks on it.
 void make_communicators();
 
-// Builds the node: segment, records and access to memory. The results are in `config`;
-// switches.active is set once the segment exists.
+// Builds the node: the segment, the RankRecord of each rank in it (node/rank.hpp), and access to
+// the memory of the other ranks. The results are in `config`; switches.active is set once the
+// segment exists.
 void build_node();
 
 // Closes the descriptor by which `mh top` finds the segment: from now on `mh top` does not see this

@@ -156,7 +156,8 @@ struct SlotsUsedAgain : World<Locked, 3> {
     deque.keep(1);
     for (std::uint32_t task = 1; task <= 3; ++task) deque.add(task);
   }
-  // Does what Deque::reclaim() does, but overwrites the slots that reclaim() would free.
+  // Does what Deque::reclaim() does, but overwrites the slots that reclaim() would free, so that a
+  // thief that still copies one of them gets a wrong task.
   void worker() {
     std::uint64_t itail = 0;
     std::uint64_t stail = 0;
