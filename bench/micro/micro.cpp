@@ -200,7 +200,7 @@ BENCHMARK(ContendedClaim)->ThreadRange(1, 4)->UseRealTime();
 void SlotLife(benchmark::State& state) {
   const auto slots = std::make_unique<steal::JobSlots>();
   const auto board = std::make_unique<node::WorkBoard>();
-  steal::SlotKeeper keeper(*slots, *board, 0);
+  steal::SlotKeeper keeper(*slots, {board.get(), 1}, 0);
   const auto work = work_of(kChunk, kChunk);
   steal::Chunk chunk{};
   for ([[maybe_unused]] auto turn : state) {

@@ -49,7 +49,11 @@ class Node {
   [[nodiscard]] std::uint32_t me() const { return me_; }
   [[nodiscard]] std::uint32_t ranks() const { return header().ranks; }
   [[nodiscard]] SegmentHeader& header() const { return *header_; }
-  [[nodiscard]] WorkBoard& board() const { return header_->board; }
+  // The work boards of all ranks of the node, and the one at which this rank looks.
+  [[nodiscard]] std::span<WorkBoard> boards() const {
+    return {header_->boards, (ranks() + kBoardRanks - 1) / kBoardRanks};
+  }
+  [[nodiscard]] const WorkBoard& board() const { return header_->boards[me() / kBoardRanks]; }
   [[nodiscard]] RankRecord& record(std::uint32_t rank) const {
     return *reinterpret_cast<RankRecord*>(first_record_ + rank * header_->stride);
   }

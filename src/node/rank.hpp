@@ -2,9 +2,8 @@
 // The fixed part of the node segment: facts that the ranks of a node publish about themselves.
 //
 // The structures are grouped by writer. The node's first rank writes the header before any rank
-// attaches, except the work board, the affinity and the names of locks. Each rank writes its own
-// record. An area, whose contents the rooms that use this one define, follows each record
-// (node.hpp).
+// attaches, except the work boards, the affinity and the names of locks. Each rank writes its own
+// record. An area, whose contents the rooms above define, follows each record (node.hpp).
 #pragma once
 
 #include <sys/types.h>
@@ -25,7 +24,7 @@ inline constexpr std::uint32_t kMaxRanks = 1024;  // of a node; a larger node ru
 // node 0.
 inline constexpr std::uint32_t kMaxCpus = 2048;
 inline constexpr std::uint64_t kSegmentMagic = 0x6d616e7968616e64;  // "manyhand"
-inline constexpr std::uint32_t kLayout = 10;                        // see SegmentHeader::layout
+inline constexpr std::uint32_t kLayout = 11;                        // see SegmentHeader::layout
 
 struct alignas(kCacheLine) RankRecord {
   // The members up to `cpu` are written by the rank before the barrier that follows Node::join(),
@@ -102,8 +101,8 @@ inline bool may_hold_chunk_of(const RankRecord& by, std::uint32_t owner) {
   return false;
 }
 
-// The ranks that have an open job, one bit for each rank, so that an idle rank reads a few cache
-// lines and not the job slots of every rank. Only a rank's own threads set and clear its bit.
+// Ranks that have an open job, one bit for each rank, so that an idle rank reads a few cache lines
+// and not the job slots of every rank. Only a rank's own threads set and clear its bit.
 // relaxed: a hint, since the job itself decides whether a chunk can be claimed.
 struct alignas(kCacheLine) WorkBoard {
   std::atomic<std::uint64_t> bits[kMaxRanks / 64];
@@ -121,6 +120,10 @@ struct alignas(kCacheLine) WorkBoard {
   }
 };
 
+// The number of neighbouring ranks that look at the same work board. A changed line goes to one
+// core after the other, so each further rank that looks comes later.
+inline constexpr std::uint32_t kBoardRanks = 16;
+
 struct alignas(kCacheLine) SegmentHeader {
   std::uint64_t magic;        // kSegmentMagic
   std::uint32_t layout;       // changes with any structure in the segment; all ranks must agree
@@ -130,7 +133,9 @@ struct alignas(kCacheLine) SegmentHeader {
   std::uint64_t cache_bytes;  // of the last cache before memory; 0: not known
   std::uint16_t numa_nodes;
   std::uint16_t numa_of_cpu[kMaxCpus];
-  WorkBoard board;
+  // A work board for each kBoardRanks ranks, who look at no other. An owner posts on as many boards
+  // as its job needs helpers (steal/slots.hpp).
+  WorkBoard boards[kMaxRanks / kBoardRanks];
   // Sets of CPUs: `affinity` has those that some rank may run on, `contested` those that several
   // ranks may run on. Each rank adds its CPUs while it joins. relaxed: the barrier after joining
   // publishes the sets.

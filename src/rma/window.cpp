@@ -87,7 +87,7 @@ Window::Window(const Control& control, std::uint32_t me, std::vector<Exposed> ex
       me_(me),
       exposed_(std::move(exposed)),
       epochs_(exposed_.size()),
-      slots_(control.part(me).open, control.board(), me, kJobs),
+      slots_(control.part(me).open, {&control.board(), 1}, me, kJobs),
       skips_left_(exposed_.size(), 0),
       deferred_(exposed_.size()),
       victims_(me) {}

@@ -19,6 +19,13 @@ namespace mh::steal {
 inline constexpr std::uint32_t kMinChunk = 4U << 10U;
 inline constexpr std::uint32_t kMaxChunk = 512U << 10U;  // 85 us for a third rank, at 6 GB/s
 
+inline constexpr std::uint32_t kLeastGuidedChunk = 32U << 10U;
+
+// Returns the chunk size of a guided job whose longest claims shall have about `chunk` bytes.
+constexpr std::uint32_t guided_chunk(std::uint32_t chunk) {
+  return std::min(chunk, std::max(chunk / kMostChunks, kLeastGuidedChunk));
+}
+
 class Chunking {
  public:
   // Makes an object from the rules of the setting MH_CHUNK: a message of at least rule.at_least

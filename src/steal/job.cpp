@@ -14,36 +14,41 @@ void Job::open(const CopySpec& work) {
   done_.store(0, std::memory_order_relaxed);      // published by the same release
   // release: pairs with the acquire in take(). A thief that gets a chunk sees work_, chunks_ and
   // the cleared counts, all written above.
-  ticket_.store((kBias + chunks_) * kOne, std::memory_order_release);
+  ticket_.store(chunks_ * kOne + (work.guided ? 1 : 0), std::memory_order_release);
 }
 
 bool Job::take(Chunk& chunk, ClaimSide side) {
-  const std::uint64_t step = side == ClaimSide::owner ? kOne : kOne - 1;
-  emulated::touch(&ticket_, emulated::Access::write);
-  // acquire: pairs with the release in open(). Later decrements by other thieves continue that
-  // release sequence, so every claim synchronises with the open() that its count belongs to. A
-  // claim publishes nothing, so it needs no release.
-  const std::uint64_t ticket = ticket_.fetch_sub(step, std::memory_order_acquire);
-  if (remaining(ticket) <= 0) return false;
+  const std::uint64_t step = side == ClaimSide::owner ? kOne : kOne - kOther;
+  std::uint64_t ticket = ticket_.load(std::memory_order_relaxed);
+  std::uint32_t count = 0;
+  do {
+    if (left_of(ticket) == 0) return false;
+    count = count_of(ticket);
+    // acquire: pairs with the release in open(). Later claims by other thieves continue that
+    // release sequence, so every claim synchronises with the open() that its chunks belong to. A
+    // claim publishes nothing, so it needs no release.
+  } while (!ticket_.compare_exchange_weak(ticket, ticket - count * step, std::memory_order_acquire,
+                                          std::memory_order_relaxed));
   emulated::touch(&work_, emulated::Access::read);
-  const std::uint64_t index = index_of(ticket, side);
-  chunk.offset = index * work_.chunk_bytes;
-  chunk.bytes = std::min<std::uint64_t>(work_.chunk_bytes, work_.bytes - chunk.offset);
+  chunk.offset = index_of(ticket, side, count) * work_.chunk_bytes;
+  chunk.bytes =
+      std::min<std::uint64_t>(std::uint64_t{count} * work_.chunk_bytes, work_.bytes - chunk.offset);
+  chunk.count = count;
   return true;
 }
 
-std::uint64_t Job::index_of(std::uint64_t ticket, ClaimSide side) const {
-  const auto taken = chunks_ - static_cast<std::uint64_t>(remaining(ticket));
-  const std::uint64_t by_others = ticket % kOne;
+std::uint64_t Job::index_of(std::uint64_t ticket, ClaimSide side, std::uint32_t count) const {
+  const std::uint64_t taken = chunks_ - left_of(ticket);
+  const std::uint64_t by_others = ticket % kOne / kOther;
   switch (work_.order) {
     case CopyOrder::low_to_high:
       return taken;
     case CopyOrder::high_to_low:
-      return chunks_ - 1 - taken;
+      return chunks_ - count - taken;
     case CopyOrder::both_ends:
       break;
   }
-  return chunk_at(side == ClaimSide::owner ? taken - by_others : chunks_ - 1 - by_others);
+  return chunk_at(side == ClaimSide::owner ? taken - by_others : chunks_ - count - by_others);
 }
 
 std::uint64_t Job::chunk_at(std::uint64_t position) const {
@@ -53,13 +58,14 @@ std::uint64_t Job::chunk_at(std::uint64_t position) const {
   return position % regions * work_.region_chunks + position / regions;
 }
 
-void Job::finish(bool succeeded) {
+bool Job::finish(bool succeeded, std::uint32_t chunks) {
   emulated::touch(&done_, emulated::Access::write);
   if (!succeeded)
     failures_.fetch_add(1, std::memory_order_relaxed);  // published by the release below
   // release: pairs with the acquire in finished(). The owner sees the bytes that this thief has
   // copied, and its next open() comes after this thief's last read of work_ (I3 in job.hpp).
-  done_.fetch_add(1, std::memory_order_release);
+  done_.fetch_add(chunks, std::memory_order_release);
+  return left_of(ticket_.load(std::memory_order_relaxed)) > 0;  // a hint, as in left()
 }
 
 }  // namespace mh::steal

@@ -1,16 +1,53 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "steal/slots.hpp"
 
+#include <bit>
+
 #include "base/emulated.hpp"
 
 namespace mh::steal {
 
-void SlotBits::show(std::uint32_t slot) {
-  // relaxed: the bit in `open` and the rank's bit on the work board are hints. A thief that sees a
-  // hint before the job is open finds no chunk.
+std::uint32_t SlotBits::board_at(std::uint32_t step) const {
+  return boards_.size() == 1 ? step : rank_ / node::kBoardRanks ^ step;
+}
+
+void SlotBits::post(std::uint32_t helpers) {
+  const auto boards = static_cast<std::uint32_t>(boards_.size());
+  // acquire: pairs with the release in clear(); the boards are then posted after they were cleared.
+  std::uint32_t before = shown_.load(std::memory_order_acquire);
+  std::uint32_t wanted = helpers / node::kBoardRanks + (before == 0 ? 2 : 1);
+  std::uint32_t step = before;
+  for (; step < std::bit_ceil(boards) && wanted > 0; ++step) {
+    if (board_at(step) >= boards) continue;
+    boards_[board_at(step)].post(rank_);
+    --wanted;
+  }
+  // After the posts: another thread that clears meanwhile leaves these boards to the next clear().
+  // release: pairs with the acquire in clear().
+  while (before < step && !shown_.compare_exchange_weak(before, step, std::memory_order_release)) {
+  }
+}
+
+void SlotBits::clear() {
+  // acquire and release: pair with those of post().
+  const std::uint32_t shown = shown_.exchange(0, std::memory_order_acq_rel);
+  for (std::uint32_t step = 0; step < shown; ++step) {
+    if (board_at(step) < boards_.size()) boards_[board_at(step)].clear(rank_);
+  }
+}
+
+void SlotBits::show_more(std::uint32_t slot, std::uint32_t helpers) {
+  if (boards_.size() == 1 || helpers == 0) return;
+  // relaxed: only threads of this rank write `open`.
+  if ((open_->load(std::memory_order_relaxed) & 1U << slot) != 0) post(helpers);
+}
+
+void SlotBits::show(std::uint32_t slot, std::uint32_t helpers) {
+  // relaxed: `open` and the work board are hints. A thief that sees a hint before the job is open
+  // finds no chunk.
   emulated::touch(open_, emulated::Access::write);
   open_->fetch_or(1U << slot, std::memory_order_relaxed);
-  board_->post(rank_);
+  post(helpers);
 }
 
 void SlotBits::hide(std::uint32_t slot) {
@@ -21,11 +58,10 @@ void SlotBits::hide(std::uint32_t slot) {
   emulated::touch(open_, emulated::Access::write);
   const std::uint32_t before = open_->fetch_and(~bit, std::memory_order_relaxed);
   if (before != bit) return;  // already hidden, or other slots are still shown
-  board_->clear(rank_);
-  // Another thread of this rank may have shown its job slot after this thread has cleared the bit
-  // of its own slot (fetch_and). The rank's bit must then stay set on the work board, where thieves
-  // look for ranks with open jobs.
-  if (open_->load(std::memory_order_relaxed) != 0) board_->post(rank_);
+  clear();
+  // Another thread of this rank may have shown a slot after this thread has cleared the bit of its
+  // own slot (fetch_and). The rank must then stay on the work board.
+  if (open_->load(std::memory_order_relaxed) != 0) post(UINT32_MAX);
 }
 
 void SlotBits::give_back(std::uint32_t slot) {
@@ -33,13 +69,15 @@ void SlotBits::give_back(std::uint32_t slot) {
   used_.give_back(slot);
 }
 
-Job* SlotKeeper::open(const CopySpec& work, const Shapes* shapes, JobVisibility visibility) {
+Job* SlotKeeper::open(const CopySpec& work, const Shapes* shapes, JobVisibility visibility,
+                      Chunk* first) {
   const std::uint32_t slot = bits_.take();
   if (slot == SlotBits::kNone) return nullptr;
   Job& job = slots_->jobs[slot];
   if (shapes != nullptr) slots_->shapes[slot] = *shapes;
   job.open(work);
-  if (visibility == JobVisibility::node) bits_.show(slot);
+  if (first != nullptr && !job.claim(*first)) *first = {};
+  if (visibility == JobVisibility::node) bits_.show(slot, job.wanted_ranks());
   return &job;
 }
 

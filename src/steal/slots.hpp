@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // The job slots of a rank: its jobs in shared memory, and the slots that are in use.
 //
-// JobSlots is a rank's part in the node segment. A thief that finds the rank on the work board (the
-// ranks with open jobs) reads `open`, and then only the jobs whose bits are set. SlotBits is
+// JobSlots is a rank's part in the node segment. A thief that finds the rank on its work board
+// (ranks with open jobs) reads `open`, and then only the jobs whose bits are set. SlotBits is
 // private to the owner's process: it allocates slots and maintains the two hints for thieves,
-// `open` and the work board. A lost or stale hint costs help, never correctness: the job decides
-// whether a chunk is left, and the owner finishes its job alone if no thief comes. SlotKeeper opens
-// jobs in JobSlots.
+// `open` and the work boards. An owner posts on its own board first, and on as many others as its
+// chunks need helpers. Further ranks would look in vain, and take lines away from those that copy.
+// A lost or stale hint costs help, never correctness: the job decides whether a chunk is left, and
+// the owner finishes its job alone if no thief comes. SlotKeeper opens jobs in JobSlots.
 //
 // Threads: any thread of the owner; a job belongs to the thread that opened it.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <span>
 #include <type_traits>
 
 #include "base/cacheline.hpp"
@@ -42,15 +44,18 @@ class SlotBits {
   static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
 
   // Makes the object of rank `rank`, which has `slots` slots. Bit i of `open` tells thieves that
-  // slot i may have work.
-  SlotBits(std::atomic<std::uint32_t>& open, node::WorkBoard& board, std::uint32_t rank,
+  // slot i may have work. `boards`: one for all ranks, or the node's.
+  SlotBits(std::atomic<std::uint32_t>& open, std::span<node::WorkBoard> boards, std::uint32_t rank,
            std::uint32_t slots)
-      : open_(&open), board_(&board), rank_(rank), slots_(slots) {}
+      : open_(&open), boards_(boards), rank_(rank), slots_(slots) {}
 
   // Allocates a slot for the calling thread; kNone if all are in use. No thief finds the slot
   // before a call of show().
   std::uint32_t take() { return used_.take(slots_); }
-  void show(std::uint32_t slot);
+  // Posts the rank on its own board, and on others for `helpers` further ranks.
+  void show(std::uint32_t slot, std::uint32_t helpers = UINT32_MAX);
+  // Posts the rank on further boards, for `helpers` more ranks, unless the slot is hidden.
+  void show_more(std::uint32_t slot, std::uint32_t helpers);
   // Takes back the hints of show(), so that thieves no longer look at the slot. Optional; may be
   // called several times.
   void hide(std::uint32_t slot);
@@ -59,11 +64,18 @@ class SlotBits {
   [[nodiscard]] bool any_in_use() const { return used_.any(); }
 
  private:
+  // Returns the index of a board in the order of posts: by exclusive or, so the own board comes
+  // first, then its neighbour, then the next two. An index of boards_.size() or more: no board.
+  [[nodiscard]] std::uint32_t board_at(std::uint32_t step) const;
+  void post(std::uint32_t helpers);
+  void clear();
+
   std::atomic<std::uint32_t>* open_;
-  node::WorkBoard* board_;
+  std::span<node::WorkBoard> boards_;
   std::uint32_t rank_;
   std::uint32_t slots_;
   SlotSet<32> used_;
+  std::atomic<std::uint32_t> shown_{0};  // boards up to this step have the rank posted
 };
 
 // The ranks that may find a job: all ranks of the node, by the work board (the ranks with open
@@ -72,14 +84,19 @@ enum class JobVisibility : std::uint8_t { node, sender };
 
 class SlotKeeper {
  public:
-  SlotKeeper(JobSlots& slots, node::WorkBoard& board, std::uint32_t rank)
-      : slots_(&slots), bits_(slots.open, board, rank, kSlots) {}
+  SlotKeeper(JobSlots& slots, std::span<node::WorkBoard> boards, std::uint32_t rank)
+      : slots_(&slots), bits_(slots.open, boards, rank, kSlots) {}
 
   // Opens a job with this work and returns it; null if all slots are in use (the caller then copies
   // alone, or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0. `shapes`: the
-  // shapes of both ends, if work.shaped is true.
+  // shapes of both ends, if work.shaped is true. `first`: receives the owner's first chunk, claimed
+  // before another rank sees the job; it has no bytes if a late thief has claimed all chunks.
   Job* open(const CopySpec& work, const Shapes* shapes = nullptr,
-            JobVisibility visibility = JobVisibility::node);
+            JobVisibility visibility = JobVisibility::node, Chunk* first = nullptr);
+
+  // Called by the owner after a chunk: shows the job to as many further ranks as it has chunks
+  // left. If those that have seen it were idle, they would have claimed these chunks.
+  void show_more(const Job& job) { bits_.show_more(slot_of(job), job.wanted_ranks()); }
 
   // Hides a job whose chunks are all claimed, so that thieves no longer look at it. Thieves may
   // still be copying claimed chunks.

@@ -109,14 +109,21 @@ void Thief::trace_help(const Chunk& chunk, std::uint32_t owner, std::uint64_t sp
 }
 
 bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
-  if (!job.has_work()) return false;
+  if (!is_worth_a_claim(job)) return false;
   const node::ClaimIntent intent(node_->mine(), owner);
   return intent && claim_and_copy(job, owner);
 }
 
 bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
+  if (!is_worth_a_claim(job)) return false;
   Chunk chunk{};
-  if (!job.claim(chunk, owner == node_->me() ? ClaimSide::owner : ClaimSide::other)) return false;
+  const bool got = job.claim(chunk, owner == node_->me() ? ClaimSide::owner : ClaimSide::other);
+  if (got) copy_claimed(job, owner, chunk);
+  if (!got) exhausted_ = &job;
+  return got;
+}
+
+void Thief::copy_claimed(Job& job, std::uint32_t owner, const Chunk& chunk) {
   const CopySpec work = job.work();  // a copy: the job must not be accessed after finish()
   const std::uint64_t start = ticks();
   std::byte little[kLittleScratch];
@@ -125,11 +132,10 @@ bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
                             : reach_->copy(work.to.at(chunk.offset), work.from.at(chunk.offset),
                                            chunk.bytes, scratch(little), cache_level_of(work));
   const std::uint64_t spent = ticks() - start;
-  job.finish(copied.ok());
+  exhausted_ = job.finish(copied.ok(), chunk.count) ? nullptr : &job;
   const bool third_party = !reach_->is_own(work.to) && !reach_->is_own(work.from);
   if (third_party && copied.code == Code::refused) retired_ = true;
   if (copied.ok()) count(work, chunk, owner, spent);
-  return true;
 }
 
 bool Thief::help_rank(std::uint32_t victim) {

@@ -45,6 +45,8 @@ class Thief {
   // (ClaimIntent). For the thread that owns the job and waits for it: no rank has to find out
   // whether this thread lives. Returns false if no chunk was left.
   bool claim_and_copy(Job& job, std::uint32_t owner);
+  // Copies a chunk that the caller has claimed. The caller must not access the job afterwards.
+  void copy_claimed(Job& job, std::uint32_t owner, const Chunk& chunk);
 
   // Copies one chunk for another rank, a victim that the strategy chooses. Returns false if no
   // chunk was found. If no rank has an open job, the cost is a few loads of the work board (the
@@ -80,6 +82,11 @@ class Thief {
   // Returns this thief's scratch buffer, or the caller's small buffer `little` if there was no
   // memory for a scratch buffer.
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
+  // False if the job has no chunk left. Only a thread that has last seen none there reads the count
+  // before it claims. For others the line then moves once, and not twice.
+  [[nodiscard]] bool is_worth_a_claim(const Job& job) const {
+    return exhausted_ != &job || job.has_work();
+  }
   void count(const CopySpec& work, const Chunk& chunk, std::uint32_t owner,
              std::uint64_t spent_ticks);
   void trace_help(const Chunk& chunk, std::uint32_t owner, std::uint64_t spent_ticks) const;
@@ -93,8 +100,9 @@ class Thief {
   CopyVictimPicker choice_;
   const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
-  layout::LastLayout to_;    // layouts of the last scattered chunk,
-  layout::LastLayout from_;  // at its two ends
+  layout::LastLayout to_;        // layouts of the last scattered chunk,
+  layout::LastLayout from_;      // at its two ends
+  const Job* exhausted_ = nullptr;  // the last job, if it had no chunk left
   bool retired_ = false;
 };
 

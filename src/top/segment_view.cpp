@@ -82,7 +82,7 @@ constexpr std::uint64_t kShape = fingerprint({
 // If the assertion fails, the segment's structures have changed: raise node::kLayout, and write
 // both numbers of the assertion anew. Without a new kLayout, `mh top` would read the wrong bytes in
 // the segment of a job that runs with an older library.
-static_assert(node::kLayout == 10 && kShape == 18106514523547186883ULL,
+static_assert(node::kLayout == 11 && kShape == 9372717119294020163ULL,
               "raise node::kLayout with the shape");
 
 // ---- File descriptors of other processes --------------------------------------------------------

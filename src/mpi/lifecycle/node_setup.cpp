@@ -232,7 +232,7 @@ void apply_settings() {
   detail::config.key[1] = services.node->header().job_key[1];
   services.send_table.attach(&services.own_area().send_table);
   services.posted_receives.attach(&services.own_area().posted_receives);
-  services.keeper.emplace(services.own_area().jobs, services.node->board(), config.me);
+  services.keeper.emplace(services.own_area().jobs, services.node->boards(), config.me);
 }
 
 // True if all ranks of the MPI job see the same host.

@@ -119,20 +119,22 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// Opens a job in one of this rank's job slots, and tells the sender by changing the state of its
-// send to `moving`, so that the sender may claim chunks. Null if all job slots are in use.
-// `mapped`: all ranks of the node map both ends.
-steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped) {
+// Opens a job in one of this rank's job slots, and tells the sender by changing its send to state
+// moving, so that the sender may claim chunks. Null if all job slots are in use. `mapped`: all
+// ranks of the node map both ends.
+// `first`: receives this rank's first chunk.
+steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped,
+                     steal::Chunk& first) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
   const auto visibility =
       work.bytes >= least ? steal::JobVisibility::node : steal::JobVisibility::sender;
-  steal::Job* job = services.keeper->open(work, copy.shapes, visibility);
+  steal::Job* job = services.keeper->open(work, copy.shapes, visibility, &first);
   if (job == nullptr || copy.send == nullptr) return job;
   emulated::match();
   // relaxed: the number of the job slot is published by the release in change(), so a sender that
   // acquires the state `moving` sees it.
-  const steal::Job* first = services.area(config.me).jobs.jobs;
-  copy.send->job.store(static_cast<std::uint64_t>(job - first), std::memory_order_relaxed);
+  const steal::Job* jobs = services.area(config.me).jobs.jobs;
+  copy.send->job.store(static_cast<std::uint64_t>(job - jobs), std::memory_order_relaxed);
   copy.send->change(p2p::SlotState::moving);
   return job;
 }
@@ -144,6 +146,10 @@ steal::CopySpec work_of(const ChunkedCopy& copy, bool mapped) {
                        .chunk_bytes = services.chunking->chunk_for(copy.bytes),
                        .order = copy.order,
                        .shaped = copy.shapes != nullptr};
+  if (mapped && config.ranks > 2 && copy.bytes >= config.mapped_help_threshold) {
+    work.chunk_bytes = steal::guided_chunk(work.chunk_bytes);
+    work.guided = true;
+  }
   if (!mapped && config.ranks > 2) work.region_chunks = steal::kPageRegion / work.chunk_bytes;
   return work;
 }
@@ -235,12 +241,20 @@ std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
   const MessagePath path = mapped ? MessagePath::mapped : MessagePath::kernel;
   const steal::CopySpec work = work_of(copy, mapped);
   const bool others_can_copy = work.bytes > 0 && (mapped || config.single_copy);
-  steal::Job* job = others_can_copy ? open_job(work, copy, mapped) : nullptr;
+  steal::Chunk first{};
+  steal::Job* job = others_can_copy ? open_job(work, copy, mapped, first) : nullptr;
   if (job == nullptr) return copy_alone(work, copy.shapes) ? std::optional(path) : std::nullopt;
+  if (first.bytes != 0) {
+    thief().copy_claimed(*job, config.me, first);
+    services.keeper->show_more(*job);
+  }
   ThiefWatch watch;
   bool abandoned = false;  // true if only dead processes hold the chunks that are not copied
   wait::until([&] {
-    if (thief().claim_and_copy(*job, config.me)) return job->finished();
+    if (thief().claim_and_copy(*job, config.me)) {
+      services.keeper->show_more(*job);
+      return job->finished();
+    }
     services.keeper->hide(*job);
     abandoned = watch.left_to_the_dead();
     return abandoned || job->finished();

@@ -290,9 +290,16 @@ TEST(StartTime, is_read_past_a_name_with_blanks_and_brackets) {
   EXPECT_EQ(child.wait(), 0);
 }
 
+TEST(WorkBoard, neighbouring_ranks_look_at_the_same_board) {
+  Fixture f(kBoardRanks + 1);
+  EXPECT_EQ(f.nodes[0].boards().size(), 2U);
+  EXPECT_EQ(&f.nodes[0].board(), &f.nodes[kBoardRanks - 1].board());
+  EXPECT_NE(&f.nodes[0].board(), &f.nodes[kBoardRanks].board());
+}
+
 TEST(WorkBoard, one_bit_a_rank) {
   Fixture f(1);
-  WorkBoard& board = f.nodes[0].board();
+  WorkBoard& board = f.nodes[0].boards()[0];
   for (const std::uint32_t rank : {0U, 63U, 64U, kMaxRanks - 1}) {
     board.post(rank);
     EXPECT_TRUE(board.posted(rank));

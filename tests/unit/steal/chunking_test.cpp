@@ -32,6 +32,13 @@ TEST(Chunking, the_shipped_table_gives_sender_and_receiver_of_every_large_messag
   }
 }
 
+TEST(Chunking, a_guided_job_has_short_chunks_but_never_longer_ones_than_asked_for) {
+  EXPECT_EQ(guided_chunk(256U << 10U), 64U << 10U);
+  EXPECT_EQ(guided_chunk(128U << 10U), 32U << 10U);
+  EXPECT_EQ(guided_chunk(64U << 10U), 32U << 10U);
+  EXPECT_EQ(guided_chunk(16U << 10U), 16U << 10U);
+}
+
 TEST(Order, copies_last_what_is_touched_first) {
   EXPECT_EQ(order_for(AccessOrder::low_to_high), CopyOrder::high_to_low);
   EXPECT_EQ(order_for(AccessOrder::high_to_low), CopyOrder::low_to_high);

@@ -76,6 +76,47 @@ TEST(Job, chunks_cover_every_byte_once_for_any_size_and_either_order) {
   }
 }
 
+TEST(Job, claims_of_a_guided_job_get_shorter) {
+  Job job;
+  CopySpec work = work_of(128 * 10 - 5, 10);
+  work.guided = true;
+  job.open(work);
+  std::uint32_t left = 128;
+  for (const Chunk& chunk : all_chunks(job)) {
+    EXPECT_EQ(chunk.count, std::clamp(left / kGuidedShares, 1U, kMostChunks));
+    left -= chunk.count;
+    EXPECT_EQ(chunk.bytes, left == 0 ? 5U : 10U * chunk.count);
+  }
+  EXPECT_EQ(left, 0U);
+}
+
+TEST(Job, chunks_of_guided_jobs_cover_every_byte_once_from_either_side) {
+  std::mt19937_64 random(43);
+  Job job;
+  for (int round = 0; round < 2'000; ++round) {
+    CopySpec work =
+        work_of(1 + random() % 100'000, static_cast<std::uint32_t>(100 + random() % 900),
+                static_cast<CopyOrder>(random() % 3));
+    work.guided = true;
+    job.open(work);
+    std::vector<Chunk> chunks;
+    for (Chunk chunk{}; job.claim(chunk, static_cast<ClaimSide>(random() % 2));) {
+      chunks.push_back(chunk);
+      ASSERT_FALSE(job.finished());
+      job.finish(true, chunk.count);
+    }
+    ASSERT_TRUE(job.finished());
+    std::sort(chunks.begin(), chunks.end(),
+              [](const Chunk& a, const Chunk& b) { return a.offset < b.offset; });
+    std::uint64_t next = 0;
+    for (const Chunk& chunk : chunks) {
+      ASSERT_EQ(chunk.offset, next);
+      next += chunk.bytes;
+    }
+    ASSERT_EQ(next, work.bytes);
+  }
+}
+
 TEST(Job, high_to_low_hands_out_the_end_first) {
   Job job;
   job.open(work_of(250, 100, CopyOrder::high_to_low));
@@ -122,8 +163,7 @@ TEST(Job, a_chunk_in_the_hands_of_a_slow_thief_keeps_the_job_open) {
   EXPECT_TRUE(job.finished());
 }
 
-// The thief has checked that there is work, and decrements the count of chunks only after the end
-// of the job.
+// The thief has checked that there is work, and claims only after the end of the job.
 TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
   Job job;
   job.open(work_of(100, 100));
@@ -131,11 +171,11 @@ TEST(Job, a_late_thief_gets_nothing_from_a_job_that_ended) {
   finish_all(job, all_chunks(job).size());
   Chunk chunk{};
   for (int thief = 0; thief < 1000; ++thief) EXPECT_FALSE(JobTestAccess::take(job, chunk));
-  EXPECT_TRUE(job.finished()) << "its decrement changes nothing";
+  EXPECT_TRUE(job.finished()) << "its claim changes nothing";
   EXPECT_FALSE(job.has_work());
 }
 
-TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
+TEST(Job, claims_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
   Job job;
   job.open(work_of(100, 100));
   finish_all(job, all_chunks(job).size());
@@ -145,7 +185,7 @@ TEST(Job, decrements_of_late_thieves_do_not_eat_chunks_of_the_next_job) {
   EXPECT_EQ(all_chunks(job).size(), 5U);
 }
 
-// A thief that decrements the count after the owner has opened the job slot again gets a valid
+// A thief that claims after the owner has opened the job slot again gets a valid
 // chunk of the new job.
 TEST(Job, a_late_thief_claims_from_the_new_job_of_the_slot) {
   Job job;
@@ -213,7 +253,7 @@ struct Stress {
       right = right && cells[i] + 1 == work.to.address;  // one addition in each earlier round
       ++cells[i];
     }
-    job.finish(right);
+    job.finish(right, chunk.count);
     return true;
   }
 
@@ -309,6 +349,7 @@ TEST(Job, thousands_of_reopened_jobs_touch_each_byte_exactly_once) {
   for (std::uint32_t round = 1; right && round <= kReopened; ++round) {
     CopySpec work =
         work_of(Stress::kMaxBytes, 1 + random() % 16, static_cast<CopyOrder>(random() % 3));
+    work.guided = random() % 2 == 0;
     work.to.address = work.from.address = round;
     stress->job.open(work);
     // In every fourth round the owner claims no chunk, so the thieves do all the work.

@@ -16,7 +16,7 @@ constexpr std::uint32_t kRank = 70;  // the board has this rank's bit in its sec
 struct Fixture {
   std::unique_ptr<JobSlots> slots = std::make_unique<JobSlots>();
   std::unique_ptr<node::WorkBoard> board = std::make_unique<node::WorkBoard>();
-  SlotKeeper keeper{*slots, *board, kRank};
+  SlotKeeper keeper{*slots, {board.get(), 1}, kRank};
 };
 
 const CopySpec kWork{{0, 0, 0}, {0, 0, 0}, 100, 100, CopyOrder::low_to_high};
@@ -59,6 +59,71 @@ TEST(Slots, hiding_one_job_leaves_another_posted) {
   f.keeper.hide(*first);
   f.keeper.hide(*first);
   EXPECT_TRUE(f.board->posted(kRank));
+}
+
+// Five boards, and jobs of a rank that has the third board.
+struct FiveBoards {
+  static constexpr std::uint32_t kOwner = 2 * node::kBoardRanks + 3;
+  std::vector<node::WorkBoard> boards = std::vector<node::WorkBoard>(5);
+  std::unique_ptr<JobSlots> slots = std::make_unique<JobSlots>();
+  SlotKeeper keeper{*slots, boards, kOwner};
+
+  [[nodiscard]] std::vector<int> posted() const {
+    std::vector<int> found;
+    for (const node::WorkBoard& board : boards) found.push_back(board.posted(kOwner) ? 1 : 0);
+    return found;
+  }
+};
+
+CopySpec chunks(std::uint32_t count) {
+  CopySpec work = kWork;
+  work.bytes = std::uint64_t{count} * work.chunk_bytes;
+  return work;
+}
+
+TEST(Slots, a_job_is_posted_for_as_many_ranks_as_it_has_chunks) {
+  FiveBoards f;
+  Job* few = f.keeper.open(chunks(node::kBoardRanks - 1));
+  EXPECT_EQ(f.posted(), (std::vector<int>{0, 0, 1, 1, 0}));
+  f.keeper.close(*few);
+  Job* more = f.keeper.open(chunks(2 * node::kBoardRanks));
+  EXPECT_EQ(f.posted(), (std::vector<int>{1, 1, 1, 1, 0}));
+  f.keeper.close(*more);
+  Job* most = f.keeper.open(chunks(20 * node::kBoardRanks));
+  EXPECT_EQ(f.posted(), std::vector<int>(5, 1));
+  f.keeper.close(*most);
+  EXPECT_EQ(f.posted(), std::vector<int>(5, 0));
+}
+
+TEST(Slots, a_job_with_chunks_left_is_posted_further_until_all_ranks_see_it) {
+  FiveBoards f;
+  Job* job = f.keeper.open(chunks(node::kBoardRanks + 1));
+  EXPECT_EQ(f.posted(), (std::vector<int>{1, 0, 1, 1, 0}));
+  f.keeper.show_more(*job);
+  EXPECT_EQ(f.posted(), std::vector<int>(5, 1));
+  run(*job);
+  f.keeper.hide(*job);
+  EXPECT_EQ(f.posted(), std::vector<int>(5, 0));
+}
+
+TEST(Slots, a_job_without_chunks_left_or_for_its_sender_alone_is_not_posted_further) {
+  FiveBoards f;
+  Job* job = f.keeper.open(kWork);
+  run(*job);
+  f.keeper.show_more(*job);
+  EXPECT_EQ(f.posted(), (std::vector<int>{0, 0, 1, 1, 0}));
+  f.keeper.close(*job);
+  f.keeper.show_more(*f.keeper.open(chunks(node::kBoardRanks + 1), nullptr, JobVisibility::sender));
+  EXPECT_EQ(f.posted(), std::vector<int>(5, 0));
+}
+
+TEST(Slots, the_owner_has_its_first_chunk_before_others_see_the_job) {
+  Fixture f;
+  Chunk first{};
+  Job* job = f.keeper.open(chunks(2), nullptr, JobVisibility::node, &first);
+  EXPECT_EQ(first.offset, 0U);
+  EXPECT_EQ(first.bytes, 100U);
+  EXPECT_EQ(job->left(), 1U);
 }
 
 TEST(Slots, all_in_use_is_said_and_a_closed_one_is_used_again) {

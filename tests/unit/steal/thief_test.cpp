@@ -24,7 +24,7 @@ struct Fixture : test::Ranks {
   // Opens a job of `rank` in one of its job slots. The SlotKeeper, by which the rank opens the job,
   // lives as long as the fixture.
   Job& expose(std::uint32_t rank, std::uint32_t chunk_bytes = 10'000) {
-    keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).board(), rank));
+    keepers.push_back(std::make_unique<SlotKeeper>(area(rank).slots(), node(rank).boards(), rank));
     return *keepers.back()->open(
         {view(to), view(from), from.size(), chunk_bytes, CopyOrder::low_to_high});
   }
@@ -70,7 +70,7 @@ TEST(Thief, moves_scattered_bytes_straight_to_their_places) {
   const layout::LayoutPtr third = *layout::vector(kCount, 1, 3, *byte);
   const Shapes shapes{.to = *layout::compact_of(**layout::hvector(kCount, 1, -2, *byte), 1),
                       .from = *layout::compact_of(*third, 1)};
-  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
   memory::View to = Fixture::view(f.to);
   to.address += f.to.size() - 1;  // backwards from the end
   CopySpec work{to, Fixture::view(f.from), kCount, 10'000, CopyOrder::low_to_high};
@@ -104,7 +104,7 @@ TEST(Thief, copies_scattered_bytes_without_a_job) {
 
 TEST(Thief, finds_no_job_that_is_for_those_who_are_told) {
   Fixture f;
-  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
   const CopySpec work{Fixture::view(f.to), Fixture::view(f.from), 1000, 1000,
                       CopyOrder::low_to_high};
   Job* job = keeper.open(work, nullptr, JobVisibility::sender);
@@ -151,7 +151,7 @@ TEST(Thief, shares_a_job_with_the_thread_that_waits_for_the_job) {
 TEST(Thief, writes_no_byte_beyond_the_job) {
   Fixture f;
   constexpr std::uint64_t kPart = 10'001;
-  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
   Job* job = keeper.open(
       {Fixture::view(f.to), Fixture::view(f.from), kPart, 4000, CopyOrder::low_to_high});
   Thief owner = f.thief(1, Strategy::mixed);
@@ -165,7 +165,7 @@ TEST(Thief, writes_no_byte_beyond_the_job) {
 
 TEST(Thief, reports_memory_that_no_process_can_read) {
   Fixture f;
-  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
   const memory::View nowhere{.address = 64, .pid = ::getppid(), .rank = 0};
   Job* job = keeper.open({Fixture::view(f.to), nowhere, 1000, 400, CopyOrder::low_to_high});
   Thief owner = f.thief(1, Strategy::mixed);
@@ -179,7 +179,7 @@ TEST(Thief, reports_memory_that_no_process_can_read) {
 
 TEST(Thief, leaves_a_job_unfinished_while_another_thief_holds_a_chunk) {
   Fixture f;
-  SlotKeeper keeper(f.area(1).slots(), f.node(1).board(), 1);
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
   Job* job =
       keeper.open({Fixture::view(f.to), Fixture::view(f.from), 1000, 400, CopyOrder::low_to_high});
   Chunk held{};
@@ -272,6 +272,38 @@ TEST(Thief, spreads_evenly_over_all_victims_also_over_several_words_of_the_board
   }
   EXPECT_EQ(near.size(), 99U) << "each near victim was helped, no far one";
   EXPECT_LT(*near.rbegin(), 100U);
+}
+
+TEST(Thief, a_thief_that_got_no_chunk_of_a_job_helps_with_the_next_job_of_its_slot) {
+  Fixture f;
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
+  const CopySpec work{Fixture::view(f.to), Fixture::view(f.from), 100'000, 100'000,
+                      CopyOrder::low_to_high};
+  Thief thief = f.thief(0, Strategy::localized);
+  Job* first = keeper.open(work);
+  Chunk taken{};
+  ASSERT_TRUE(first->claim(taken));
+  EXPECT_FALSE(thief.help());
+  EXPECT_FALSE(thief.help());
+  first->finish(true);
+  keeper.close(*first);
+  ASSERT_EQ(keeper.open(work), first);
+  EXPECT_TRUE(thief.help());
+}
+
+// The last rank, the only idle one, looks at a board on which a job of two chunks is posted late.
+TEST(Thief, an_idle_rank_far_from_the_owner_comes_when_chunks_stay_unclaimed) {
+  Fixture f(4 * node::kBoardRanks + 1);
+  SlotKeeper keeper(f.area(1).slots(), f.node(1).boards(), 1);
+  Thief thief = f.thief(4 * node::kBoardRanks, Strategy::mixed);
+  Job* job = keeper.open(
+      {Fixture::view(f.to), Fixture::view(f.from), 20'000, 10'000, CopyOrder::low_to_high});
+  EXPECT_FALSE(thief.help());
+  for (int board = 1; board < 5; ++board) keeper.show_more(*job);
+  EXPECT_TRUE(thief.help());
+  keeper.hide(*job);
+  keeper.show_more(*job);
+  EXPECT_FALSE(thief.help()) << "the job is hidden";
 }
 
 TEST(Thief, finds_nothing_in_a_job_whose_chunks_are_claimed) {

@@ -64,7 +64,7 @@ class Ranks {
   [[nodiscard]] node::Node& node(std::uint32_t rank) { return nodes_[rank]; }
   [[nodiscard]] Area area(std::uint32_t rank) { return Area(nodes_[0].area(rank)); }
   [[nodiscard]] steal::SlotKeeper keeper(std::uint32_t rank) {
-    return steal::SlotKeeper(area(rank).slots(), nodes_[rank].board(), rank);
+    return steal::SlotKeeper(area(rank).slots(), nodes_[rank].boards(), rank);
   }
   [[nodiscard]] steal::Thief thief(std::uint32_t rank, Strategy strategy,
                                    std::uint64_t saturate_ranks = 4) {
