@@ -122,7 +122,7 @@ struct alignas(kCacheLine) WorkBoard {
 
 // The number of neighbouring ranks that look at the same work board. A changed line goes to one
 // core after the other, so each further rank that looks comes later.
-inline constexpr std::uint32_t kBoardRanks = 16;
+inline constexpr std::uint32_t kBoardRanks = 8;
 
 struct alignas(kCacheLine) SegmentHeader {
   std::uint64_t magic;        // kSegmentMagic

@@ -5,36 +5,43 @@
 
 namespace mh::steal {
 
-void Job::open(const CopySpec& work) {
+void Job::open(const CopySpec& work, Chunk* first) {
   emulated::touch(&work_, emulated::Access::write);
   emulated::touch(&ticket_, emulated::Access::write);
   work_ = work;
   chunks_ = static_cast<std::uint32_t>((work.bytes + work.chunk_bytes - 1) / work.chunk_bytes);
   failures_.store(0, std::memory_order_relaxed);  // published by the release below
   done_.store(0, std::memory_order_relaxed);      // published by the same release
+  std::uint64_t ticket = chunks_ * kOne + (work.guided ? 1 : 0);
+  if (first != nullptr) {
+    *first = chunk_of(ticket, ClaimSide::owner);
+    ticket -= first->count * kOne;
+  }
   // release: pairs with the acquire in take(). A thief that gets a chunk sees work_, chunks_ and
   // the cleared counts, all written above.
-  ticket_.store(chunks_ * kOne + (work.guided ? 1 : 0), std::memory_order_release);
+  ticket_.store(ticket, std::memory_order_release);
 }
 
 bool Job::take(Chunk& chunk, ClaimSide side) {
   const std::uint64_t step = side == ClaimSide::owner ? kOne : kOne - kOther;
   std::uint64_t ticket = ticket_.load(std::memory_order_relaxed);
-  std::uint32_t count = 0;
   do {
     if (left_of(ticket) == 0) return false;
-    count = count_of(ticket);
     // acquire: pairs with the release in open(). Later claims by other thieves continue that
     // release sequence, so every claim synchronises with the open() that its chunks belong to. A
     // claim publishes nothing, so it needs no release.
-  } while (!ticket_.compare_exchange_weak(ticket, ticket - count * step, std::memory_order_acquire,
-                                          std::memory_order_relaxed));
+  } while (!ticket_.compare_exchange_weak(ticket, ticket - count_of(ticket) * step,
+                                          std::memory_order_acquire, std::memory_order_relaxed));
   emulated::touch(&work_, emulated::Access::read);
-  chunk.offset = index_of(ticket, side, count) * work_.chunk_bytes;
-  chunk.bytes =
-      std::min<std::uint64_t>(std::uint64_t{count} * work_.chunk_bytes, work_.bytes - chunk.offset);
-  chunk.count = count;
+  chunk = chunk_of(ticket, side);
   return true;
+}
+
+Chunk Job::chunk_of(std::uint64_t ticket, ClaimSide side) const {
+  const std::uint32_t count = count_of(ticket);
+  const std::uint64_t offset = index_of(ticket, side, count) * work_.chunk_bytes;
+  const std::uint64_t most = std::uint64_t{count} * work_.chunk_bytes;
+  return {.offset = offset, .bytes = std::min(most, work_.bytes - offset), .count = count};
 }
 
 std::uint64_t Job::index_of(std::uint64_t ticket, ClaimSide side, std::uint32_t count) const {

@@ -90,9 +90,10 @@ struct Chunk {
 //       left, maybe those of the slot's *next* job: then it has properly claimed chunks of that job.
 class alignas(kCacheLine) Job {
  public:
-  // Called by the owner while the job slot is closed (no job is open in it): opens a job of
-  // ceil(bytes / chunk_bytes) chunks, which other ranks may claim from now on.
-  void open(const CopySpec& work);
+  // Called by the owner while the slot is closed: opens a job of ceil(bytes / chunk_bytes) chunks,
+  // which other ranks may claim from now on. `first`: receives the owner's first claim, which needs
+  // no atomic operation here.
+  void open(const CopySpec& work, Chunk* first = nullptr);
 
   // Returns the number of chunks that nobody has claimed. It writes nothing, so idle ranks do not
   // take the cache line away from the owner. The order is relaxed: a stale answer costs a wasted
@@ -144,8 +145,9 @@ class alignas(kCacheLine) Job {
   // Tries to claim. Safe at any time, even after the slot was closed and opened again for another
   // job (I3).
   bool take(Chunk& chunk, ClaimSide side);
-  // Returns the index of the first of the `count` chunks that a claim has got; `ticket` is the
-  // value before the claim.
+  // Returns what a claim gets; `ticket` is the value before the claim.
+  [[nodiscard]] Chunk chunk_of(std::uint64_t ticket, ClaimSide side) const;
+  // Returns the index of the first of the `count` chunks that a claim has got.
   [[nodiscard]] std::uint64_t index_of(std::uint64_t ticket, ClaimSide side,
                                        std::uint32_t count) const;
   // Returns the index of the chunk that is at `position` in the order of claims from the low end.

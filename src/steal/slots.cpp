@@ -75,8 +75,7 @@ Job* SlotKeeper::open(const CopySpec& work, const Shapes* shapes, JobVisibility 
   if (slot == SlotBits::kNone) return nullptr;
   Job& job = slots_->jobs[slot];
   if (shapes != nullptr) slots_->shapes[slot] = *shapes;
-  job.open(work);
-  if (first != nullptr && !job.claim(*first)) *first = {};
+  job.open(work, first);
   if (visibility == JobVisibility::node) bits_.show(slot, job.wanted_ranks());
   return &job;
 }

@@ -100,8 +100,8 @@ class Thief {
   CopyVictimPicker choice_;
   const memory::Reach* reach_;
   std::unique_ptr<std::byte[]> scratch_;
-  layout::LastLayout to_;        // layouts of the last scattered chunk,
-  layout::LastLayout from_;      // at its two ends
+  layout::LastLayout to_;           // layouts of the last scattered chunk,
+  layout::LastLayout from_;         // at its two ends
   const Job* exhausted_ = nullptr;  // the last job, if it had no chunk left
   bool retired_ = false;
 };

@@ -90,6 +90,29 @@ TEST(Job, claims_of_a_guided_job_get_shorter) {
   EXPECT_EQ(left, 0U);
 }
 
+TEST(Job, the_first_chunk_of_an_owner_is_the_one_that_it_would_have_claimed) {
+  for (const CopyOrder order :
+       {CopyOrder::low_to_high, CopyOrder::high_to_low, CopyOrder::both_ends}) {
+    for (const std::uint64_t bytes : {50U, 100U, 250U, 10'000U}) {
+      CopySpec work = work_of(bytes, 100, order);
+      work.guided = bytes > 1'000;
+      Job opened;
+      opened.open(work);
+      const std::vector<Chunk> wanted = all_chunks(opened);
+      Job claimed;
+      Chunk first{};
+      claimed.open(work, &first);
+      std::vector<Chunk> chunks = all_chunks(claimed);
+      chunks.insert(chunks.begin(), first);
+      ASSERT_EQ(chunks.size(), wanted.size());
+      for (std::size_t i = 0; i < wanted.size(); ++i) {
+        EXPECT_EQ(chunks[i].offset, wanted[i].offset);
+        EXPECT_EQ(chunks[i].bytes, wanted[i].bytes);
+      }
+    }
+  }
+}
+
 TEST(Job, chunks_of_guided_jobs_cover_every_byte_once_from_either_side) {
   std::mt19937_64 random(43);
   Job job;

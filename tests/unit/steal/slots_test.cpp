@@ -124,6 +124,7 @@ TEST(Slots, the_owner_has_its_first_chunk_before_others_see_the_job) {
   EXPECT_EQ(first.offset, 0U);
   EXPECT_EQ(first.bytes, 100U);
   EXPECT_EQ(job->left(), 1U);
+  EXPECT_FALSE(job->finished());
 }
 
 TEST(Slots, all_in_use_is_said_and_a_closed_one_is_used_again) {
