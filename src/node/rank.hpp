@@ -3,7 +3,8 @@
 //
 // The structures are grouped by writer. The node's first rank writes the header before any rank
 // attaches, except the work boards, the affinity and the names of locks. Each rank writes its own
-// record. An area, whose contents the rooms above define, follows each record (node.hpp).
+// record. An area, whose contents the rooms that use this one define, follows each record
+// (node.hpp).
 #pragma once
 
 #include <sys/types.h>

@@ -119,10 +119,9 @@ bool all_ranks_map(const memory::View& view, std::uint64_t bytes) {
                                 : services.memory->here(view, bytes) != nullptr;
 }
 
-// Opens a job in one of this rank's job slots, and tells the sender by changing its send to state
-// moving, so that the sender may claim chunks. Null if all job slots are in use. `mapped`: all
-// ranks of the node map both ends.
-// `first`: receives this rank's first chunk.
+// Opens a job in one of this rank's job slots, and tells the sender by changing the state of its
+// send to `moving`, so that the sender may claim chunks. Null if all job slots are in use.
+// `mapped`: all ranks of the node map both ends. `first`: receives this rank's first chunk.
 steal::Job* open_job(const steal::CopySpec& work, const ChunkedCopy& copy, bool mapped,
                      steal::Chunk& first) {
   const std::uint64_t least = mapped ? config.mapped_help_threshold : config.help_threshold;
