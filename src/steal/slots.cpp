@@ -37,7 +37,7 @@ void SlotBits::clear() {
 }
 
 void SlotBits::show_more(std::uint32_t slot, std::uint32_t helpers) {
-  if (boards_.size() == 1 || helpers == 0) return;
+  if (helpers == 0) return;
   // relaxed: only threads of this rank write `open`.
   if ((open_->load(std::memory_order_relaxed) & 1U << slot) != 0) post(helpers);
 }

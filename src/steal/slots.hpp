@@ -54,6 +54,8 @@ class SlotBits {
   std::uint32_t take() { return used_.take(slots_); }
   // Posts the rank on its own board, and on others for `helpers` further ranks.
   void show(std::uint32_t slot, std::uint32_t helpers = UINT32_MAX);
+  // False if all ranks look at one board. Callers then need not read how many ranks a job wants.
+  [[nodiscard]] bool has_boards_of_others() const { return boards_.size() > 1; }
   // Posts the rank on further boards, for `helpers` more ranks, unless the slot is hidden.
   void show_more(std::uint32_t slot, std::uint32_t helpers);
   // Takes back the hints of show(), so that thieves no longer look at the slot. Optional; may be
@@ -96,7 +98,9 @@ class SlotKeeper {
 
   // Called by the owner after a chunk: shows the job to as many further ranks as it has chunks
   // left. If those that have seen it were idle, they would have claimed these chunks.
-  void show_more(const Job& job) { bits_.show_more(slot_of(job), job.wanted_ranks()); }
+  void show_more(const Job& job) {
+    if (bits_.has_boards_of_others()) bits_.show_more(slot_of(job), job.wanted_ranks());
+  }
 
   // Hides a job whose chunks are all claimed, so that thieves no longer look at it. Thieves may
   // still be copying claimed chunks.
