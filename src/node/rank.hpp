@@ -134,8 +134,8 @@ struct alignas(kCacheLine) SegmentHeader {
   std::uint64_t cache_bytes;  // of the last cache before memory; 0: not known
   std::uint16_t numa_nodes;
   std::uint16_t numa_of_cpu[kMaxCpus];
-  // A work board for each kBoardRanks ranks, who look at no other. An owner posts on as many boards
-  // as its job needs helpers (steal/slots.hpp).
+  // A work board for each kBoardRanks ranks, which look at no other board. The owner of a job posts
+  // on as many boards as the job needs helpers (steal/slots.hpp).
   WorkBoard boards[kMaxRanks / kBoardRanks];
   // Sets of CPUs: `affinity` has those that some rank may run on, `contested` those that several
   // ranks may run on. Each rank adds its CPUs while it joins. relaxed: the barrier after joining

@@ -112,7 +112,8 @@ class alignas(kCacheLine) Job {
   // Tries to claim a chunk, in a guided job several; called by any rank. If the result is true,
   // `chunk` is claimed, and the caller must call finish() once, with its count.
   [[nodiscard]] bool claim(Chunk& chunk, ClaimSide side = ClaimSide::owner) {
-    // The line comes for writing at once: read first, it would move twice between cores.
+    // The prefetch gets the ticket's line for writing. If the line were read first, it would move
+    // twice between cores.
     emulated::touch(&ticket_, emulated::Access::write);
     prefetch_to_write(&ticket_);
     return take(chunk, side);
@@ -145,7 +146,7 @@ class alignas(kCacheLine) Job {
   // Tries to claim. Safe at any time, even after the slot was closed and opened again for another
   // job (I3).
   bool take(Chunk& chunk, ClaimSide side);
-  // Returns what a claim gets; `ticket` is the value before the claim.
+  // Returns the chunks that a claim gets; `ticket` is the ticket's value before the claim.
   [[nodiscard]] Chunk chunk_of(std::uint64_t ticket, ClaimSide side) const;
   // Returns the index of the first of the `count` chunks that a claim has got.
   [[nodiscard]] std::uint64_t index_of(std::uint64_t ticket, ClaimSide side,

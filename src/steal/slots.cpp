@@ -22,7 +22,8 @@ void SlotBits::post(std::uint32_t helpers) {
     boards_[board_at(step)].post(rank_);
     --wanted;
   }
-  // After the posts: another thread that clears meanwhile leaves these boards to the next clear().
+  // This comes after the posts: another thread that clears meanwhile leaves the boards just posted
+  // on to the next clear().
   // release: pairs with the acquire in clear().
   while (before < step && !shown_.compare_exchange_weak(before, step, std::memory_order_release)) {
   }
@@ -60,8 +61,11 @@ void SlotBits::hide(std::uint32_t slot) {
   if (before != bit) return;  // already hidden, or other slots are still shown
   clear();
   // Another thread of this rank may have shown a slot after this thread has cleared the bit of its
-  // own slot (fetch_and). The rank must then stay on the work board.
-  if (open_->load(std::memory_order_relaxed) != 0) post(UINT32_MAX);
+  // own slot (fetch_and). The rank must then stay on the work boards. That thread may have posted
+  // only on boards behind those that this thread has cleared, so all are posted anew.
+  if (open_->load(std::memory_order_relaxed) == 0) return;
+  shown_.store(0, std::memory_order_relaxed);
+  post(UINT32_MAX);
 }
 
 void SlotBits::give_back(std::uint32_t slot) {

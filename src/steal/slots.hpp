@@ -91,13 +91,14 @@ class SlotKeeper {
 
   // Opens a job with this work and returns it; null if all slots are in use (the caller then copies
   // alone, or waits for one of its jobs). work.bytes and work.chunk_bytes are not 0. `shapes`: the
-  // shapes of both ends, if work.shaped is true. `first`: receives the owner's first chunk, claimed
-  // before another rank sees the job; it has no bytes if a late thief has claimed all chunks.
+  // shapes of both ends, if work.shaped is true. `first`: receives the owner's first claim, made
+  // before another rank sees the job.
   Job* open(const CopySpec& work, const Shapes* shapes = nullptr,
             JobVisibility visibility = JobVisibility::node, Chunk* first = nullptr);
 
-  // Called by the owner after a chunk: shows the job to as many further ranks as it has chunks
-  // left. If those that have seen it were idle, they would have claimed these chunks.
+  // Called by the owner after each chunk that it has copied: shows the job to as many further ranks
+  // as the chunks left are enough for. Idle ranks that already saw the job would have claimed these
+  // chunks, so the ranks that see it are busy.
   void show_more(const Job& job) {
     if (bits_.has_boards_of_others()) bits_.show_more(slot_of(job), job.wanted_ranks());
   }

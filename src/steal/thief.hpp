@@ -82,8 +82,9 @@ class Thief {
   // Returns this thief's scratch buffer, or the caller's small buffer `little` if there was no
   // memory for a scratch buffer.
   [[nodiscard]] std::span<std::byte> scratch(std::span<std::byte> little) const;
-  // False if the job has no chunk left. Only a thread that has last seen none there reads the count
-  // before it claims. For others the line then moves once, and not twice.
+  // False if the job has no chunk left. Only a thread that saw no chunk left in this job before
+  // reads the count here. Other threads claim without that, so that the line of the job's ticket
+  // moves to their core once, and not twice.
   [[nodiscard]] bool is_worth_a_claim(const Job& job) const {
     return exhausted_ != &job || job.has_work();
   }

@@ -243,10 +243,8 @@ std::optional<MessagePath> copy_in_chunks(const ChunkedCopy& copy) {
   steal::Chunk first{};
   steal::Job* job = others_can_copy ? open_job(work, copy, mapped, first) : nullptr;
   if (job == nullptr) return copy_alone(work, copy.shapes) ? std::optional(path) : std::nullopt;
-  if (first.bytes != 0) {
-    thief().copy_claimed(*job, config.me, first);
-    services.keeper->show_more(*job);
-  }
+  thief().copy_claimed(*job, config.me, first);
+  services.keeper->show_more(*job);
   ThiefWatch watch;
   bool abandoned = false;  // true if only dead processes hold the chunks that are not copied
   wait::until([&] {

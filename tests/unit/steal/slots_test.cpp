@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <memory>
 #include <set>
 #include <thread>
 #include <vector>
+
+#include "support/sanitizer.hpp"
 
 namespace mh::steal {
 namespace {
@@ -125,6 +128,34 @@ TEST(Slots, the_owner_has_its_first_chunk_before_others_see_the_job) {
   EXPECT_EQ(first.bytes, 100U);
   EXPECT_EQ(job->left(), 1U);
   EXPECT_FALSE(job->finished());
+}
+
+// Two threads of the owner: one shows a job while the other hides the only job that was shown.
+TEST(Slots, a_job_shown_while_another_is_hidden_is_posted_on_the_owners_board) {
+  constexpr int kTimes = test::kSanitized ? 2'000 : 20'000;
+  FiveBoards f;
+  std::barrier<> together(2);
+  std::thread other([&] {
+    for (int i = 0; i < kTimes; ++i) {
+      Job* hidden = f.keeper.open(chunks(1));
+      together.arrive_and_wait();
+      f.keeper.close(*hidden);
+      together.arrive_and_wait();
+      together.arrive_and_wait();
+    }
+  });
+  int lost = 0;
+  for (int i = 0; i < kTimes; ++i) {
+    together.arrive_and_wait();
+    Job* shown = f.keeper.open(chunks(1));
+    together.arrive_and_wait();
+    lost += 1 - f.posted()[2];
+    f.keeper.close(*shown);
+    together.arrive_and_wait();
+  }
+  other.join();
+  EXPECT_EQ(lost, 0);
+  EXPECT_EQ(f.posted(), std::vector<int>(5, 0));
 }
 
 TEST(Slots, all_in_use_is_said_and_a_closed_one_is_used_again) {
