@@ -7,10 +7,6 @@
 
 namespace mh::steal {
 
-std::uint32_t SlotBits::board_at(std::uint32_t step) const {
-  return boards_.size() == 1 ? step : rank_ / node::kBoardRanks ^ step;
-}
-
 void SlotBits::post(std::uint32_t helpers) {
   const auto boards = static_cast<std::uint32_t>(boards_.size());
   // acquire: pairs with the release in clear(); the boards are then posted after they were cleared.

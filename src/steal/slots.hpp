@@ -47,7 +47,11 @@ class SlotBits {
   // slot i may have work. `boards`: one for all ranks, or the node's.
   SlotBits(std::atomic<std::uint32_t>& open, std::span<node::WorkBoard> boards, std::uint32_t rank,
            std::uint32_t slots)
-      : open_(&open), boards_(boards), rank_(rank), slots_(slots) {}
+      : open_(&open),
+        boards_(boards),
+        rank_(rank),
+        own_board_(boards.size() == 1 ? 0 : rank / node::kBoardRanks),
+        slots_(slots) {}
 
   // Allocates a slot for the calling thread; kNone if all are in use. No thief finds the slot
   // before a call of show().
@@ -68,13 +72,14 @@ class SlotBits {
  private:
   // Returns the index of a board in the order of posts: by exclusive or, so the own board comes
   // first, then its neighbour, then the next two. An index of boards_.size() or more: no board.
-  [[nodiscard]] std::uint32_t board_at(std::uint32_t step) const;
+  [[nodiscard]] std::uint32_t board_at(std::uint32_t step) const { return own_board_ ^ step; }
   void post(std::uint32_t helpers);
   void clear();
 
   std::atomic<std::uint32_t>* open_;
   std::span<node::WorkBoard> boards_;
   std::uint32_t rank_;
+  std::uint32_t own_board_;  // index of the board at which this rank looks
   std::uint32_t slots_;
   SlotSet<32> used_;
   std::atomic<std::uint32_t> shown_{0};  // boards up to this step have the rank posted

@@ -117,10 +117,12 @@ bool Thief::run_one_chunk(Job& job, std::uint32_t owner) {
 bool Thief::claim_and_copy(Job& job, std::uint32_t owner) {
   if (!is_worth_a_claim(job)) return false;
   Chunk chunk{};
-  const bool got = job.claim(chunk, owner == node_->me() ? ClaimSide::owner : ClaimSide::other);
-  if (got) copy_claimed(job, owner, chunk);
-  if (!got) exhausted_ = &job;
-  return got;
+  if (!job.claim(chunk, owner == node_->me() ? ClaimSide::owner : ClaimSide::other)) {
+    exhausted_ = &job;
+    return false;
+  }
+  copy_claimed(job, owner, chunk);
+  return true;
 }
 
 void Thief::copy_claimed(Job& job, std::uint32_t owner, const Chunk& chunk) {
