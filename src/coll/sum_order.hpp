@@ -83,7 +83,7 @@ class DoublingOrder {
 };
 
 // The ranks' knowledge of the order in which the MPI library computes a sum of their communicator.
-// It is the same on all ranks.
+// This knowledge is the same on all ranks.
 enum class SumKnowledge : std::uint8_t {
   none,      // too few calls to know
   doubling,  // the library's bits are those of DoublingOrder

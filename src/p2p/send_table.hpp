@@ -122,7 +122,8 @@ struct alignas(kCacheLine) SendSlot {
   [[nodiscard]] std::uint64_t generation() const {
     return word.load(std::memory_order_relaxed) >> kStateBits;
   }
-  // The state of the slot's send with this generation; `free` if that send is over.
+  // The state of the slot's send with this generation. `free` if that send is over, although its
+  // sender may not have freed the slot yet.
   [[nodiscard]] SlotState state_of(std::uint64_t generation) const {
     const std::uint64_t now = word.load(std::memory_order_acquire);
     const bool over = now >> kStateBits != generation || state_in(now) == SlotState::done;

@@ -83,7 +83,8 @@ struct Chunk {
 //   I1  Chunks handed out <= chunks. A claim takes as many chunks off the ticket as it hands out,
 //       and never more than the ticket has.
 //   I2  work_ is written only while the slot is closed: before open(), or after done_ == chunks_,
-//       or after the owner has found that only dead processes hold unfinished chunks (ThiefWatch).
+//       or after the owner has found that only dead processes hold unfinished chunks
+//       (mpi/job/thief_watch.hpp).
 //   I3  A thief reads work_ only between a successful claim and its finish(). The owner waits for a
 //       finish() per chunk before it writes again (I2), so the job needs no count of its readers
 //       and no number of the use of its slot. A late thief changes the ticket only if it has chunks
@@ -156,9 +157,9 @@ class alignas(kCacheLine) Job {
   [[nodiscard]] std::uint64_t chunk_at(std::uint64_t position) const;
 
   // The ticket of a job. Its high half is the number of chunks left. Bit 0 is set in a guided job,
-  // and the other bits of the low half count the chunks claimed with ClaimSide::other. A single
-  // word thus tells the chunks claimed from either end and the size of a claim, and a single atomic
-  // operation claims.
+  // in which a claim takes several chunks while many are left (kGuidedShares). The other bits of
+  // the low half count the chunks claimed with ClaimSide::other. A single word thus tells the
+  // chunks claimed from either end and the size of a claim, and a single atomic operation claims.
   static constexpr std::uint64_t kOne = 1ULL << 32U;
   static constexpr std::uint64_t kOther = 2;
   static std::uint32_t left_of(std::uint64_t ticket) {

@@ -44,7 +44,8 @@ class SlotBits {
   static constexpr std::uint32_t kNone = SlotSet<32>::kNone;
 
   // Makes the object of rank `rank`, which has `slots` slots. Bit i of `open` tells thieves that
-  // slot i may have work. `boards`: one for all ranks, or the node's.
+  // slot i may have work. `boards`: the work boards of the node, one for each node::kBoardRanks
+  // ranks; or a single board, which then serves all ranks.
   SlotBits(std::atomic<std::uint32_t>& open, std::span<node::WorkBoard> boards, std::uint32_t rank,
            std::uint32_t slots)
       : open_(&open),

@@ -198,7 +198,7 @@ static void check_data(Player* player, Op* op, const char* whose) {
 }
 
 // Checks what MPI_Get_elements says about a received message. The answer is not part of the run's
-// hash: timing decides for which receives from any source the fuzzer has a status to ask about.
+// hash: for a receive from any source, timing decides whether the fuzzer has a status to ask about.
 static void check_elements(Player* player, const Message* message, const Layout* layout,
                            const MPI_Status* status) {
   int parts = -7;

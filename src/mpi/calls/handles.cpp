@@ -17,7 +17,8 @@ namespace {
 
 // Frees a communicator by `call`, MPI_Comm_free or MPI_Comm_disconnect. Before that, removes what
 // Manyhands has recorded about the communicator (its Comm), because the library may reuse the
-// handle at once.
+// handle at once. Messages under way on the communicator go on: their receives keep the Comm, and
+// their sends do not use it.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
   error_handlers::note_change();
   arrivals::forget_comm(*comm);

@@ -75,11 +75,12 @@ class Round {
 
   // The staged block, into which the caller writes its data before publish_staged().
   [[nodiscard]] std::byte* stage() { return stage(bytes_); }
-  // The next three functions publish this rank's record of the round, once. A record of
-  // publish_staged() offers the data in stage(), of publish_mapped() the data in this rank's own
-  // buffers, and of publish_library() no data. If every rank needs every rank, or if the root
-  // decides and this rank is the root, publish_library() leaves the collective to the MPI library.
-  // A rank that only receives from the root publishes so as well, and stays in the round.
+  // In each round, a rank calls one of the next three functions, once, to publish its record.
+  // The function publish_staged() offers the data in stage(). The function publish_mapped() offers
+  // the data in this rank's own buffers. The function publish_library() offers no data. It leaves
+  // the collective to the MPI library if every rank needs the data of all ranks, or if the root
+  // decides and this rank is the root. A rank that only receives data from the root has none to
+  // offer, and therefore also calls publish_library(). The ranks then still carry out the round.
   void publish_staged() { boards_.publish_staged(terms_, bytes_); }
   // `source` and `target`: this rank's send and receive buffer; null if the call has no such
   // buffer. If a buffer is not in the shared heap or help is switched off on this rank, the

@@ -171,8 +171,8 @@ TEST(SimulatedIterations, tasks_that_are_retained_need_few_steals) {
   EXPECT_LT(after.end_s, before.end_s);
 }
 
-// A long task keeps rank 0 busy. Its idle neighbour, rank 1, answers the thieves of the other node,
-// so that node gets the other tasks.
+// A long task keeps rank 0 busy. Its idle neighbour, rank 1, answers the thieves of the other node.
+// Without rank 1, the other node would not get rank 0's other tasks.
 TEST(Simulation, an_idle_rank_answers_for_a_busy_neighbour) {
   Setting s = setting(4, false);
   s.machine.cores_per_node = 2;
