@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from manyhands_bench.case import (
     HEAP,
+    HEAP_ON,
     HELPED,
     LENT,
     MAPPED,
@@ -173,6 +174,7 @@ CASES = (
         "threads",
         ranks(2),
         args("--window", "8", "--bytes", "1048576", "--threads", "1,2,4,8,16", "--batches", "3"),
+        arms=(PLAIN, HELPED, HEAP_ON),
     ),
     Case(
         "nonblocking",

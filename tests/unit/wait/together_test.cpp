@@ -231,10 +231,10 @@ class OneCore {
   cpu_set_t before_{};
 };
 
-// Two threads on one core wait in turn, each for a number that only the other one raises. The
-// server, the thread that polls, wakes the other thread when its own wait ends, and gives it the
-// core. If the server kept the core, its next wait would poll tens of thousands of times, until the
-// end of its time slice.
+// Two threads on one core wait in turn, each for a number that only the other thread raises. The
+// server, the thread that polls for both, wakes the other thread when the wait of that thread is
+// over, and yields the core to it. A server that kept the core would poll tens of thousands of
+// times in each round, until the end of its time slice.
 TEST_F(Together, a_server_gives_its_core_to_a_thread_whose_wait_has_ended) {
   constexpr int kRounds = 200;
   start(on_cores(1));
