@@ -41,8 +41,9 @@ PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
 HEAP = Arm("heap")  # HELPED, in cases that also have the arm NO_HEAP
 NO_HEAP = Arm("no heap", environment={"MH_HEAP": "off"})
-# A heap without a budget, for cases whose buffers are larger than the budget of the default.
-HEAP_ON = Arm("MH_HEAP=on", environment={"MH_HEAP": "on"})
+# HEAP without a budget. For cases whose buffers are longer than the default lets a block of the
+# shared heap be: with HEAP, they would lie in private memory.
+WHOLE_HEAP = replace(HEAP, environment={"MH_HEAP": "on"})
 MAPPED = Arm("limit", helped=False, arguments=("--mode", "mapped"))
 SHARED = Arm("shared", environment={OPENMP: "1"})
 OMP = Arm("omp", helped=False, unmarked=True)

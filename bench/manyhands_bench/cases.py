@@ -12,13 +12,13 @@ from dataclasses import replace
 
 from manyhands_bench.case import (
     HEAP,
-    HEAP_ON,
     HELPED,
     LENT,
     MAPPED,
     NO_HEAP,
     OTHERS,
     PLAIN,
+    WHOLE_HEAP,
     Arm,
     Case,
     Variant,
@@ -78,7 +78,7 @@ def _strategy(name: str) -> Arm:
     return Arm(name, environment=settings, moved=OTHERS)
 
 
-_STEALING_HEAPS = (replace(NO_HEAP, moved=OTHERS), replace(HEAP, moved=OTHERS))
+_STEALING_HEAPS = (replace(NO_HEAP, moved=OTHERS), replace(WHOLE_HEAP, moved=OTHERS))
 _CHECK_AND_STEAL = Arm(
     "check+steal",
     environment={
@@ -174,7 +174,7 @@ CASES = (
         "threads",
         ranks(2),
         args("--window", "8", "--bytes", "1048576", "--threads", "1,2,4,8,16", "--batches", "3"),
-        arms=(PLAIN, HELPED, HEAP_ON),
+        arms=(PLAIN, HELPED, WHOLE_HEAP),
     ),
     Case(
         "nonblocking",
@@ -365,7 +365,7 @@ CASES = (
         "noncontiguous",
         ranks(2),
         args(*_QUICK),
-        arms=(NO_HEAP, HEAP),
+        arms=(NO_HEAP, WHOLE_HEAP),
         interleaved=True,
     ),
     Case(
@@ -381,7 +381,7 @@ CASES = (
         "noncontiguous",
         all_cores(3),
         args(*_QUICK, "--planes", "1M,32M", "--z", "64", "--helpers"),
-        arms=(PLAIN, replace(NO_HEAP, moved=LENT), replace(HEAP, moved=OTHERS)),
+        arms=(PLAIN, replace(NO_HEAP, moved=LENT), replace(WHOLE_HEAP, moved=OTHERS)),
         variants=_teams,
     ),
     Case(
@@ -404,7 +404,7 @@ CASES = (
         arms=(
             Arm("separate", environment={"MH_HEAP": "off"}, arguments=("--ways", "separate")),
             Arm("no heap", environment={"MH_HEAP": "off"}, arguments=("--ways", "bundle")),
-            Arm("heap", arguments=("--ways", "bundle")),
+            replace(WHOLE_HEAP, arguments=("--ways", "bundle")),
         ),
     ),
     Case(
