@@ -27,11 +27,16 @@ namespace mh::layout {
 // in memory alone, because they are too many for the caches.
 enum class CacheLevel : std::uint8_t { caches, memory };
 
+// The most bytes of the last cache that a message is expected to find free. Many cores, or several
+// virtual machines, share a larger cache.
+inline constexpr std::uint64_t kMostCache = 32U << 20U;
+
 // Returns how `bytes` bytes are copied. Copies go past the caches if source and target together
-// exceed the last cache (`last_cache` bytes; 0: not known). The bytes that are copied first would
-// otherwise be evicted before any use.
+// exceed the last cache (`last_cache` bytes, of which kMostCache count; 0: not known). The bytes
+// that are copied first would otherwise be evicted before any use.
 constexpr CacheLevel cache_level_of(std::uint64_t bytes, std::uint64_t last_cache) {
-  return last_cache != 0 && bytes > last_cache / 2 ? CacheLevel::memory : CacheLevel::caches;
+  const std::uint64_t cache = last_cache < kMostCache ? last_cache : kMostCache;
+  return cache != 0 && bytes > cache / 2 ? CacheLevel::memory : CacheLevel::caches;
 }
 
 // `count` elements of a layout, the first one at address `base`. For list_blocks() alone, `base`

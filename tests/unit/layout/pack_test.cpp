@@ -281,6 +281,16 @@ void check_long_list(bool even) {
 TEST(LongList, of_equal_blocks) { check_long_list(true); }
 TEST(LongList, of_unequal_blocks) { check_long_list(false); }
 
+TEST(CacheLevelOf, a_message_and_its_source_exceed_the_part_of_the_last_cache_that_is_free) {
+  constexpr std::uint64_t kMb = 1U << 20U;
+  EXPECT_EQ(cache_level_of(4 * kMb, 8 * kMb), CacheLevel::caches);
+  EXPECT_EQ(cache_level_of(4 * kMb + 1, 8 * kMb), CacheLevel::memory);
+  // A cache of 480 MB is shared with others.
+  EXPECT_EQ(cache_level_of(16 * kMb, 480 * kMb), CacheLevel::caches);
+  EXPECT_EQ(cache_level_of(16 * kMb + 1, 480 * kMb), CacheLevel::memory);
+  EXPECT_EQ(cache_level_of(1024 * kMb, 0), CacheLevel::caches) << "the cache is not known";
+}
+
 // ---- every kernel (packing loop) -------------------------------------------------------------
 
 // Packs and unpacks the layout, and compares with `places`: the offset of each byte of its packed
