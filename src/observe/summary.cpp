@@ -153,8 +153,9 @@ void add_messages(Lines& lines, const Totals& sum) {
   row("by others", sum.others_bytes, sum.others_chunks);
   if (sum.lent_chunks != 0) row("on lent cores", sum.lent_bytes, sum.lent_chunks);
   if (sum.heap_peak != 0) {
-    lines.add("shared heap    {} at most, {} kept for later blocks", size_text(sum.heap_peak),
-              size_text(sum.heap_kept));
+    lines.add("shared heap    {} at most, {} kept for later blocks; {} of messages outside",
+              size_text(sum.heap_peak), size_text(sum.heap_kept),
+              size_text(sum.bytes_outside_heap));
   }
   lines.add("waits          {}; collectives through the node segment {}", sum.waits,
             sum.collectives_with_arrival_barrier);

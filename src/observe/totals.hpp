@@ -37,8 +37,9 @@ struct RankCounts {
   std::uint64_t bytes_by_rendezvous;
   std::uint64_t resends;
   std::uint64_t messages_without_slot;
-  std::uint64_t messages_ended;  // left to the MPI library: rendezvous had ended on the node
-  std::uint64_t own_chunks;      // as receiver and as sender
+  std::uint64_t messages_ended;      // left to the MPI library: rendezvous had ended on the node
+  std::uint64_t bytes_outside_heap;  // a buffer was not in the shared heap
+  std::uint64_t own_chunks;          // as receiver and as sender
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
   std::uint64_t others_bytes;
@@ -71,6 +72,7 @@ inline constexpr CountRow kCounts[] = {
     {"messages_without_slot", &RankCounts::messages_without_slot,
      &RankCounters::messages_without_slot},
     {"messages_ended", &RankCounts::messages_ended, &RankCounters::messages_ended},
+    {"bytes_outside_heap", &RankCounts::bytes_outside_heap, &RankCounters::bytes_outside_heap},
     {"own_chunks", &RankCounts::own_chunks, nullptr},
     {"own_bytes", &RankCounts::own_bytes, nullptr},
     {"others_chunks", &RankCounts::others_chunks, &RankCounters::others_chunks},

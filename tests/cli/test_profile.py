@@ -34,6 +34,7 @@ def summary(**counts: Any) -> dict[str, Any]:
         "one_sided_operations": 0,
         "messages_exchanged": 0,
         "heap_peak_bytes": 0,
+        "bytes_outside_heap": 0,
         "loops": {"units_by_others": 0, "regions_shared": 0},
     }
     return {"not_helping_because": "", "total": {**total, **counts}}
@@ -85,7 +86,10 @@ def test_waiting_for_a_rank_names_it_and_the_setting() -> None:
 def test_transfer_of_long_messages_names_the_heap_unless_it_is_there() -> None:
     messages = call("MPI_Sendrecv", 0, 1.0, 1.0)
     assert "shared heap" in advice(parsed(messages))[0]
-    assert "shared heap" not in advice(parsed(messages, heap_peak_bytes=MB))[0]
+    inside = {"heap_peak_bytes": MB, "bytes_by_rendezvous": 8 * MB}
+    assert "heap" not in advice(parsed(messages, **inside))[0]
+    (text,) = advice(parsed(messages, **inside, bytes_outside_heap=2 * MB))
+    assert "25.0 % of the bytes by rendezvous" in text and "MH_HEAP=on" in text
     assert "shared heap" not in advice(parsed(call("MPI_Send", 0, 1.0, 1.0, bytes_at_most=256)))[0]
 
 

@@ -9,7 +9,7 @@
 // messages. The other ranks wait in MPI_Recv. WAITERS selects MPI_Waitall, MPI_Barrier or a loop of
 // MPI_Test instead, or `compute`: a loop of MPI_Test with work between the tests. HOMES pins the
 // ranks before MPI_Init, and THEN pins them after it (homes.h). With NICE the receiver has the
-// lowest priority.
+// lowest priority. With FROM=mmap the send buffer is not from malloc, and so in no shared heap.
 //
 // run: ranks 2
 // run: ranks 3 MH_CORES=3 TYPE=scattered
@@ -57,9 +57,27 @@ static size_t place_of(size_t byte, bool scattered) {
   return scattered ? byte / BLOCK * 2 * BLOCK + byte % BLOCK : byte;
 }
 
+static bool sends_from_mmap(void) { return strcmp(text("FROM", "malloc"), "mmap") == 0; }
+
+static unsigned char* new_send_buffer(void) {
+  if (!sends_from_mmap()) return blank(2 * BYTES);
+  const int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  unsigned char* data = mmap(NULL, 2 * BYTES, PROT_READ | PROT_WRITE, flags, -1, 0);
+  CHECK(data != MAP_FAILED, "no memory");
+  return data;
+}
+
+static void free_send_buffer(unsigned char* data) {
+  if (sends_from_mmap()) {
+    munmap(data, 2 * BYTES);
+  } else {
+    free(data);
+  }
+}
+
 static void send(int to, bool scattered, int round) {
   MPI_Datatype type = type_of(scattered);
-  unsigned char* data = blank(2 * BYTES);
+  unsigned char* data = new_send_buffer();
   for (size_t i = 0; i < BYTES; ++i) data[place_of(i, scattered)] = byte_of(round, i);
   const char* how = text("SENDER", "waits");
   if (strcmp(how, "waits") == 0) {
@@ -74,7 +92,7 @@ static void send(int to, bool scattered, int round) {
     MPI_Wait(&request, MPI_STATUS_IGNORE);
   }
   MPI_Type_free(&type);
-  free(data);
+  free_send_buffer(data);
 }
 
 static void receive(bool scattered, int round) {

@@ -173,6 +173,15 @@ def test_third_ranks_move_what_all_map(mpi: MpiBuild, helped: Arm, type: str) ->
     assert seen.own(0, 1) + seen.others(2, 3) == seen.bytes
 
 
+@pytest.mark.parametrize("source", ["malloc", "mmap"])
+def test_the_summary_counts_what_lies_outside_of_the_heap(
+    mpi: MpiBuild, helped: Arm, source: str
+) -> None:
+    seen = run_until(mpi, with_heap(helped), 2, {"FROM": source})
+    outside = seen.summary["total"]["bytes_outside_heap"]
+    assert outside > 0 if source == "mmap" else outside == 0
+
+
 def test_third_ranks_leave_what_is_too_short_even_for_loads(mpi: MpiBuild, helped: Arm) -> None:
     env = {"MH_MEMORY": "mapped", "MH_MAPPED_HELP_THRESHOLD": str(LENGTH + 1), "SENDER": "sleeps"}
     seen = run_until(mpi, with_heap(helped), 4, env)

@@ -63,6 +63,19 @@ def _on_collectives(total: dict[str, Any]) -> str:
     return "The MPI library moved the data of collectives in this run."
 
 
+def _on_heap(total: dict[str, Any]) -> str:
+    if not total.get("heap_peak_bytes", 0):
+        return "The shared heap, not used here, lets the ranks copy such messages directly."
+    sent, outside = total["bytes_by_rendezvous"], total.get("bytes_outside_heap", 0)
+    if outside <= NOTICEABLE * sent:
+        return ""
+    return (
+        f"{percent(outside, sent)} of the bytes by rendezvous had a buffer outside of the shared "
+        "heap. With MH_HEAP=on the heap takes blocks of any size, and the ranks copy such messages "
+        "directly."
+    )
+
+
 def _on_transfer(profile: Profile) -> str | None:
     if profile.transfer_s < NOTICEABLE * profile.elapsed_s:
         return None
@@ -73,8 +86,8 @@ def _on_transfer(profile: Profile) -> str | None:
     total = profile.summary["total"] if profile.summary is not None and helped else {}
     if top.is_collective:
         return f"{text} {_on_collectives(total)}"
-    if _is_long_message(top) and not total.get("heap_peak_bytes", 0):
-        return f"{text} The shared heap, not used here, lets the ranks copy such messages directly."
+    if _is_long_message(top):
+        return f"{text} {_on_heap(total)}".rstrip()
     return text
 
 

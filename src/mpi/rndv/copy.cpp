@@ -290,6 +290,8 @@ Delivery copy_taken(const PostedSend& send, const ReceiveBuffer& buffer) {
                                           .order = message.order,
                                           .send = &message.send})
                         : copy_scattered(message, readable);
+  if (config.heaps_mapped && path != MessagePath::mapped)
+    services.counters().bytes_outside_heap.add(message.bytes);
   const int code = path ? MPI_SUCCESS : receive_by_library(message);
   trace_copied(begin, message.bytes, message.sender, path.value_or(MessagePath::library));
   if (code != MPI_SUCCESS) return {.bytes = 0, .code = code};

@@ -122,8 +122,10 @@ TEST(Summary, a_shared_heap_is_named_where_there_is_one) {
   ranks[0].heap_peak = 30'000'000;
   ranks[1].heap_peak = 12'000'000;
   ranks[1].heap_kept = 2'000'000;
-  EXPECT_NE(render_summary(ranks, {}, "").find("shared heap    42 MB at most, 2 MB kept"),
-            std::string::npos);
+  ranks[0].bytes_outside_heap = 5'000'000;
+  const std::string text = render_summary(ranks, {}, "");
+  EXPECT_NE(text.find("shared heap    42 MB at most, 2 MB kept"), std::string::npos) << text;
+  EXPECT_NE(text.find("5 MB of messages outside"), std::string::npos) << text;
   const auto json = nlohmann::json::parse(render_json(ranks, {}, ""));
   EXPECT_EQ(json["total"]["heap_peak_bytes"], 42'000'000);
   EXPECT_EQ(json["ranks"][1]["heap_kept_bytes"], 2'000'000);
