@@ -61,24 +61,28 @@ def outputs(ranks: int, folder: Path, command: Sequence[str | Path]) -> list[str
     return printed
 
 
-def guide() -> tuple[str, str, str]:
-    """Returns the guide, its program, and its function with non-blocking calls."""
+def guide() -> tuple[str, str, str, list[str]]:
+    """Returns the guide's first program, its function with non-blocking calls, its program with a
+    queue, and what the guide says the two programs print.
+    """
     page = (ROOT / "docs" / "lci.md").read_text()
-    program, function = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
-    return page, program, function
+    program, function, queue = re.findall(r"```cpp\n(.*?)```", page, re.DOTALL)
+    return program, function, queue, re.findall(r"It prints `(.*?)`", page)
 
 
-def test_the_program_of_the_guide_prints_what_the_guide_says(tmp_path: Path) -> None:
-    page, program, _ = guide()
-    (tmp_path / "balls.cpp").write_text(program)
-    promised = re.search(r"It prints `(.*?)`", page)
-    assert promised is not None
-    balls = compiled(tmp_path / "balls.cpp", tmp_path / "balls")
-    assert outputs(2, tmp_path, [balls]) == [promised.group(1) + "\n", ""]
+def test_the_programs_of_the_guide_print_what_the_guide_says(tmp_path: Path) -> None:
+    balls, _, queue, promised = guide()
+    printed = []
+    for name, text in {"balls": balls, "queue": queue}.items():
+        (tmp_path / f"{name}.cpp").write_text(text)
+        program = compiled(tmp_path / f"{name}.cpp", tmp_path / name)
+        (tmp_path / f"of-{name}").mkdir()
+        printed += outputs(2, tmp_path / f"of-{name}", [program])
+    assert sorted(printed) == sorted(["", "", *(f"{line}\n" for line in promised)])
 
 
 def test_the_nonblocking_calls_of_the_guide_swap_the_numbers(tmp_path: Path) -> None:
-    _, program, function = guide()
+    program, function, *_ = guide()
     body = """
     int main() {
       auto job = lci::Job::join();

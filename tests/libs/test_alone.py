@@ -57,20 +57,24 @@ def ranks_of(program: Path, folder: Path, ranks: int) -> str:
 
 
 def follow_guide(library: str, tree: Path, folder: Path) -> None:
-    """Follows "Building a program" in the guide of the library. `tree` has the library, which
-    the README's commands have built; `folder` is for the installed library and the program.
+    """Follows "Installing the library" and "Building a program" in the guide of the library. `tree`
+    has the library, which the README's commands have built; `folder` is for the installed library
+    and the program.
     """
     name, program = GUIDES[library]
     page = (ROOT / "docs" / name).read_text()
-    section = page.split("## Building a program\n")[1].split("\n## ")[0]
+    sections = [
+        page.split(f"## {title}\n")[1].split("\n## ")[0]
+        for title in ("Installing the library", "Building a program")
+    ]
     project = folder / "project"
     project.mkdir(parents=True)
     whole = page.split("## A complete program\n")[1].split("\n## ")[0]
     (project / f"{program}.cpp").write_text(block(whole, "cpp"))
-    (project / "CMakeLists.txt").write_text(block(section, "cmake"))
+    (project / "CMakeLists.txt").write_text(block(sections[1], "cmake"))
     settings = {**environment(tree), "HOME": str(folder), "PREFIX": str(folder / "mh")}
-    assert "export PREFIX=$HOME/mh" in section  # for the reader, once; here for each block
-    blocks = re.findall(r"```bash\n(.*?)```", section, re.DOTALL)
+    assert "export PREFIX=$HOME/mh" in sections[0]  # for the reader, once; here for each block
+    blocks = re.findall(r"```bash\n(.*?)```", "".join(sections), re.DOTALL)
     assert len(blocks) == 3  # the library; the program with CMake; with pkg-config
     for commands, where in zip(blocks, (tree, project, project), strict=True):
         subprocess.run(
