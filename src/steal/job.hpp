@@ -121,8 +121,9 @@ class alignas(kCacheLine) Job {
   }
 
   // Called by the thief that has claimed `chunks` chunks, when their bytes are in place or the copy
-  // has failed. The thief must not access work() afterwards. True if other chunks may be left; the
-  // ticket is on the line that this call has written, so the answer costs nothing.
+  // has failed. The thief must not access work() afterwards. True if other chunks may be left. The
+  // number of chunks left (ticket_) is on the cache line that this call writes, so the answer costs
+  // nothing.
   bool finish(bool succeeded, std::uint32_t chunks = 1);
 
   // Called by the owner. True once every chunk is finished; the bytes copied by all thieves are
