@@ -217,8 +217,9 @@ bool Worker::all_done() {
 // --- stealing tasks of other workers --------------------------------------------------------
 
 // Steals a task that another worker has published. Returns the task, claimed for this worker;
-// nullptr: none can be stolen. Takes a task first that this worker has already seen at an earlier
-// victim (work_loot()). Then the victims come in turn, from a random worker on.
+// nullptr: none can be stolen. An earlier call may have found several published tasks of one
+// worker, of which it claimed one. This call first tries to claim one of the others (work_loot()).
+// Then it searches the workers in turn, from a random worker on.
 TaskRecord* Worker::steal() {
   TaskRecord* record = work_loot();
   const auto count = static_cast<std::uint32_t>(core.workers.size());
