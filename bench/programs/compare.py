@@ -12,8 +12,9 @@ The arms of a round run one after the other, and each round begins with another 
 * *all* has everything that can be switched on, and a profile.
 * *traced* (with `--traced`) has a trace as well: compare it with *default*.
 
-The column *beyond* compares *unprofiled* with *bare*, each less the time of its `MPI_Init`. This
-time comes from the profiles of *default* and *plain* in the same round.
+The first table compares wall times. Its column *beyond* compares *unprofiled* with *bare*, each
+less the time of its `MPI_Init`. This time comes from the profiles of *default* and *plain* in the
+same round. The second table has the times in MPI.
 
 All arms have to print the same results. A sign test says whether a ratio differs from 1. The script
 needs a quiet machine and build/lib, and names the programs that are not installed.
@@ -157,59 +158,71 @@ def beyond_init(arms: dict[str, list[Sample]]) -> str:
     return ratio_text(seconds("unprofiled", "default"), seconds("bare", "plain"))
 
 
-def row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
-    def values(arm: str, field: str) -> list[float]:
-        return [getattr(sample, field) for sample in arms[arm]]
+def ratio_of(arms: dict[str, list[Sample]], arm: str, base: str, field: str) -> str:
+    def values(of: str) -> list[float]:
+        return [getattr(sample, field) for sample in arms[of]]
 
-    wall = " ".join(
-        ratio_text(values(arm, "wall_s"), values("bare", "wall_s"))
-        for arm in ("plain", "unprofiled", *HELPED)
-    )
-    inside = median_of(arms["plain"], "mpi_s") / median_of(arms["plain"], "wall_s")
-    alone = f"{median_of(arms['bare'], 'wall_s'):.2f}"
-    cells = [program.name, alone, wall, beyond_init(arms), f"{100 * inside:.0f}"]
+    return ratio_text(values(arm), values(base))
+
+
+def walls_row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
+    cells = [program.name, f"{median_of(arms['bare'], 'wall_s'):.2f}"]
+    cells += [
+        ratio_of(arms, arm, "bare", "wall_s") for arm in ("plain", "unprofiled", "default", "all")
+    ]
+    if "traced" in arms:
+        cells.append(ratio_of(arms, "traced", "default", "wall_s"))
+    same = all(sample.results == arms["bare"][0].results for of in arms.values() for sample in of)
+    return [*cells, beyond_init(arms), "same" if same else "DIFFER"]
+
+
+def inside_row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
+    part = median_of(arms["plain"], "mpi_s") / median_of(arms["plain"], "wall_s")
+    cells = [program.name, f"{100 * part:.0f}"]
     for field in FIELDS:
         cells.append(f"{1e3 * median_of(arms['plain'], field):.0f}")
-        cells += [ratio_text(values(arm, field), values("plain", field)) for arm in HELPED]
-    if "traced" in arms:
-        cells.append(ratio_text(values("traced", "wall_s"), values("default", "wall_s")))
-    same = all(sample.results == arms["bare"][0].results for of in arms.values() for sample in of)
-    return [*cells, "same" if same else "DIFFER"]
+        cells += [ratio_of(arms, arm, "plain", field) for arm in HELPED]
+    return cells
 
 
 HELPED = ("default", "all")
 FIELDS = {
-    "mpi_s": "MPI",
+    "mpi_s": "in MPI",
     "transfer_s": "transfer",
     "collectives_s": "collect.",
     "waiting_s": "waiting",
 }
 
 
-def table() -> Table:
+def table(title: str, columns: list[str]) -> Table:
     made = Table(
-        title=(
-            "medians of ratios; * differs from 1 by a sign test. "
-            "wall, beyond (MPI_Init): over bare; in MPI: ms of plain, then default, all over plain"
-        ),
+        title=title,
         title_justify="left",
         box=box.SIMPLE_HEAD,
         padding=(0, 1, 0, 0),
         pad_edge=False,
     )
     made.add_column("program", no_wrap=True)
-    made.add_column("bare s", justify="right")
-    made.add_column("wall: plain unprof.\n      default all", no_wrap=True)
-    made.add_column("beyond", justify="right")
-    made.add_column("MPI %", justify="right")
-    for name in FIELDS.values():
-        made.add_column(name, justify="right", no_wrap=True)
-        made.add_column("", justify="right")
-        made.add_column("", justify="right")
-    if "traced" in ARMS:
-        made.add_column("traced", justify="right")
-    made.add_column("results")
+    for column in columns:
+        made.add_column(column, justify="right", no_wrap=True)
     return made
+
+
+def walls_table() -> Table:
+    traced = ["traced"] if "traced" in ARMS else []
+    return table(
+        "wall times over bare, medians of ratios; * differs from 1 by a sign test",
+        ["bare s", "plain", "unprofiled", "default", "all", *traced, "beyond", "results"],
+    )
+
+
+def inside_table() -> Table:
+    """Three columns for each of FIELDS: ms of plain, default and all over plain."""
+    columns = [column for name in FIELDS.values() for column in (f"{name}\nms", "\ndef.", "\nall")]
+    return table(
+        "times in MPI: ms of plain, then the ratios of default and all to plain",
+        ["MPI %", *columns],
+    )
 
 
 def measure(program: Program, mpi: MpiBuild, rounds: int, bar: Progress) -> dict[str, list[Sample]]:
@@ -261,9 +274,9 @@ def main() -> None:
     if not wanted:
         names = "; ".join(p.name for p in PROGRAMS)
         sys.exit(f"no program has '{chosen.only}' in its name; there are {names}")
-    out = Console(width=160)
+    out = Console(width=120)
     builds = find_builds(ROOT)
-    shown = table()
+    walls, inside = walls_table(), inside_table()
     measured: dict[str, dict[str, list[Sample]]] = {}
     with Progress(console=out, transient=True) as bar:
         for program in wanted:
@@ -277,9 +290,10 @@ def main() -> None:
                 out.print(f"{program.name} failed: {failure}", markup=False)
                 continue
             measured[program.name] = arms
-            shown.add_row(*row(program, arms))
+            walls.add_row(*walls_row(program, arms))
+            inside.add_row(*inside_row(program, arms))
     if measured:
-        out.print(shown)
+        out.print(walls, inside)
     if chosen.json:
         chosen.json.write_text(report(chosen.rounds, measured) + "\n")
 
