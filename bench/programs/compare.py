@@ -167,9 +167,7 @@ def ratio_of(arms: dict[str, list[Sample]], arm: str, base: str, field: str) -> 
 
 def walls_row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
     cells = [program.name, f"{median_of(arms['bare'], 'wall_s'):.2f}"]
-    cells += [
-        ratio_of(arms, arm, "bare", "wall_s") for arm in ("plain", "unprofiled", "default", "all")
-    ]
+    cells += [ratio_of(arms, arm, "bare", "wall_s") for arm in WALLS]
     if "traced" in arms:
         cells.append(ratio_of(arms, "traced", "default", "wall_s"))
     same = all(sample.results == arms["bare"][0].results for of in arms.values() for sample in of)
@@ -185,7 +183,8 @@ def inside_row(program: Program, arms: dict[str, list[Sample]]) -> list[str]:
     return cells
 
 
-HELPED = ("default", "all")
+WALLS = ("plain", "unprofiled", "default", "all")  # over bare
+HELPED = ("default", "all")  # over plain
 FIELDS = {
     "mpi_s": "in MPI",
     "transfer_s": "transfer",
@@ -212,7 +211,7 @@ def walls_table() -> Table:
     traced = ["traced"] if "traced" in ARMS else []
     return table(
         "wall times over bare, medians of ratios; * differs from 1 by a sign test",
-        ["bare s", "plain", "unprofiled", "default", "all", *traced, "beyond", "results"],
+        ["bare s", *WALLS, *traced, "beyond", "results"],
     )
 
 

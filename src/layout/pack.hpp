@@ -13,6 +13,7 @@
 
 #include <sys/uio.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -35,7 +36,7 @@ inline constexpr std::uint64_t kMostCache = 32U << 20U;
 // exceed the last cache (`last_cache` bytes, of which kMostCache count; 0: not known). The bytes
 // that are copied first would otherwise be evicted before any use.
 constexpr CacheLevel cache_level_of(std::uint64_t bytes, std::uint64_t last_cache) {
-  const std::uint64_t cache = last_cache < kMostCache ? last_cache : kMostCache;
+  const std::uint64_t cache = std::min(last_cache, kMostCache);
   return cache != 0 && bytes > cache / 2 ? CacheLevel::memory : CacheLevel::caches;
 }
 

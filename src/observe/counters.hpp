@@ -41,8 +41,9 @@ struct alignas(kCacheLine) RankCounters {
   Counter resends;                // rendezvous messages that could not be copied
   Counter messages_without_slot;  // left to the MPI library: the send table was full
   Counter messages_ended;         // left to the MPI library: rendezvous had ended on the node
-  // Received by rendezvous within the node, by the kernel's copies or through cells, although the
-  // ranks share their heaps: the send or the receive buffer lies outside of the heap.
+  // Received by rendezvous within the node, but not copied in mapped memory, although the ranks
+  // share their heaps: the send or the receive buffer lies outside of the heap. Messages that the
+  // sender pushes do not count.
   Counter bytes_outside_heap;
 
   // This member and the next five, down to others_bytes: numbers and bytes of the chunks that this

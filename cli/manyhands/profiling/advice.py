@@ -7,7 +7,7 @@ from typing import Any
 
 from manyhands.profiling.record import Profile, Row
 
-NOTICEABLE = 0.03  # part of the run
+NOTICEABLE = 0.03  # part of the run, or of the bytes by rendezvous
 LONG = 64 << 10  # bytes: longer messages gain by the heap
 
 
