@@ -257,8 +257,6 @@ def options() -> argparse.Namespace:
     parser.add_argument("--traced", action="store_true", help="add an arm with a trace")
     parser.add_argument("--json", type=Path, help="store all samples in this file")
     parsed = parser.parse_args()
-    if parsed.rounds < 1:
-        parser.error("--rounds must be at least 1")
     for library in (FRONT, HEAP):
         if not library.exists():
             sys.exit(f"{library} is not built: run make build")
