@@ -48,17 +48,28 @@ TaskRecord* Worker::next_or_sleep() {
 TaskRecord* Worker::look_at_parked() {
   const mh_parked_waits& waits = *parked_waits();
   TaskRecord* record = nullptr;
-  while (record == nullptr && core.has_parked()) {
-    const bool looks = waits.look(core.awake()) != MH_LOOK_ELSEWHERE;
+  bool looks = true;
+  while (looks && record == nullptr && core.has_parked()) {
+    looks = !is_one_too_many() && waits.look(core.awake()) != MH_LOOK_ELSEWHERE;
     record = choose();
     if (record == nullptr && core.stealing) record = steal();
-    if (looks || record != nullptr) continue;
-    doze();
-    return nullptr;
   }
   waits.end_idle();
-  if (record != nullptr) doze_ns_ = 0;
+  if (record != nullptr) {
+    doze_ns_ = 0;
+  } else if (!looks) {
+    doze();
+  }
   return record;
+}
+
+// True if this worker would take a core from another process (SchedulerCore::crowds()), while
+// another worker of its scheduler chooses tasks and so polls the parked waits as well.
+bool Worker::is_one_too_many() {
+  if (!core.shares_cores() || !core.crowds()) return false;
+  return std::ranges::any_of(core.workers, [this](const auto& worker) {
+    return worker.get() != this && worker->bell.is_awake() && !is_busy(*worker);
+  });
 }
 
 // Looks for a task for a short time without counting this worker among the seekers in `watch`. All

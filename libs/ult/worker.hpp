@@ -87,6 +87,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* spin_for_task();
   TaskRecord* look_quietly();
   TaskRecord* look_at_parked();
+  bool is_one_too_many();
   TaskRecord* steal();
   TaskRecord* work_loot();
   TaskRecord* rob(Worker& victim);

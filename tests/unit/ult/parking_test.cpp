@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <functional>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -141,6 +142,40 @@ TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
     });
     (void)group.wait();
   }));
+}
+
+// Two workers have one core together (share_cores()). While one of them runs tasks, the other does
+// not compete for the core by looks. It may look while the first worker does not get the core.
+TEST(UltParking, a_worker_beyond_the_share_does_not_look_beside_a_running_one) {
+  if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "one core cannot be shared";
+  constexpr int kYields = 200'000;
+  detail::share_cores(1);
+  std::atomic<int> yields{0};
+  std::atomic<int> seen{0};
+  std::atomic<int> looks_beside{0};  // looks between which tasks of the other worker have run
+  Message message;
+  g_look = [&](unsigned workers) {
+    if (workers != 0 && seen.exchange(yields) != yields) ++looks_beside;
+    return MH_LOOK_NOTHING;
+  };
+  {
+    Scheduler scheduler = started(2, false);  // each task stays on its worker
+    EXPECT_TRUE(scheduler.run([&] {
+      Result<Task> reader = spawn_on(1 - this_worker(), [&] { message.await(); });
+      while (message.reader == nullptr) std::this_thread::yield();
+      Group group;
+      for (int task = 0; task < 2; ++task) {
+        group.spawn([&] {
+          while (++yields < kYields) yield();
+        });
+      }
+      (void)group.wait();
+      message.come();
+      EXPECT_TRUE(reader->join().ok());
+    }));
+  }
+  detail::share_cores(~0U);
+  EXPECT_LT(looks_beside, kYields / 100);
 }
 
 TEST(UltParking, a_scheduler_ends_after_its_parked_tasks) {
