@@ -253,7 +253,12 @@ def options() -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=at_least_one, default=9, help="runs of each arm (default: 9)"
     )
-    parser.add_argument("--only", metavar="NAME", help="run programs with this text in the name")
+    parser.add_argument(
+        "--only",
+        metavar="NAME",
+        action="append",
+        help="run programs with this text in the name; may be repeated",
+    )
     parser.add_argument("--traced", action="store_true", help="add an arm with a trace")
     parser.add_argument("--json", type=Path, help="store all samples in this file")
     parsed = parser.parse_args()
@@ -263,14 +268,20 @@ def options() -> argparse.Namespace:
     return parsed
 
 
+def programs_named(texts: list[str] | None) -> list[Program]:
+    """The programs that have one of the texts in their names; all programs without texts."""
+    for text in texts or ():
+        if not any(text.lower() in p.name.lower() for p in PROGRAMS):
+            names = "; ".join(p.name for p in PROGRAMS)
+            sys.exit(f"no program has '{text}' in its name; there are {names}")
+    return [p for p in PROGRAMS if not texts or any(t.lower() in p.name.lower() for t in texts)]
+
+
 def main() -> None:
     chosen = options()
     if chosen.traced:
         ARMS.update(TRACED)
-    wanted = [p for p in PROGRAMS if not chosen.only or chosen.only.lower() in p.name.lower()]
-    if not wanted:
-        names = "; ".join(p.name for p in PROGRAMS)
-        sys.exit(f"no program has '{chosen.only}' in its name; there are {names}")
+    wanted = programs_named(chosen.only)
     out = Console(width=120)
     builds = find_builds(ROOT)
     walls, inside = walls_table(), inside_table()

@@ -91,7 +91,10 @@ def main() -> None:
     )
     parser.add_argument("--mpi", nargs="+", default=["mpich4", "openmpi4", "mpich5", "openmpi5"])
     options = parser.parse_args()
-    builds = [build for name, build in find_builds(ROOT).items() if name in options.mpi]
+    installed = find_builds(ROOT)
+    builds = [build for name, build in installed.items() if name in options.mpi]
+    if not builds:
+        parser.error(f"--mpi: none of these is installed; there are {', '.join(installed)}")
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {options.rounds} rounds")
     results: dict[tuple[str, int, str], list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:

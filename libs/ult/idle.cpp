@@ -63,10 +63,10 @@ TaskRecord* Worker::look_at_parked() {
   return record;
 }
 
-// True if this worker would take a core from another process (SchedulerCore::crowds()), while
-// another worker of its scheduler chooses tasks and so polls the parked waits as well.
+// True if this worker would take a core from another process, while another worker of its scheduler
+// chooses tasks and so polls the parked waits as well.
 bool Worker::is_one_too_many() {
-  if (!core.shares_cores() || !core.crowds()) return false;
+  if (!core.takes_others_cores()) return false;
   return std::ranges::any_of(core.workers, [this](const auto& worker) {
     return worker.get() != this && worker->bell.is_awake() && !is_busy(*worker);
   });
@@ -129,7 +129,7 @@ void Worker::nap() {
   // The worker dozes if its last sleep was fruitless, if another worker has signalled tasks to
   // steal soon, or if the awake workers exceed this process's share of the cores. No spawner wakes
   // a dozing worker.
-  if (fruitless_ || others_wait() || (core.shares_cores() && core.crowds())) {
+  if (fruitless_ || others_wait() || core.takes_others_cores()) {
     fruitless_ = false;
     return doze();
   }
@@ -264,7 +264,7 @@ TaskRecord* Worker::work_loot() {
 // of the cores competes with running workers for their cores, and robs only a victim that is busy
 // with one long task.
 TaskRecord* Worker::rob(Worker& victim) {
-  if (core.shares_cores() && core.crowds() && !is_busy(victim)) return nullptr;
+  if (core.takes_others_cores() && !is_busy(victim)) return nullptr;
   if (TaskRecord* record = rob_set(victim, victim.fresh_)) return record;
   if (TaskRecord* record = rob_set(victim, victim.started_)) return record;
   return victim.has_signalled() ? rob_signalled(victim) : nullptr;

@@ -218,6 +218,9 @@ class SchedulerCore {
   [[nodiscard]] bool crowds() const {
     return shares_cores() ? awake() > own_cores() : oversubscribed();
   }
+  // True: other processes use the same cores, and more workers are awake than this process has
+  // cores. The workers beyond that number take cores from the other processes.
+  [[nodiscard]] bool takes_others_cores() const { return shares_cores() && crowds(); }
   [[nodiscard]] bool has_parked() const { return parked.load(std::memory_order_relaxed) != 0; }
   // Wakes one sleeping worker, if there is any, to steal a task that worker `from` has published.
   void ring_a_sleeper(std::uint32_t from);
