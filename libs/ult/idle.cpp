@@ -159,8 +159,8 @@ void Worker::tell_if_stuck() {
   char text[256];
   std::snprintf(text, sizeof text,
                 "scheduler %s: every task waits. A child runs inside Group::spawn(), because its "
-                "worker has %u tasks, and may wait for its parent. More tasks: "
-                "Config::tasks_per_worker",
+                "worker has no slot beyond %u tasks, and the child may wait for its parent. "
+                "Remedy: raise Config::tasks_per_worker",
                 core.config.name, core.shape.slots);
   print_line(text);
 }

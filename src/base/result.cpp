@@ -46,7 +46,7 @@ const char* describe(Code code) {
     case Code::gone:
       return "process no longer exists";
     case Code::mismatch:
-      return "the two sides are not of one build, job or protocol";
+      return "the two sides differ in build, job or protocol";
     case Code::unsupported:
       return "not available on this system";
     case Code::misuse:

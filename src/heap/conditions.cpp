@@ -24,7 +24,7 @@ constexpr const char* kReasons[] = {
     "large allocations are shared",
     ("blocks up to 4 MB are shared, since private memory has huge pages here and shared memory has "
      "none; for larger ones write 'advise' to /sys/kernel/mm/transparent_hugepage/shmem_enabled"),
-    "MH_HEAP=off keeps it off",
+    "MH_HEAP=off turns the heap off",
     "the program has an allocator of its own; run it with the C library's malloc",
     "a sanitizer or Valgrind watches this program's memory",
     "address space is limited; set 'ulimit -v unlimited'",

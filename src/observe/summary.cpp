@@ -88,10 +88,10 @@ std::string why_nobody(std::span<const RankReport> ranks, const Totals& sum,
                        const std::string& why_not) {
   if (!why_not.empty()) return why_not;
   if (sum.messages_by_rendezvous == 0 && sum.messages_without_slot > 0) {
-    return "every large message had to go through the MPI library";
+    return "large messages went by the MPI library: the send table was full";
   }
   if (sum.messages_by_rendezvous == 0 && sum.messages_ended > 0)
-    return "an intercommunicator or collective I/O ended rendezvous";
+    return "rendezvous ended on the node (docs/how-it-works.md says why)";
   if (largest_node(ranks) < 2) return "no two ranks are on one node";
   if (sum.messages_by_rendezvous == 0 && sum.messages_exchanged > 0)
     return "busy ranks exchanged all large messages, by the MPI library";
@@ -157,7 +157,7 @@ void add_messages(Lines& lines, const Totals& sum) {
               size_text(sum.heap_peak), size_text(sum.heap_kept),
               size_text(sum.bytes_outside_heap));
   }
-  lines.add("waits          {}; collectives through the node segment {}", sum.waits,
+  lines.add("waits          {}; collectives after an arrival barrier {}", sum.waits,
             sum.collectives_with_arrival_barrier);
   if (sum.collectives_direct != 0) {
     lines.add("collectives    {} carried out by the ranks themselves", sum.collectives_direct);
@@ -392,8 +392,7 @@ std::string render_summary(std::span<const RankReport> ranks, std::span<const He
     lines.add("through MPI    {} (send table full)", sum.messages_without_slot);
   }
   if (sum.messages_ended != 0) {
-    lines.add("through MPI    {} (an intercommunicator, collective I/O or too many communicators)",
-              sum.messages_ended);
+    lines.add("through MPI    {} (rendezvous has ended on the node)", sum.messages_ended);
   }
   add_loops(lines, sum);
   add_regions(lines, sum, regions);

@@ -394,7 +394,7 @@ def test_a_variant_of_another_build_is_refused(compiled: Compile, tmp_path: Path
     front = Path(shutil.copy(FRONT, tmp_path))
     result = launch(build, [str(compiled(build.cc, "ring.c"))], RANKS, LD_PRELOAD=str(front))
     assert (result.code, result.out.split()) == (0, ["ring", "1"])
-    assert result.err.count("is not of the same build") == 1
+    assert result.err.count("are from different builds") == 1
 
 
 def toy(compiled: Compile, *options: str) -> list[str]:

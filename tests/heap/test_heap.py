@@ -82,7 +82,7 @@ def test_every_function_of_the_family_answers_as_the_c_library(built, mode: str 
 
 def test_auto_is_the_default_and_off_is_said(built) -> None:
     assert lines(run([built("family.c")], "", MH_HEAP=""))[0] == GOOD
-    assert lines(run([built("family.c")], "off"))[0] == "heap: MH_HEAP=off keeps it off"
+    assert lines(run([built("family.c")], "off"))[0] == "heap: MH_HEAP=off turns the heap off"
 
 
 def test_eight_threads_allocate_fork_exec_and_end(built) -> None:

@@ -256,7 +256,7 @@ def test_without_a_job_the_reason_is_said(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert choose(monkeypatch, []) == 1
-    assert "you run no job with Manyhands on this node" in capsys.readouterr().err
+    assert "none of your jobs on this node uses Manyhands" in capsys.readouterr().err
 
 
 def test_several_jobs_are_listed(

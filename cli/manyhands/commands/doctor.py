@@ -144,7 +144,7 @@ def examine_pages(report: Report) -> None:
     report.add("huge pages", f"transparent: {setting}" if setting else "not available")
     facts = machine.shared_memory()
     if facts is None:
-        report.add("/dev/shm", "missing", LIMIT, "mount a tmpfs at /dev/shm")
+        report.add("/dev/shm", "missing", LIMIT, "MPI libraries need it: mount a tmpfs there")
         return
     total, free = facts
     small = free < ENOUGH_SHARED_MEMORY
@@ -218,8 +218,8 @@ def examine_settings(report: Report) -> None:
 def conclusion(report: Report) -> str:
     if report.memory_path == "none":
         return (
-            "Ranks cannot reach each other's memory here: large messages go through shared cells, "
-            "or through the MPI library where there are more ranks than cores."
+            "Ranks cannot read each other's memory here. Outside the shared heap, large messages "
+            "go through shared cells, or through the MPI library if ranks outnumber the cores."
         )
     if any(finding.verdict == LIMIT for finding in report.findings):
         return "Ranks can read each other's memory, but note the advice on the limits above."

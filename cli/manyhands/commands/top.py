@@ -33,7 +33,7 @@ def _none_found(search: Search) -> NoReturn:
             f" (the kernel hides the file descriptors of {search.unreadable} of your processes)"
         )
     say.fail(
-        f"you run no job with Manyhands on this node{hidden}; start one with mh run -n 2 ./app. "
+        f"none of your jobs on this node uses Manyhands{hidden}; start one: mh run -n 2 ./app. "
         "A job is visible between MPI_Init and MPI_Finalize"
     )
 

@@ -184,7 +184,8 @@ def bound(finding: Finding) -> str:
     if action.messages == 0:
         return (
             "Manyhands copied no message. When two busy ranks exchange contiguous messages below "
-            "8 MB, the MPI library copies them, unless they are in a shared heap (MH_HEAP=on)."
+            "8 MB outside the shared heap, the MPI library copies the messages. The default heap "
+            "has a budget for new memory; MH_HEAP=on has none."
         )
     reach = (
         f"Help shortens only communication, which took {percent(share(finding, 'mpi_s'))} of the "

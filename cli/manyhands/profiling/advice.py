@@ -106,7 +106,7 @@ def taken_over(profile: Profile) -> str:
     total = profile.summary["total"]
     why_not = profile.summary.get("not_helping_because", "")
     if why_not:
-        return f"nothing: {why_not}"
+        return f"nothing ({why_not})"
     done = []
     messages, moved = total["messages_by_rendezvous"], total["bytes_by_rendezvous"]
     if messages:

@@ -13,7 +13,7 @@ from manyhands.trace.run import Run
 from manyhands.units import size_text
 
 # Counters of the summary (MH_SUMMARY=1) that count work left to the MPI library, each with the
-# reason that `mh trace` prints.
+# reason that `mh report` prints.
 REFUSALS = (
     ("messages_exchanged", "messages of an exchange: both ends were busy"),
     ("messages_without_slot", "messages that found the send table full"),

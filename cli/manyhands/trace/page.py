@@ -143,7 +143,7 @@ def _messages(run: Run) -> str:
 def _refusals(run: Run) -> str:
     rows = findings.refusals(run)
     if not rows:
-        return "<p>Nothing was refused.</p>"
+        return "<p>No work was left to the MPI library.</p>"
     return _table(["left to the MPI library, or not shared", "because"], rows, "words")
 
 

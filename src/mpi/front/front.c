@@ -233,8 +233,8 @@ static bool open_variant(void) {
   describe_chain();
   const int answer = open.call != NULL ? open.call(&chain, &table) : MH_REFUSED_BUILD;
   if (answer == MH_REFUSED_BUILD) {
-    say("the program runs without help: %s is not of the same build as libmanyhands.so; reinstall "
-        "both",
+    say("the program runs without help: %s and libmanyhands.so are from different builds; "
+        "reinstall both",
         file);
   } else if (answer == MH_REFUSED_LIBRARY) {
     say("the program runs without help: %s lacks functions that every MPI of its kind has; report "
@@ -247,8 +247,8 @@ static bool open_variant(void) {
 static bool try_to_help(void) {
   if (switched_off()) return false;
   if (library.abi == NULL) {
-    say("the program runs without help: %s (%s %s); supported are MPICH and its family, Open MPI, "
-        "and the standard ABI",
+    say("the program runs without help: %s (%s %s); Manyhands supports MPICH and its family, Open "
+        "MPI, and the standard ABI",
         library.why_not, library.object.file, library.version);
     return false;
   }

@@ -63,7 +63,7 @@ struct mh_table {
  * must not be used. */
 enum mh_refusal {
   MH_ACCEPTED = 0,
-  MH_REFUSED_BUILD,  /* front and variant are not of one build */
+  MH_REFUSED_BUILD,  /* front and variant are from different builds */
   MH_REFUSED_LIBRARY /* the library lacks a function that every MPI of this ABI has */
 };
 int mh_variant_open(const struct mh_chain* chain, struct mh_table* table);

@@ -45,7 +45,8 @@ void say_why_not() {
                       settings().memory == MemoryPath::cells ||
                       settings().memory == MemoryPath::mapped || config.ranks == 1;
   if (config.single_copy || config.me != 0 || chosen) return;
-  print_message("large messages go through {}: {}; `mh doctor` explains",
+  print_message("large messages{} go through {}: {}; `mh doctor` explains",
+                config.heaps_mapped ? " outside the shared heap" : "",
                 config.pipelines ? "shared cells" : "the MPI library",
                 node_setup::why_no_single_copy());
 }

@@ -344,7 +344,7 @@ void start_internode() {
   if (all[0] != 0) return;
   if (all[1] != kNone) {
     if (config.world_rank == 0) {
-      print_message("the MPI library serves windows over several nodes: {}",
+      print_message("windows over several nodes stay with the MPI library: {}",
                     objection_text(all[1]));
     }
     return;

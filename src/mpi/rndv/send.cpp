@@ -259,8 +259,8 @@ bool moves_without_this_thread(const datatypes::Info& info) {
   static std::atomic_flag said = ATOMIC_FLAG_INIT;
   if (config.me == 0 && !said.test_and_set(std::memory_order_relaxed)) {
     print_message(
-        "large {} messages go through the MPI library: there are no threads to help with them, or "
-        "they may not run on the cores of other ranks (cpusets)",
+        "large {} messages go through the MPI library: helper threads cannot be created, or may "
+        "not run on the cores of other ranks (cpusets)",
         info.contiguous ? "contiguous" : "noncontiguous");
   }
   return false;

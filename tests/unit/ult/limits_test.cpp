@@ -168,8 +168,8 @@ void stop_for_want_of_slots(const Config& config) {
   EXPECT_EQ(
       pipe.read(20s),
       "manyhands: scheduler ult: every task waits. A child runs inside Group::spawn(), because "
-      "its worker has 512 tasks, and may wait for its parent. More tasks: "
-      "Config::tasks_per_worker\n");
+      "its worker has no slot beyond 512 tasks, and the child may wait for its parent. Remedy: "
+      "raise Config::tasks_per_worker\n");
   EXPECT_EQ(ended, 0);
   open.set();
   EXPECT_TRUE(parent && parent->join().ok());
