@@ -19,6 +19,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <new>
 
 #include "coll/board_group.hpp"
@@ -95,6 +96,14 @@ class BlockTable {
     return entries_[peers_.index_of(peer, me_)];
   }
   [[nodiscard]] std::byte* at(std::uint64_t place) { return staged_ + place; }
+
+  // Moves the table, and the blocks behind it, to the kInlineBytes bytes at `staged`. Precondition:
+  // no peer has seen the table, and it was given at most kInlineBytes bytes.
+  void move_inline(std::byte* staged) {
+    std::memcpy(staged, staged_, kInlineBytes);
+    staged_ = staged;
+    entries_ = std::launder(reinterpret_cast<BlockEntry*>(staged));
+  }
 
   // Reserves room for a block of `length` bytes behind the entries of this rank's block table.
   // Returns the offset of the room from the table's begin, or 0 if the staged block, in which the

@@ -39,7 +39,7 @@ class PairwiseRound {
         end_step_(first_step_ + static_cast<int>(peers.count(index(comm.rank)))),
         staged_bytes_(staged_bytes()),
         round_(comm, call, staged_bytes_, peers.root),
-        table_(round_.stage(), staged_bytes_, index(comm.rank), peers) {}
+        table_(is_inline() ? draft_ : round_.stage(), staged_bytes_, index(comm.rank), peers) {}
 
   int run() {
     publish();
@@ -87,8 +87,14 @@ class PairwiseRound {
     return std::min<std::uint64_t>(bytes, coll::kTableBytes + coll::kStagedBytes);
   }
 
+  // A short table lies in this rank's record, whose cache line the peers poll. The table is
+  // therefore written elsewhere first, and to the record at once. Each write would otherwise find
+  // the line at a peer.
+  [[nodiscard]] bool is_inline() const { return staged_bytes_ <= coll::kInlineBytes; }
+
   void publish() {
     for (int step = first_step_; step < end_step_; ++step) offer(peer(step));
+    if (is_inline()) table_.move_inline(round_.stage());
     round_.publish_staged();
   }
 
@@ -224,6 +230,7 @@ class PairwiseRound {
   int end_step_;
   std::uint64_t staged_bytes_;
   Round round_;
+  alignas(coll::BlockEntry) std::byte draft_[coll::kInlineBytes];  // of a short table
   coll::BlockTable table_;
   const TypedBlocks* staged_ = nullptr;  // the last block that was staged, and its place
   std::uint64_t staged_at_ = 0;

@@ -58,6 +58,22 @@ TEST(BlockTable, a_table_of_two_with_a_word_fits_into_the_record) {
   EXPECT_EQ(BlockTable::bytes_of(1) + room_of(8), kInlineBytes);
 }
 
+TEST(BlockTable, a_short_table_moves_into_the_record_with_its_block) {
+  Board board;
+  alignas(BlockEntry) std::byte draft[kInlineBytes];
+  BlockTable table(draft, kInlineBytes, 0, Peers{2});
+  const std::uint64_t place = table.reserve(8);
+  std::memcpy(table.at(place), "eight by", 8);
+  table.entry(1).bytes = 8;
+  table.move_inline(board.records[0].inlined);
+  std::memset(draft, 0xff, sizeof draft);
+  table.entry(1).note_read();
+  const BlockEntry& entry = entry_for(1, 0, Peers{2}, board.records[0].inlined);
+  EXPECT_EQ(entry.bytes, 8U);
+  EXPECT_TRUE(entry.has_read());
+  EXPECT_EQ(std::memcmp(board.records[0].inlined + place, "eight by", 8), 0);
+}
+
 TEST(BlockTable, data_lie_behind_the_entries_and_apart) {
   const Staged staged;
   BlockTable table = staged.table(0, 2);
