@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +11,7 @@
 #include <cstring>
 #include <iterator>
 
+#include "heap/calls.hpp"
 #include "heap/system.hpp"
 
 namespace mh::heap {
@@ -152,10 +152,10 @@ std::uint64_t number_behind(const char* text, const char* key) {
 }
 
 bool read_text(const char* path, char* text, std::size_t bytes) {
-  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  const int file = call::open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return false;
-  const ssize_t length = ::read(file, text, bytes - 1);
-  ::close(file);
+  const ssize_t length = call::read(file, text, bytes - 1);
+  call::close(file);
   text[std::max<ssize_t>(length, 0)] = 0;
   return length > 0;
 }

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "heap/calls.hpp"
 #include "heap/conditions.hpp"
 #include "heap/maps.hpp"
 #include "heap/system.hpp"
@@ -48,7 +49,7 @@ Span common(const Span& one, const Span& other) {
 int high_descriptor(int fd) {
   const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kDescriptor);
   if (high < 0) return fd;  // RLIMIT_NOFILE is low
-  ::close(fd);
+  call::close(fd);
   return high;
 }
 
@@ -59,7 +60,7 @@ bool has_swap() {
 
 bool read_all(int fd, std::uint64_t at, std::uint64_t end) {
   while (at < end) {
-    const ssize_t got = ::pread(fd, pointer(at), end - at, static_cast<off_t>(at));
+    const ssize_t got = call::pread(fd, pointer(at), end - at, static_cast<off_t>(at));
     if (got == 0 || (got < 0 && errno != EINTR)) return false;
     if (got > 0) at += static_cast<std::uint64_t>(got);
   }
@@ -86,7 +87,7 @@ bool read_data(const Span& span, int fd) {
 
 bool write_all(int fd, std::uint64_t at, std::uint64_t end) {
   while (at < end) {
-    const ssize_t put = ::pwrite(fd, pointer(at), end - at, static_cast<off_t>(at));
+    const ssize_t put = call::pwrite(fd, pointer(at), end - at, static_cast<off_t>(at));
     if (put == 0 || (put < 0 && errno != EINTR)) return false;
     if (put > 0) at += static_cast<std::uint64_t>(put);
   }
@@ -144,7 +145,7 @@ bool File::open(std::size_t bytes) {
 // Closes the file; its mappings stay.
 void File::forget() {
   const int fd = descriptor();
-  if (fd >= 0) ::close(fd);
+  if (fd >= 0) call::close(fd);
   fd_ = -1;
 }
 
@@ -188,8 +189,8 @@ bool File::reserve(std::uint64_t address, std::size_t bytes) {
   if (fd < 0) return state() == State::copied;
   int answer = 0;
   do {
-    answer = ::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address),
-                         static_cast<off_t>(bytes));
+    answer = call::fallocate(fd, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(address),
+                             static_cast<off_t>(bytes));
   } while (answer != 0 && errno == EINTR);
   return answer == 0;
 }
@@ -394,8 +395,8 @@ void File::empty(const Span& span) const {
     if (pages.bytes == 0) continue;
     if (state() == State::retired) (void)replace(pages, &File::map_nothing, -1);
     if (!shared() || fd < 0) continue;
-    ::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(pages.address),
-                static_cast<off_t>(pages.bytes));
+    call::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<off_t>(pages.address), static_cast<off_t>(pages.bytes));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstddef>
 
+#include "heap/calls.hpp"
 #include "heap/system.hpp"
 
 #ifndef __x86_64__
@@ -57,13 +58,13 @@ constexpr std::size_t kStack = 1U << 20U;
 // does not exist.
 char hear(int from) {
   char word = 0;
-  while (::read(from, &word, 1) < 0 && errno == EINTR) {
+  while (call::read(from, &word, 1) < 0 && errno == EINTR) {
   }
   return word;
 }
 
 void tell(int to, char word) {
-  while (::write(to, &word, 1) < 0 && errno == EINTR) {
+  while (call::write(to, &word, 1) < 0 && errno == EINTR) {
   }
 }
 
@@ -95,9 +96,9 @@ void Forking::prepare() {
 void Forking::parent() {
   const KeepErrno keep;
   if (pipe_[0] >= 0) {
-    ::close(pipe_[1]);
+    call::close(pipe_[1]);
     if (hear(pipe_[0]) == kFailed) heap_.file().retire();
-    ::close(pipe_[0]);
+    call::close(pipe_[0]);
   }
   finish();
 }
@@ -105,9 +106,9 @@ void Forking::parent() {
 void Forking::child() {
   const KeepErrno keep;
   if (pipe_[0] >= 0) {
-    ::close(pipe_[0]);
+    call::close(pipe_[0]);
     tell(pipe_[1], heap_.file().copy() ? kCopied : kFailed);
-    ::close(pipe_[1]);
+    call::close(pipe_[1]);
   }
   finish();
 }

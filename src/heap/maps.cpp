@@ -3,9 +3,10 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <cerrno>
+
+#include "heap/calls.hpp"
 
 namespace mh::heap {
 namespace {
@@ -21,10 +22,10 @@ unsigned digit(int character) {
 
 }  // namespace
 
-Maps::Maps() : file_(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
+Maps::Maps() : file_(call::open("/proc/self/maps", O_RDONLY | O_CLOEXEC)) {}
 
 Maps::~Maps() {
-  if (file_ >= 0) ::close(file_);
+  if (file_ >= 0) call::close(file_);
 }
 
 // Returns the next character of /proc/self/maps, or -1 at the end.
@@ -32,7 +33,7 @@ int Maps::get() {
   if (at_ == end_) {
     ssize_t got = 0;
     do {
-      got = ::read(file_, text, sizeof text);
+      got = call::read(file_, text, sizeof text);
     } while (got < 0 && errno == EINTR);
     at_ = 0;
     end_ = got > 0 ? static_cast<std::size_t>(got) : 0;

@@ -2,11 +2,11 @@
 #include "heap/statics.hpp"
 
 #include <fcntl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "heap/calls.hpp"
 #include "heap/conditions.hpp"
 #include "heap/system.hpp"
 
@@ -31,7 +31,7 @@ bool write_touched(File& file, int pagemap, std::uint64_t at, std::uint64_t end,
     const std::size_t pages = std::min<std::size_t>(512, (end - at) / page);
     const auto offset = static_cast<off_t>(at / page * sizeof words[0]);
     const auto bytes = static_cast<ssize_t>(pages * sizeof words[0]);
-    if (::pread(pagemap, words, static_cast<std::size_t>(bytes), offset) != bytes) return false;
+    if (call::pread(pagemap, words, static_cast<std::size_t>(bytes), offset) != bytes) return false;
     for (std::size_t i = 0; i < pages; ++i) {
       const bool touched = (words[i] & (kPagePresent | kPageSwapped)) != 0;
       if (touched && !file.write(at + i * page, page)) return false;
@@ -42,13 +42,13 @@ bool write_touched(File& file, int pagemap, std::uint64_t at, std::uint64_t end,
 }
 
 bool move(File& file, const Movable& part, std::size_t page) {
-  const int pagemap = ::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+  const int pagemap = call::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
   if (pagemap < 0) return false;
   const std::uint64_t end = part.span.address + part.span.bytes;
   const std::uint64_t data = std::min(part.data, end);
   const bool written = file.write(part.span.address, data - part.span.address) &&
                        write_touched(file, pagemap, data, end, page);
-  ::close(pagemap);
+  call::close(pagemap);
   return written && file.move_in(part.span);
 }
 

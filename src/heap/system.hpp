@@ -14,6 +14,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "heap/calls.hpp"
+
 namespace mh::heap {
 
 #ifdef MADV_COLLAPSE
@@ -35,7 +37,7 @@ inline std::size_t page_bytes() { return static_cast<std::size_t>(::sysconf(_SC_
 
 inline std::uint64_t random_bits() {
   std::uint64_t random = 0;
-  const bool known = ::getrandom(&random, sizeof random, GRND_NONBLOCK) == sizeof random;
+  const bool known = call::getrandom(&random, sizeof random, GRND_NONBLOCK) == sizeof random;
   return known ? random : static_cast<std::uint64_t>(::getpid());
 }
 

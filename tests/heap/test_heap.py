@@ -179,6 +179,29 @@ def test_handlers_of_fork_allocate(built, tmp_path: Path, mode: str | None) -> N
     assert lines(run([program], mode, 60))[-1] == "right"
 
 
+@pytest.mark.parametrize("mode", [None, "on"])
+@pytest.mark.parametrize("case", ["malloc", "fork", "stack"])
+def test_no_call_acts_on_a_pending_cancellation(built, case: str, mode: str | None) -> None:
+    assert lines(run([built("cancelled.c"), case], mode, 60)) == ["right"]
+
+
+# The functions of the C library that a library below malloc is tempted to call, of those that POSIX
+# or glibc makes cancellation points.
+CANCELLATION_POINTS = set(
+    "close creat fallocate fdatasync fsync getrandom msync nanosleep open open64 openat openat64 "
+    "pause poll posix_fallocate posix_fallocate64 pread pread64 pwrite pwrite64 read readv recvmsg "
+    "select sendmsg usleep wait waitpid write writev".split()
+)
+
+
+def test_the_library_calls_no_cancellation_point() -> None:
+    command = ["nm", "-D", "--undefined-only", "--format=posix", "--without-symbol-versions"]
+    said = subprocess.run([*command, LIBRARY], capture_output=True, text=True, check=True).stdout
+    wanted = {line.split()[0].split("@")[0] for line in said.splitlines()}
+    assert "mmap" in wanted or "mmap64" in wanted
+    assert wanted & CANCELLATION_POINTS == set()
+
+
 FUZZ_ROUNDS = 10  # rounds of a batch
 FUZZ_STEPS = 150
 
