@@ -172,8 +172,9 @@ bool File::touches(const Span& span) const {
 }
 
 // Makes the heap longer by growing the mapping of its last page alone. The program may have split
-// the heap's mapping by attributes of parts (madvise, mlock), and mremap() takes no range of
-// several mappings. No descriptor is needed.
+// the heap's mapping by attributes of its blocks (madvise, mprotect), and mremap() takes no range
+// of several mappings. The last page belongs to no block and has no such attributes. No descriptor
+// is needed.
 bool File::grow(std::size_t bytes) {
   if (state() == State::retired || this->bytes() + bytes > kMaxHeapBytes) return false;
   const std::size_t page = page_bytes();

@@ -87,8 +87,9 @@ class File {
   // heap's file. False unless this process maps the file, shared or (retired) copy-on-write.
   [[nodiscard]] bool touches(const Span& span) const;
 
-  // Makes the heap longer: maps `bytes` more bytes of the file behind the mapped ones. False if the
-  // heap is retired (mapped copy-on-write) or too long, or if the kernel refuses.
+  // Makes the heap longer: maps `bytes` more bytes of the file behind the mapped ones. The new
+  // bytes get the attributes of the last mapped page, which no block may have until then. False if
+  // the heap is retired (mapped copy-on-write) or too long, or if the kernel refuses.
   bool grow(std::size_t bytes);
   // Makes the kernel allocate pages for a part of the heap now; false if the kernel has no memory.
   bool reserve(std::uint64_t address, std::size_t bytes);

@@ -81,7 +81,9 @@ bool Heap::open_locked() {
   const NoSignals quiet;
   const std::size_t pages = kFirstStep / page_bytes_;
   refused_ = !extents_.reach(pages) || !file_.open(kFirstStep);
-  if (!refused_) extents_.add(static_cast<Page>(pages));
+  // The last mapped page is left to File::grow(). Each growth makes that page free, and leaves the
+  // new last page.
+  if (!refused_) extents_.add(static_cast<Page>(pages - 1));
   return !refused_;
 }
 

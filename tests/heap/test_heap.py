@@ -179,6 +179,17 @@ def test_handlers_of_fork_allocate(built, tmp_path: Path, mode: str | None) -> N
     assert lines(run([program], mode, 60))[-1] == "right"
 
 
+ALTERATIONS = ("read only", "closed", "not for children", "mapped over", "a stack")
+
+
+@pytest.mark.parametrize("mode", [None, "on"])
+@pytest.mark.parametrize("case", ALTERATIONS)
+def test_new_memory_is_not_as_the_program_has_altered_its_blocks(
+    built, case: str, mode: str | None
+) -> None:
+    assert lines(run([built("growth.c"), case], mode, 60)) == ["right"]
+
+
 @pytest.mark.parametrize("mode", [None, "on"])
 @pytest.mark.parametrize("case", ["malloc", "fork", "stack"])
 def test_no_call_acts_on_a_pending_cancellation(built, case: str, mode: str | None) -> None:
