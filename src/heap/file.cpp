@@ -11,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/high_descriptor.hpp"
 #include "heap/calls.hpp"
 #include "heap/conditions.hpp"
 #include "heap/maps.hpp"
@@ -22,10 +23,6 @@ namespace {
 constexpr int kWritable = PROT_READ | PROT_WRITE;
 
 constexpr int kTries = 16;
-
-// The least number of the heap's file descriptor: a high number, so that the program's own
-// descriptors get the numbers that they would have had.
-constexpr int kDescriptor = 1 << 10;
 
 constexpr int kAnonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
 
@@ -46,9 +43,12 @@ Span common(const Span& one, const Span& other) {
   return {start, end > start ? end - start : 0};
 }
 
-int high_descriptor(int fd) {
-  const int high = ::fcntl(fd, F_DUPFD_CLOEXEC, kDescriptor);
-  if (high < 0) return fd;  // RLIMIT_NOFILE is low
+// Gives a descriptor a high number, so that the program's own descriptors get the numbers that they
+// would have had.
+int moved_up(int fd) {
+  const int from = high_descriptor();
+  const int high = from < 0 ? -1 : ::fcntl(fd, F_DUPFD_CLOEXEC, from);
+  if (high < 0) return fd;
   call::close(fd);
   return high;
 }
@@ -99,7 +99,7 @@ bool write_all(int fd, std::uint64_t at, std::uint64_t end) {
 bool File::make_file() {
   const int fd = ::memfd_create("manyhands-heap", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0) return false;
-  fd_ = high_descriptor(fd);
+  fd_ = moved_up(fd);
   struct stat facts {};
   if (::fstat(fd_, &facts) == 0) {
     device_ = facts.st_dev;

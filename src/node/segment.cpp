@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "base/high_descriptor.hpp"
+
 namespace mh::node {
 namespace {
 
@@ -73,17 +75,6 @@ Status check_shape(int fd, std::size_t bytes) {
   const bool has_size = static_cast<std::uint64_t>(status.st_size) == bytes;
   if (!has_size || (::fcntl(fd, F_GET_SEALS) & kSeals) != kSeals) return {Code::mismatch, 0};
   return {};
-}
-
-// Returns the lowest number for the descriptor by which `mh top` finds the segment (PublishedFd).
-// The number is high, but no higher than needed, because the kernel's table of descriptors is as
-// long as the highest number. -1: RLIMIT_NOFILE is so low that the program may need each number.
-int high_number() {
-  constexpr rlim_t kHigh = 1024;
-  constexpr rlim_t kRoom = 64;
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur < 4 * kRoom) return -1;
-  return static_cast<int>(std::min(limit.rlim_cur - kRoom, kHigh));
 }
 
 // Returns the time left until `deadline` as a timeout for poll(), in milliseconds, rounded up.
@@ -264,7 +255,7 @@ Result<Segment> Segment::attach(Fd fd, std::size_t bytes) {
 }
 
 void PublishedFd::open(int fd) {
-  const int from = high_number();
+  const int from = high_descriptor();
   struct stat status {};
   if (from < 0 || ::fstat(fd, &status) != 0) return;
   file_ = status.st_ino;

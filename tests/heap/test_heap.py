@@ -146,8 +146,10 @@ def test_a_program_under_valgrind_is_left_alone(built) -> None:
     ]
 
 
-def test_descriptors_are_the_programs_own(built) -> None:
-    assert lines(run([built("descriptors.c")])) == [GOOD, "right"]
+@pytest.mark.parametrize("permitted", [300, 1024, 4096])
+def test_descriptors_are_the_programs_own(built, permitted: int) -> None:
+    done = run([built("descriptors.c")], limits=[(resource.RLIMIT_NOFILE, permitted)])
+    assert lines(done) == [GOOD, "right"]
 
 
 FORKS = (
