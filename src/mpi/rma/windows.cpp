@@ -166,12 +166,12 @@ std::optional<node::Segment> take_again(const ControlName& name) {
 }
 
 // Gets the control memory of a new window: the memory kept from an earlier window, or new memory,
-// which it maps. `root`: what the window's first rank on the node has published. Called by the
-// other ranks of the node.
+// which it maps. Gets none if the first rank has none. `root`: what the window's first rank on the
+// node has published. Called by the other ranks of the node.
 void find_control(const Comm& comm, const ExposureInfo& root, WindowParts& made) {
   made.control_name = {.maker = root.node_rank, .number = root.control_number};
   if (root.control_fd < 0) {
-    made.control = take_again(made.control_name);
+    if (root.control_number != 0) made.control = take_again(made.control_name);
     return;
   }
   // The file of the control memory has no name. Its maker keeps the descriptor open until all ranks
