@@ -95,6 +95,7 @@ void decide_virtual_threads(Site& site, const Encounter& met, const Participant&
   if (me.loops == 0) me.meets(Obstacle::no_loop);
   if (me.loops > 1) me.meets(Obstacle::several_loops);
   if (me.obstacle == Obstacle::none) me.meets(obstacle_within_reach(met.code));
+  site.virtual_use.store(VirtualUse{}, std::memory_order_relaxed);
   decide_site(site, is_static(me) ? Obstacle::no_loop : me.obstacle);
 }
 
@@ -171,6 +172,7 @@ bool is_unseen(const Site& site) {
 // execution.
 [[gnu::cold, gnu::noinline]] void search_code(Site& site, const Encounter& met) {
   const Obstacle found = obstacle_within_reach(met.code);
+  site.virtual_use.store(VirtualUse{}, std::memory_order_relaxed);
   if (found != Obstacle::none) decide_site(site, found);
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "openmp/calls.hpp"
+#include "openmp/participation.hpp"
 #include "openmp/stubs.hpp"
 
 extern "C" {
@@ -71,26 +72,47 @@ void* instead_of(const char* name) {
   return is_permitted ? nullptr : stubs::stub_for_call(name, real);
 }
 
-void rebind_one(const char* name, void** slot, void* read_only) {
+// A loaded object whose slots are to be changed.
+struct ReboundObject {
+  const mh_object& known;
+  ReadOnlyPart part;
+  bool is_new = false;  // a slot did not have the function of Manyhands
+};
+
+// Called before the first slot of a newly loaded object is changed. The object may lie where
+// another one was, whose regions have sites.
+void forget_what_was_here(const mh_object& object) {
+  for (int i = 0; i < object.part_count; ++i) {
+    const ElfW(Phdr)& part = object.parts[i];
+    if (part.p_type != PT_LOAD || (part.p_flags & PF_X) == 0) continue;
+    const std::uintptr_t low = object.base + part.p_vaddr;
+    sites.forget(low, low + part.p_memsz);
+  }
+}
+
+void rebind_one(const char* name, void** slot, void* data) {
   void* const ours = instead_of(name);
   if (ours == nullptr || *slot == ours) return;
-  auto& part = *static_cast<ReadOnlyPart*>(read_only);
+  auto& object = *static_cast<ReboundObject*>(data);
+  if (!std::exchange(object.is_new, true)) forget_what_was_here(object.known);
+  ReadOnlyPart& part = object.part;
   const auto address = reinterpret_cast<std::uintptr_t>(slot);
   if (address >= part.low && address < part.high && !part.opened) {
     part.opened = set_protection(part, PROT_READ | PROT_WRITE);
     if (!part.opened) return;
   }
-  // Another thread may be calling through the slot: it reads the old or the new function.
-  __atomic_store_n(slot, ours, __ATOMIC_RELAXED);
+  // Another thread may be calling through the slot: it reads the old or the new function. release:
+  // pairs with the load of the new function by such a call, which then sees its site forgotten.
+  __atomic_store_n(slot, ours, __ATOMIC_RELEASE);
 }
 
 int rebind_object(dl_phdr_info* info, std::size_t /*bytes*/, void* /*data*/) {
   g_rebinding.loads = info->dlpi_adds;
   const mh_object object = mh_object_of(info);
   if (object.dynamic == nullptr || object.dynamic == g_rebinding.run_time.dynamic) return 0;
-  ReadOnlyPart part = read_only_part(*info);
-  mh_imports(&object, rebind_one, &part);
-  if (part.opened) set_protection(part, PROT_READ);
+  ReboundObject rebound{.known = object, .part = read_only_part(*info)};
+  mh_imports(&object, rebind_one, &rebound);
+  if (rebound.part.opened) set_protection(rebound.part, PROT_READ);
   return 0;
 }
 

@@ -40,7 +40,8 @@ unsigned long long loads_so_far();
 // handle.
 Status rebind_all(std::vector<Binding> bindings);
 // Redirects the calls of programs and libraries that were loaded since the last call of this
-// function or of rebind_all().
+// function or of rebind_all(). Forgets the regions of code that was at the same addresses before
+// (Sites::forget()).
 void rebind_new_objects();
 
 }  // namespace mh::openmp::rebind

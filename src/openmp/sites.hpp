@@ -4,8 +4,9 @@
 // A *site* is the entry of one region in the table. It starts unseen, and the region's first
 // execution is watched. A region with one loop that helpers may join late is shared with them from
 // then on. Any other region is never shared; the summary shows the reason, and the time that the
-// process spends in the region. Thread-safe; entries are never removed. Limit: kMost sites; further
-// regions are not shared.
+// process spends in the region. Thread-safe; entries are never removed, but the sites of a library
+// that was unloaded are unseen again once other code lies at their addresses (Sites::forget()).
+// Limit: kMost sites; further regions are not shared.
 #pragma once
 
 #include <atomic>
@@ -166,6 +167,25 @@ class Sites {
       if (here == nullptr && claim_entry(site, body)) return &site;
     }
     return nullptr;
+  }
+
+  // Makes the sites of all regions whose code lies in the interval unseen again, because other code
+  // lies there now. Call before calls of that code can reach Manyhands.
+  //
+  // Safe even while a thread runs one of the regions: fields that the region's execution depends on
+  // keep their values. Each decision on a region writes virtual_use anew; an old estimate costs
+  // only time.
+  void forget(std::uintptr_t low, std::uintptr_t high) {
+    for (Site& site : sites_) {
+      const auto body = reinterpret_cast<std::uintptr_t>(site.body.load(std::memory_order_relaxed));
+      if (body == 0 || body < low || body >= high) continue;
+      site.ticks_per_iteration.store(0, std::memory_order_relaxed);
+      site.untimed.store(0, std::memory_order_relaxed);
+      site.spent.store(0, std::memory_order_relaxed);
+      site.source.store(nullptr, std::memory_order_relaxed);
+      site.looked_up.store(false, std::memory_order_relaxed);
+      site.state.store(SiteState::unseen, std::memory_order_relaxed);
+    }
   }
 
   template <class Each>

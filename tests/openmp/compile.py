@@ -54,6 +54,18 @@ def compiled_openmp(
     return _compiled([str(wrapper)], mpi, compiler, level, source, debug)
 
 
+def compiled_library(compiler: str, source: Path, kind: str, flags: list[str]) -> Path:
+    """Returns a shared library without MPI; `kind` tells the libraries of one source apart."""
+    if shutil.which(compiler) is None:
+        pytest.skip(f"{compiler} is not installed")
+
+    def command(library: Path) -> list[str]:
+        words = [compiler, "-O2", "-g", "-fPIC", "-shared", *flags, "-o", str(library), str(source)]
+        return [*words, *_flags(compiler)]
+
+    return made(COMPILED / f"lib{source.stem}-{compiler}-{kind}.so", [source], command, 120)
+
+
 def _compiled(
     wrapper: list[str], mpi: MpiBuild, compiler: str, level: str, source: Path, debug: str = "-g"
 ) -> Path:

@@ -30,6 +30,26 @@ TEST(Sites, what_was_met_decides) {
   EXPECT_EQ(sites->find(body(2))->obstacle.load(), Obstacle::barrier);
 }
 
+TEST(Sites, code_that_is_gone_is_forgotten_and_no_other) {
+  const auto sites = std::make_unique<Sites>();
+  for (const std::size_t number : {1U, 2U, 3U}) {
+    Site& site = *sites->find(body(number));
+    decide_site(site, number == 1 ? Obstacle::barrier : Obstacle::none);
+    site.looked_up = true;
+    Stopwatch::took(site, 1);
+  }
+  sites->forget(reinterpret_cast<std::uintptr_t>(body(1)),
+                reinterpret_cast<std::uintptr_t>(body(3)));
+  for (const std::size_t number : {1U, 2U}) {
+    const Site& gone = *sites->find(body(number));
+    EXPECT_EQ(gone.state.load(), SiteState::unseen);
+    EXPECT_FALSE(gone.looked_up.load());
+    EXPECT_EQ(obstacle_of(gone), Obstacle::none);
+  }
+  EXPECT_EQ(sites->find(body(3))->state.load(), SiteState::shared);
+  EXPECT_TRUE(sites->find(body(3))->looked_up.load());
+}
+
 TEST(Sites, a_long_region_is_timed_each_time) {
   Site site;
   const std::uint64_t time = 2 * ticks_from_ns(tuning::kShortRegionNs);
