@@ -249,10 +249,10 @@ LendResult Lender::wait_for_helper() {
   return now == lent ? LendResult::nothing : LendResult::lent;
 }
 
-// Takes this core back in the middle of a unit, and moves the helper to its owner's core. Returns
-// false if no helper has this core.
-bool Lender::evict() {
-  const std::uint32_t out = out_.load(std::memory_order_relaxed);
+// Takes this core back in the middle of a unit, and moves the helper to its owner's core. `out`:
+// the value of out_, read once by the caller, since the lender's thread may change it meanwhile.
+// Returns false if no helper has this core.
+bool Lender::evict(std::uint32_t out) {
   if (out == 0) return false;
   Channel& channel = channel_of(out);
   std::uint32_t lent = word(ChannelState::lent);
@@ -269,7 +269,7 @@ bool Lender::evict() {
 
 void Lender::recall() {
   const std::uint32_t out = out_.load(std::memory_order_relaxed);
-  if (evict()) futex_wake(channel_of(out).word);
+  if (evict(out)) futex_wake(channel_of(out).word);
 }
 
 void Lender::take_back() {
@@ -277,7 +277,7 @@ void Lender::take_back() {
   if (out != 0 && counts_for_length_) away_ = ticks() - lent_at_;
   learn(true);
   if (out == 0) return;
-  if (!evict()) {
+  if (!evict(out)) {
     Channel& channel = channel_of(out);
     // acquire: pairs with the release of done in Pool::serve().
     if (channel.word.load(std::memory_order_acquire) == word(ChannelState::done)) {

@@ -81,7 +81,7 @@ class Lender {
   void add_without_helper(std::uint32_t owner);
   void learn(bool something_came);
   LendResult wait_for_helper();
-  bool evict();
+  bool evict(std::uint32_t out);
   [[nodiscard]] std::uint32_t word(ChannelState state) const { return word_of(state, id_); }
   [[nodiscard]] Channel& channel_of(std::uint32_t out) const;
 
