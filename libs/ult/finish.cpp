@@ -65,9 +65,10 @@ TaskRecord* Worker::tell_joiner(TaskRecord* record) {
   return wake(reinterpret_cast<TaskRecord*>(was));
 }
 
-// True: this worker may run the task. Without stealing, only the task's home (the worker in whose
-// sets the task has its slot) may run it.
+// True: this worker may run the task. Only workers of the task's scheduler may run it. Without
+// stealing, only its home (the worker in whose sets the task has its slot) may run it.
 bool Worker::may_run(const TaskRecord* record) const {
+  if (record->core != &core) return false;
   return core.stealing || record->location.load(std::memory_order_relaxed).worker == id;
 }
 
