@@ -89,9 +89,10 @@ bool complete_rank(JobConfig& config) {
 }
 
 // Returns the root (the place where the ranks meet) for a job in which neither the program nor
-// MH_LCI_ROOT names one. Ranks of one host are children of one process, whose id is in the name of
-// the root, with the user's id. Empty: the ranks cannot meet; a message has said why.
-std::string default_root(const JobConfig& config, bool is_by_launcher) {
+// MH_LCI_ROOT names one. One process starts the ranks of one host; its id is in the name of the
+// root, with the user's id. It is the parent if the program gives the rank (`is_given`). Empty: the
+// ranks cannot meet; a message has said why.
+std::string default_root(const JobConfig& config, bool is_by_launcher, bool is_given) {
   const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
   std::string offered =
       spread == detail::Spread::one_host ? std::string() : detail::offered_launcher();
@@ -102,7 +103,8 @@ std::string default_root(const JobConfig& config, bool is_by_launcher) {
         "with Slurm use srun --mpi=pmi2, else set MH_LCI_ROOT to HOST:PORT of rank 0");
     return {};
   }
-  return "@manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(::getppid());
+  const int starter = is_given ? ::getppid() : detail::starter_of_ranks();
+  return "@manyhands-lci-" + std::to_string(::getuid()) + '-' + std::to_string(starter);
 }
 
 bool is_root(const std::string& root) {
@@ -126,7 +128,7 @@ bool complete_config(JobConfig& config) {
     if (root != nullptr) config.root = root;
   }
   const bool by_hand = is_given || std::getenv("MH_LCI_RANK") != nullptr || config.size <= 1;
-  if (config.root.empty()) config.root = default_root(config, !by_hand);
+  if (config.root.empty()) config.root = default_root(config, !by_hand, is_given);
   if (!is_root(config.root)) return false;
   const bool placed = config.rank >= 0 && config.rank < config.size;
   if (placed && config.size <= detail::kMaxRanks) return true;
@@ -139,8 +141,12 @@ bool complete_config(JobConfig& config) {
 }
 
 Status too_late(const JobConfig& config) {
-  print_message("lci: process {} of {} has waited {} s for the others at {}", config.rank,
-                config.size, config.timeout_s, config.root);
+  print_message("lci: process {} of {} has waited {} s for the others at {}{}", config.rank,
+                config.size, config.timeout_s, config.root,
+                is_name(config.root)
+                    ? ": if each rank has a wrapper, let it start the rank by exec, or set "
+                      "MH_LCI_ROOT"
+                    : "");
   return {Code::gone};
 }
 

@@ -32,6 +32,12 @@ enum class Spread { unknown, one_host, several_hosts };
 // host or on several.
 Spread spread_of(int size);
 
+// Returns the id of the process that has started the ranks of this host. A wrapper that starts one
+// rank only is passed over. Call in a process that has its rank from its environment.
+int starter_of_ranks();
+// Returns the id of the process at the other end of PMI_FD, which is the launcher's; 0: unknown.
+int launcher_at_pmi_fd();
+
 // Passes a text from rank 0 to all ranks through the launcher. Collective. Rank 0 gives a text
 // without spaces and semicolons, and all ranks get that text. Empty: no answer before the deadline,
 // and a message has said why. A launcher that refuses PMI-2 is asked for PMI-1.

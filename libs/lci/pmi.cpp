@@ -155,6 +155,15 @@ bool has_mpi() {
 
 }  // namespace
 
+int launcher_at_pmi_fd() {
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const int socket = socket_of_launcher();
+  const bool known =
+      socket >= 0 && ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return known ? peer.pid : 0;
+}
+
 std::string share_by_pmi(int version, int rank, const std::string& text, Deadline deadline) {
   const int socket = socket_of_launcher();
   if (socket < 0) {

@@ -32,8 +32,9 @@ struct JobConfig {
   //   pmi1, pmi2, pmix  the launcher passes on the address, by that interface
   //   empty             as the environment variable MH_LCI_ROOT says
   // If MH_LCI_ROOT is empty, too, ranks of several hosts meet through their launcher. Ranks of one
-  // host then meet at an abstract Unix socket, whose name has the ids of the user and of the ranks'
-  // parent process. No file is made.
+  // host then meet at an abstract Unix socket, and no file is made. Its name has the ids of the
+  // user and of the process that started the ranks: their launcher, or their parent if the program
+  // gives `rank`.
   std::string root{};
   int timeout_s = 60;  // seconds until all ranks have joined
 };

@@ -12,6 +12,8 @@
 #include <string>
 #include <thread>
 
+#include "manyhands/lci/job.hpp"
+
 namespace mh::lci::detail {
 namespace {
 
@@ -134,6 +136,20 @@ TEST(Launcher, tells_where_the_ranks_are) {
   EXPECT_EQ(spread_of(4), Spread::one_host);
   ::unsetenv("SLURM_STEP_NUM_NODES");
   EXPECT_EQ(spread_of(4), Spread::unknown);
+}
+
+// Returns what rank 1 prints that does not find rank 0 at `root`.
+std::string told_alone_at(const std::string& root) {
+  testing::internal::CaptureStderr();
+  const auto job = Job::join({.rank = 1, .size = 2, .root = root, .timeout_s = 0});
+  EXPECT_EQ(job.status().code, Code::gone);
+  return testing::internal::GetCapturedStderr();
+}
+
+TEST(Start, names_the_remedy_if_a_wrapper_may_have_kept_the_ranks_apart) {
+  const std::string remedy = "set MH_LCI_ROOT";
+  EXPECT_NE(told_alone_at("@mh-no-such-rank-0").find(remedy), std::string::npos);
+  EXPECT_EQ(told_alone_at("/no/such/rank-0").find(remedy), std::string::npos);
 }
 
 }  // namespace
