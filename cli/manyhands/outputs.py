@@ -31,6 +31,26 @@ def writable(file: Path | None) -> Path | None:
     return file
 
 
+def obstacle_to(folder: Path) -> str | None:
+    """The reason why no file can be written in the folder; None: one can. A folder that does not
+    exist is made later.
+    """
+    there = next(place for place in (folder, *folder.parents) if place.exists())
+    if not there.is_dir():
+        return f"{there} is not a directory"
+    return None if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
+
+
+def writable_folder(folder: Path) -> Path:
+    """Checks the value of an option that names a folder for output files: ends the command if no
+    file can be written there.
+    """
+    reason = obstacle_to(folder)
+    if reason is not None:
+        raise typer.BadParameter(reason)
+    return folder
+
+
 @contextlib.contextmanager
 def writing(file: Path, advice: str = "") -> Iterator[None]:
     """A context for code that writes `file`, or files in the folder `file`: an OSError ends the

@@ -162,6 +162,23 @@ def test_a_place_that_cannot_be_written_is_an_error(measured: Path, tmp_path: Pa
     assert "--output" in shown.stderr
 
 
+def test_a_place_that_cannot_be_written_is_refused_before_the_measurement(tmp_path: Path):
+    program, blocked = tmp_path / "measure", tmp_path / "file"
+    program.write_text(f"#!/bin/sh\ntouch {tmp_path}/measured\n")
+    program.chmod(0o755)
+    blocked.write_text("")
+    shown = RUNNER.invoke(APP, ["--program", str(program), "--output", str(blocked / "x.conf")])
+    assert f"{blocked} is not a directory" in shown.stderr
+    assert not (tmp_path / "measured").exists()
+
+
+def test_a_tune_file_keeps_what_is_no_utf_8(tmp_path: Path):
+    path = tmp_path / "host.conf"
+    path.write_bytes(b"# caf\xe9\nMH_CHUNK = 1M\n")
+    file.write(path, {"MH_CHUNK": "64K"}, "heading")
+    assert path.read_bytes() == b"# caf\xe9\nMH_CHUNK = 64K\n"
+
+
 def test_a_failing_program_stores_nothing(tmp_path: Path):
     program, stored = tmp_path / "broken", tmp_path / "host.conf"
     program.write_text("#!/bin/sh\nexit 3\n")

@@ -190,3 +190,25 @@ def test_without_a_program_the_command_is_shown(mh: Mh) -> None:
     result = mh("profile", "-n", "2")
     assert result.returncode == 2
     assert "no program given: mh profile -n 2 ./app" in result.stderr
+
+
+def test_a_profile_that_cannot_be_written_is_refused_before_the_run(
+    mh: Mh, library: Path, tmp_path: Path
+) -> None:
+    result = mh("profile", "--json", "results/p.json", "-n", "1", "touch", "ran")
+    assert result.returncode == 2
+    assert "there is no directory results" in result.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_misspelt_program_leaves_the_last_profile(mh: Mh, library: Path, tmp_path: Path) -> None:
+    (tmp_path / "mh-profile.json").write_text("of an earlier run")
+    assert mh("profile", "-n", "1", "./absent").returncode == 127
+    assert (tmp_path / "mh-profile.json").read_text() == "of an earlier run"
+
+
+def test_a_file_that_is_no_text_is_no_profile(mh: Mh, tmp_path: Path) -> None:
+    (tmp_path / "app").write_bytes(b"\x7fELF\xff\xfe")
+    result = mh("profile", "--from", "./app")
+    assert result.returncode == 1
+    assert result.stderr.startswith("manyhands: app is not a profile: ")

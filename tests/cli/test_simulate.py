@@ -85,6 +85,14 @@ def test_a_simulator_that_is_not_there_is_named(tmp_path: Path) -> None:
     assert RUNNER.invoke(APP, arguments).exit_code == 1
 
 
+def test_a_folder_that_cannot_be_made_is_refused_before_the_simulation(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    folder = tmp_path / "file" / "simulated"
+    result = RUNNER.invoke(APP, ["--program", str(tmp_path / "none"), "--output", str(folder)])
+    assert result.exit_code == 2
+    assert "Invalid value for '--output'" in result.stderr
+
+
 def test_the_papers_table_is_complete() -> None:
     for cores in paper.CORES:
         for n, m in ((1, 1), (2, 8), (4, 4), (8, 2)):

@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand
 
 from manyhands import say, starting, words
+from manyhands.outputs import writable
 from manyhands.profiling import record
 from manyhands.profiling.show import console, show
 
@@ -42,11 +43,12 @@ def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) 
         )
     if not line.program:
         say.fail("no program given: mh profile -n 2 ./app (see mh profile --help)", say.USAGE)
-    file.unlink(missing_ok=True)
+    writable(file)
     chosen = {"MH_PROFILE": str(file.resolve()), "MH_SUMMARY": os.environ.get("MH_SUMMARY", "0")}
     if plain:
         chosen["MH_ENABLE"] = "0"
     command, _ = starting.command_of(line, mpiexec, chosen)
+    file.unlink(missing_ok=True)
     status = subprocess.run(command).returncode
     return status if status >= 0 else 128 - status
 

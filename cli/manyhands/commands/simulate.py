@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from manyhands import installation, say
-from manyhands.outputs import writing
+from manyhands.outputs import writable_folder, writing
 from manyhands.program import as_word
 from manyhands.simulating import draw, lines, tables
 from manyhands.simulating.lines import Line
@@ -60,7 +60,10 @@ def simulate(
         ),
     ] = None,
     output: Annotated[
-        Path, typer.Option(file_okay=False, help="Folder for CSV files and plots.")
+        Path,
+        typer.Option(
+            file_okay=False, callback=writable_folder, help="Folder for CSV files and plots."
+        ),
     ] = Path("simulated"),
     program: Annotated[
         Path | None, typer.Option(help="Run this simulator instead of the installed one.")

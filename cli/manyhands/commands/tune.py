@@ -18,7 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from manyhands import installation, say, settings
-from manyhands.outputs import writing
+from manyhands.outputs import obstacle_to, writing
 from manyhands.program import as_word
 from manyhands.tuning import decide, file
 
@@ -26,6 +26,7 @@ COLUMNS = 100
 BAR = 30
 QUIET_LOAD = 0.5
 PROGRAM = "mh-tune"
+ADVICE = "; name another file with --output"
 
 
 def tune(
@@ -44,6 +45,7 @@ def tune(
 ) -> None:
     """Measure copy speed on this host and store the settings that follow from it."""
     console = Console(width=COLUMNS, highlight=False)
+    path = None if dry_run or quick else _place(output)
     load = host.load_average()
     if load > QUIET_LOAD:
         console.print(
@@ -53,7 +55,20 @@ def tune(
     lines = _measured(console, program or _installed(), quick)
     _show(console, lines)
     chosen = decide.settings(lines)
-    _store(console, chosen, output, dry_run or quick)
+    _store(console, chosen, path, is_own=output is None)
+
+
+def _place(output: Path | None) -> Path:
+    """The file for the settings. Ends the command if the file cannot be written."""
+    path = output or settings.tune_file()
+    if path is None:
+        say.fail("neither HOME nor XDG_CONFIG_HOME is set: name a file with --output")
+    reason = None if path.exists() and not path.is_file() else obstacle_to(path.parent)
+    if path.is_dir():
+        reason = "it is a directory"
+    if reason is not None:
+        say.fail(f"cannot write {path}: {reason}{ADVICE}")
+    return path
 
 
 def _installed() -> Path:
@@ -191,23 +206,21 @@ def _transfer_table(transfers: list[decide.Transfer]) -> Table:
     return table
 
 
-def _store(console: Console, chosen: dict[str, str], output: Path | None, dry_run: bool) -> None:
+def _store(console: Console, chosen: dict[str, str], path: Path | None, is_own: bool) -> None:
+    """Stores the settings in the file. `is_own`: it is the host's own, which the library reads."""
     for key, value in chosen.items():
         console.print(f"{key} = {value}")
     missing = [key for key in ("MH_THRESHOLD", "MH_CHUNK", "MH_SATURATE") if key not in chosen]
     if missing:
         console.print(f"the measurements set no value, so defaults apply: {', '.join(missing)}")
-    if dry_run or not chosen:
+    if path is None or not chosen:
         console.print("nothing was stored")
         return
-    path = output or settings.tune_file()
-    if path is None:
-        say.fail("neither HOME nor XDG_CONFIG_HOME is set: name a file with --output")
     heading = f"Measured by mh tune on {time.strftime('%Y-%m-%d')}"
-    with writing(path, "; name another file with --output"):
+    with writing(path, ADVICE):
         file.write(path, chosen, heading)
     console.print(f"stored in {path}; to undo, delete that file", soft_wrap=True)
-    if output is not None:
+    if not is_own:
         console.print(f"to use it, run programs with MH_TUNE_FILE={path}", soft_wrap=True)
 
 

@@ -102,7 +102,7 @@ def _rows(calls: list[dict[str, Any]]) -> list[Row]:
     return sorted(sums.values(), key=lambda row: -row.seconds)
 
 
-def parse(text: str) -> Profile:
+def parse(text: str | bytes) -> Profile:
     try:
         data = json.loads(text)
     except ValueError as error:
@@ -117,4 +117,4 @@ def parse(text: str) -> Profile:
 
 
 def read(path: Path) -> Profile:
-    return parse(path.read_text())
+    return parse(path.read_bytes())

@@ -34,9 +34,12 @@ def write(path: Path, settings: dict[str, str], heading: str) -> None:
     if path.exists() and not path.is_file():  # a pipe, a device: written, never replaced
         path.write_text(merged("", settings, heading))
         return
-    old = path.read_text() if path.exists() else ""
+    # Bytes that are no UTF-8 come through unchanged.
+    old = path.read_text(errors="surrogateescape") if path.exists() else ""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as fresh:
+    with tempfile.NamedTemporaryFile(
+        "w", dir=path.parent, delete=False, errors="surrogateescape"
+    ) as fresh:
         try:
             fresh.write(merged(old, settings, heading))
             fresh.flush()
