@@ -29,9 +29,6 @@ RANK_MARKS = (
     ("PALS_RANKID",),
     ("SLURM_PROCID", "SLURM_STEP_ID"),
 )
-# Launcher options that change the directory or the search path of the program. After these options,
-# a relative program path is not relative to the current directory, so mh cannot find the file.
-ELSEWHERE = {"wdir", "wd", "chdir", "D", "path", "preload-binary", "s"}
 
 
 def is_rank() -> bool:
@@ -64,7 +61,7 @@ def check_program(line: words.CommandLine) -> Path | None:
     None: the launcher looks for the program in another folder.
     """
     word = line.program[0]
-    moved = {option.lstrip("-").split("=")[0] for option in line.launcher} & ELSEWHERE
+    moved = words.finds_elsewhere(line.launcher)
     try:
         return program.locate(word)
     except program.NotThere:

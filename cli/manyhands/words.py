@@ -2,8 +2,9 @@
 """Splits the command line of `mh run` and `mh profile` into the launcher's options and the program.
 
 `--` marks the border. Without `--`, the number of values of each option has to be known. The tables
-below have the usual options of Hydra, Open MPI and Slurm. An option in no table takes the next word
-as its value, unless the next word is itself an option or names an executable program.
+below have the usual options of Hydra, Open MPI and Slurm. An option in no table, or one that only
+some launchers give a value (-q), takes the next word as its value, unless the next word is itself
+an option or names an executable program.
 """
 
 from __future__ import annotations
@@ -18,19 +19,22 @@ ONE_VALUE = frozenset(
     "n np c N host H hosts hostfile machinefile wdir wd bind-to map-by timeout path "
     # options of Hydra, the launcher of MPICH
     "f ppn perhost configfile envlist genvlist membind launcher bootstrap launcher-exec "
-    "bootstrap-exec iface rmk outfile-pattern errfile-pattern order-nodes prepend-pattern topolib "
-    "usize gpus-per-proc gpu-subdevs-per-proc "
+    "bootstrap-exec iface localhost rmk outfile-pattern errfile-pattern order-nodes "
+    "prepend-pattern topolib usize gpus-per-proc gpu-subdevs-per-proc "
     # options of Open MPI's launcher
-    "x npernode npersocket rank-by rf rankfile output-filename prefix tune am default-hostfile "
-    "stdin personality output display runtime-options with-ft dvm cpu-set cpu-list cpus-per-proc "
-    "cpus-per-rank slot-list preload-files ompi-server app pset launch-agent max-vm-size "
-    "add-host add-hostfile max-restarts "
+    "x xterm npernode npersocket rank-by rf rankfile output-filename prefix tune am "
+    "default-hostfile stdin personality output display runtime-options with-ft dvm cpu-set "
+    "cpu-list cpus-per-proc cpus-per-rank slot-list preload-files ompi-server app pset "
+    "launch-agent max-vm-size add-host add-hostfile max-restarts "
     # options of srun, the launcher of Slurm
     "p A t w J o e i m G D C ntasks nodes cpus-per-task mpi cpu-bind partition account time mem "
     "mem-per-cpu gres gpus gpus-per-task gpus-per-node ntasks-per-node ntasks-per-core "
     "ntasks-per-socket distribution export exclude nodelist output error input chdir job-name "
     "reservation qos constraint hint mem-bind het-group jobid network threads-per-core".split()
 )
+# Options that change the directory or the search path of the program. After these options, a
+# relative program path is not relative to the current directory, so mh cannot find the file.
+ELSEWHERE = frozenset(["wdir", "wd", "chdir", "D", "path", "preload-binary", "s"])
 TWO_VALUES = frozenset(["env", "genv", "mca", "gmca", "omca", "prtemca", "pmixmca"])
 NO_VALUE = frozenset(
     [
@@ -41,7 +45,6 @@ NO_VALUE = frozenset(
         "vv",
         "vvv",
         "verbose",
-        "q",
         "quiet",
         "tag-output",
         "info",
@@ -56,7 +59,6 @@ NO_VALUE = frozenset(
         "use-hwthread-cpus",
         "nolocal",
         "localonly",
-        "localhost",
         "exclusive",
         "overlap",
         "unbuffered",
@@ -76,7 +78,6 @@ NO_VALUE = frozenset(
         "disable-recovery",
         "preload-binary",
         "xml",
-        "xterm",
         "print-all-exitcodes",
         "print-rank-map",
         "skip-launch-node",
@@ -142,18 +143,39 @@ def values_of(option: str, following: list[str]) -> int:
     return 0 if next_word.startswith("-") or names_a_program(next_word) else 1
 
 
+def finds_elsewhere(options: list[str]) -> bool:
+    """True: with these options, the launcher looks for the program in another folder."""
+    return any(option.lstrip("-").split("=")[0] in ELSEWHERE for option in options)
+
+
+def mark_after(words: list[str], start: int) -> int:
+    """The index of the first `--` in front of a program, if the word at `start` is no program; else
+    `start`.
+    """
+    if not names_a_program(words[start]):
+        for index in range(start + 1, len(words) - 1):
+            if words[index] == "--" and names_a_program(words[index + 1]):
+                return index
+    return start
+
+
 def split(words: list[str], own: OwnOptions = RUN_OPTIONS) -> CommandLine:
     line = CommandLine()
-    index = 0
+    index = mark = 0  # no word before `mark` is the program
     while index < len(words):
         word = words[index]
         if word == "--":
             line.program = words[index + 1 :]
             break
-        if not word.startswith("-") or word == "-":
+        is_option = word.startswith("-") and word != "-"
+        if not is_option and mark <= index:
+            mark = index if finds_elsewhere(line.launcher) else mark_after(words, index)
+        if not is_option and mark == index:
             line.program = words[index:]
             break
-        if word in own.values:
+        if not is_option:
+            taken, goes_to = 1, line.launcher
+        elif word in own.values:
             taken, goes_to = 2, line.own
         elif word in own.flags or word.split("=")[0] in own.values:
             taken, goes_to = 1, line.own

@@ -31,6 +31,18 @@ from manyhands.words import split
         ("--some-key no-such-program sh -c true", "", "--some-key no-such-program", "sh -c true"),
         ("--some-flag -n 2 ./app", "", "--some-flag -n 2", "./app"),
         ("-n 1 ./a : -n 2 ./b", "", "-n 1", "./a : -n 2 ./b"),
+        ("-localhost node1 -n 2 ./app", "", "-localhost node1 -n 2", "./app"),
+        ("--xterm 0,1 -n 2 ./app", "", "--xterm 0,1 -n 2", "./app"),
+        # -q has a value under srun, and none under Open MPI.
+        ("-q high -n 2 ./app", "", "-q high -n 2", "./app"),
+        ("-q -n 2 ./app", "", "-q -n 2", "./app"),
+        ("-q sh -c true", "", "-q", "sh -c true"),
+        # The first word without a dash is no program, and an executable program follows `--`.
+        ("--two a b -n 2 -- sh -c true", "", "--two a b -n 2", "sh -c true"),
+        ("--two a b --mpiexec m -- sh x", "--mpiexec m", "--two a b", "sh x"),
+        ("-n 2 sh -- ls", "", "-n 2", "sh -- ls"),
+        ("-n 2 ./app -- no-such-program", "", "-n 2", "./app -- no-such-program"),
+        ("-wdir there -n 2 ./app -- sh", "", "-wdir there -n 2", "./app -- sh"),
         ("--help", "--help", "", ""),
         ("--dry-run -n 2 ./app --help", "--dry-run", "-n 2", "./app --help"),
         ("", "", "", ""),
