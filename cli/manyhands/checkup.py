@@ -181,5 +181,8 @@ def examine_program(report: Report, word: str) -> str:
         say.fail(f"cannot execute {word}: {reason}", say.NOT_EXECUTABLE)
     if not examine_reach(report, file):
         return "The program runs without help from Manyhands."
+    if not os.access(file, os.R_OK):
+        report.add("MPI", "unknown: the program may be executed but not read", NOTE, "chmod +r")
+        return "Nothing is known about the program's MPI and loops."
     mpi = examine_its_mpi(report, file)
     return about_program(mpi, examine_its_loops(report, file))

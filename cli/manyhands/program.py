@@ -102,7 +102,16 @@ class Elf:
 
 
 def elf_of(path: Path) -> Elf | None:
-    """The facts of an executable that decide about preloading; None if it is not an ELF file."""
+    """The facts of an executable that decide about preloading; None if it is not a whole ELF file,
+    or may not be read.
+    """
+    try:
+        return _read_elf(path)
+    except (OSError, OverflowError, struct.error):
+        return None
+
+
+def _read_elf(path: Path) -> Elf | None:
     with path.open("rb") as file:
         ident = file.read(16)
         if len(ident) < 16 or ident[:4] != b"\x7fELF":
@@ -130,9 +139,14 @@ def elf_of(path: Path) -> Elf | None:
 
 
 def interpreter_of(path: Path) -> list[str]:
-    """The words of the `#!` line, without a leading env; empty if the file has no such line."""
-    with path.open("rb") as file:
-        line = file.readline(256)
+    """The words of the `#!` line, without a leading env; empty if the file has no such line, or may
+    not be read.
+    """
+    try:
+        with path.open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return []
     if not line.startswith(b"#!"):
         return []
     words = line[2:].decode(errors="replace").split()

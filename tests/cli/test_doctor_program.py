@@ -13,7 +13,7 @@ import pytest
 from manyhands import checkup, loops
 from manyhands.finding import Finding, Report
 
-from .conftest import Build, Mh
+from .conftest import MH, Build, Mh, without_right_to_read
 
 LLVM = ["-L/usr/lib/llvm-14/lib", "-Wl,-rpath,/usr/lib/llvm-14/lib"]
 COMPILERS = {"gcc": ["gcc", "-fopenmp"], "clang": ["clang-14", "-fopenmp=libomp", *LLVM]}
@@ -197,6 +197,13 @@ def test_the_command(mh: Mh, library: Path, tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert result.returncode == 1
     assert (report["program"], report["findings"][0]["verdict"]) == ("./app", "limit")
+
+
+def test_a_program_that_may_not_be_read_is_unknown(library: Path, tmp_path: Path) -> None:
+    app = Path(shutil.copy("/bin/true", tmp_path / "app"))
+    words = [*without_right_to_read(app), *MH, "doctor", "--json", app]
+    result = subprocess.run(words, capture_output=True, text=True, timeout=60)
+    assert "may be executed but not read" in result.stdout, result.stderr
 
 
 def test_what_cannot_be_executed(tmp_path: Path) -> None:

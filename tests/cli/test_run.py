@@ -16,7 +16,7 @@ import pytest
 from manyhands import installation
 from manyhands.launcher import kind_of
 
-from .conftest import MH, WHEELS, Build, Mh, environment
+from .conftest import MH, WHEELS, Build, Mh, environment, without_right_to_read
 
 Compiled = Callable[[Build], Path]
 RANK = re.compile(r"^rank (\d) of (\d) pid (\d+) preload=(\S*) summary=(\S*)$", re.MULTILINE)
@@ -109,6 +109,30 @@ def test_program_without_mpi_is_said_to_have_none(mh: Mh, library: Path) -> None
     assert re.search(
         r"sleep is not linked to an MPI library; Manyhands helps only if", result.stderr
     )
+
+
+def test_a_program_that_may_not_be_read_is_started(
+    mh: Mh, hydra: Path, library: Path, tmp_path: Path
+) -> None:
+    app = Path(shutil.copy("/bin/true", tmp_path / "app"))
+    for command in (["run", "--dry-run"], ["profile"]):
+        words = [*without_right_to_read(app), *MH, *command, "--mpiexec", hydra, "-n", "1", app]
+        result = subprocess.run(
+            words, cwd=tmp_path, env=environment(), capture_output=True, text=True, timeout=60
+        )
+        assert "Permission denied" not in result.stderr
+        assert result.returncode == (command == ["profile"]), result.stderr
+
+
+def test_a_program_that_is_cut_in_its_header_is_left_to_the_launcher(
+    mh: Mh, hydra: Path, library: Path, tmp_path: Path
+) -> None:
+    whole = Path("/bin/true").read_bytes()
+    for length in (17, 40, 56):
+        (tmp_path / "app").write_bytes(whole[:length])
+        (tmp_path / "app").chmod(0o755)
+        result = mh("run", "--dry-run", "--mpiexec", hydra, "-n", "1", "./app")
+        assert result.returncode == 0, result.stderr
 
 
 # --- the environment that `mh run` composes ---------------------------------------------------
