@@ -21,18 +21,27 @@ from manyhands_unix import streams
 from manyhands import installation, launcher, openmp_threads, program, say, words
 
 # A process is a rank already if it has all environment variables of one of these rows, which
-# launchers set for ranks.
+# launchers set for ranks. Slurm sets them in the shell of a job, too (`srun --pty bash`).
+SLURM_MARKS = ("SLURM_PROCID", "SLURM_STEP_ID")
 RANK_MARKS = (
     ("PMI_RANK",),
     ("PMIX_RANK",),
     ("OMPI_COMM_WORLD_RANK",),
     ("PALS_RANKID",),
-    ("SLURM_PROCID", "SLURM_STEP_ID"),
+    SLURM_MARKS,
 )
 
 
 def is_rank() -> bool:
-    return any(all(name in os.environ for name in marks) for marks in RANK_MARKS)
+    return any(map(_has_all, RANK_MARKS))
+
+
+def is_rank_and_no_shell() -> bool:
+    return any(_has_all(marks) for marks in RANK_MARKS if marks is not SLURM_MARKS)
+
+
+def _has_all(marks: tuple[str, ...]) -> bool:
+    return all(name in os.environ for name in marks)
 
 
 def preload_with(library: Path, others: str | None) -> str:

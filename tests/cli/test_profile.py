@@ -212,3 +212,14 @@ def test_a_file_that_is_no_text_is_no_profile(mh: Mh, tmp_path: Path) -> None:
     result = mh("profile", "--from", "./app")
     assert result.returncode == 1
     assert result.stderr.startswith("manyhands: app is not a profile: ")
+
+
+def test_a_shell_of_a_slurm_job_starts_ranks(mh: Mh, library: Path, tmp_path: Path) -> None:
+    launcher = tmp_path / "mpiexec.hydra"
+    launcher.write_text("#!/bin/sh\necho launched\n")
+    launcher.chmod(0o755)
+    slurm = {"SLURM_PROCID": "0", "SLURM_STEP_ID": "0"}
+    assert mh("profile", "--mpiexec", launcher, "-n", "1", "true", **slurm).stdout == "launched\n"
+    in_rank = mh("profile", "true", **slurm)
+    assert in_rank.returncode == 2
+    assert "Under another launcher" in in_rank.stderr

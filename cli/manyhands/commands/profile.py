@@ -35,7 +35,7 @@ def _read(path: Path) -> record.Profile:
 
 
 def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) -> int:
-    if starting.is_rank():
+    if starting.is_rank_and_no_shell() or starting.starts_alone(line, mpiexec):
         say.fail(
             f"mh profile starts all ranks itself. Under another launcher, run the program with "
             f"MH_PROFILE={file}, and then: mh profile --from {file}",
