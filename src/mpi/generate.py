@@ -468,7 +468,7 @@ IMMEDIATE = re.compile(
     r"|Put|Get|Accumulate|R(put|get|accumulate)|Get_accumulate|Fetch_and_op|Compare_and_swap"
     r"|Comm_set|Win_(at|de)tach|Win_sync"
 )
-POLLS = re.compile(r"Test|Iprobe|Improbe|Request_get_status|Win_test")
+POLLS = re.compile(r"Test|Parrived|Iprobe|Improbe|Request_get_status|Win_test")
 
 
 def data_of(p: Prototype) -> tuple[str, str] | None:

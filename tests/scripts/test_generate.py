@@ -150,6 +150,7 @@ def test_a_profile_reads_only_arguments_that_are_significant(
         ("Start", "immediate("),
         ("Test", "polling("),
         ("Iprobe", "polling("),
+        ("Parrived", "polling("),
         ("Finalize", "begin_finalize();"),
     ],
 )

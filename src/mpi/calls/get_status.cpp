@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3 of the MPI standard, non-destructive tests: MPI_Request_get_status and its variants.
+// Chapter 4, MPI_Parrived.
 //
 // These calls leave a complete request in place. They nevertheless fetch a rendezvous message, so
 // that the status is right.
@@ -57,6 +58,12 @@ int get_status_some(int count, const MPI_Request* requests, int* found, int* ind
   if (code != MPI_SUCCESS || !watching) return code;
   for (std::size_t i = 0; i < length(*found); ++i) look_at(requests[indices[i]], &statuses[i]);
   return code;
+}
+
+// Partitioned messages are the library's. While the program polls for one, this rank takes the
+// messages of its other receives.
+int partition_arrived(MPI_Request request, int partition, int* flag) {
+  return poll_requests(Polls::once, flag, [&] { return next.Parrived(request, partition, flag); });
 }
 
 }  // namespace

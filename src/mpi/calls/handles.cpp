@@ -62,7 +62,12 @@ int Barrier(MPI_Comm comm) {
 
 int Comm_free(MPI_Comm* comm) { return free_comm(comm, next.Comm_free); }
 
-int Comm_disconnect(MPI_Comm* comm) { return free_comm(comm, next.Comm_disconnect); }
+// Open MPI waits in MPI_Comm_disconnect for all members, in a barrier.
+int Comm_disconnect(MPI_Comm* comm) {
+  arrivals::all(*comm, true);
+  arrivals::left(*comm, MPI_SUCCESS);
+  return free_comm(comm, next.Comm_disconnect);
+}
 
 int Comm_set_info(MPI_Comm comm, MPI_Info info) {
   comms::read_hints(comm, info);

@@ -170,21 +170,39 @@ void drain_rendezvous() {
   }
 }
 
+// Tells whether a collective has the data of every member at every member, so that no rank leaves
+// it before all have entered.
+enum class Leaves : std::uint8_t { after_all, early };
+
+// Called before the MPI library's part of a collective on `comm` (null: not adopted), after this
+// rank has waited for the members of this node where there is an arrival barrier. A rank of this
+// node outside the collective may send a message that only this rank can move, while a member on
+// another node waits for that sender. No such sender exists if all members are on this node, or if
+// all ranks of this node are in the collective, each by its only thread.
+void prepare_library_part(const Comm* comm, Leaves leaves) {
+  if (!rndv::receives.needs_this_rank()) return;
+  const bool have_arrived =
+      comm != nullptr && (comm->line == nullptr ? comm->size == 1 : !is_off(*comm));
+  const bool nobody_outside = leaves == Leaves::after_all && !switches.threads && have_arrived &&
+                              comm->members.size() == config.ranks;
+  if (!nobody_outside && !(have_arrived && comm->on_one_node)) drain_rendezvous();
+}
+
 // Counts this rank's arrival in a collective on `comm`. Returns `comm` if the caller may have to
 // wait for members, else null. A started receive whose message only this rank can move may keep
 // another member from arriving. With such a receive, this function itself waits for all members in
 // the wait loop, even if the rank needs none of them for the collective.
-Comm* enter_collective(Comm* comm) {
+Comm* enter_collective(Comm* comm, Leaves leaves = Leaves::early) {
   services.exchange_detector.completes();
   if (comm == nullptr || !count_arrival(*comm)) {
-    const bool alone = comm != nullptr && comm->size == 1;
-    if (!alone && rndv::receives.needs_this_rank()) drain_rendezvous();
+    prepare_library_part(comm, leaves);
     return nullptr;
   }
   const bool tight =
       comm->pace.tight(ticks, [] { return ticks_from_ns(tuning::kTightCollectivesNs); });
   if (rndv::receives.needs_this_rank()) {
     wait_for_all(*comm, Wait::in_any_case);
+    prepare_library_part(comm, leaves);
     return nullptr;
   }
   return tight ? nullptr : comm;
@@ -202,11 +220,11 @@ void end_tight_loop() {
 // Does enter_collective() for the communicator with this handle. In a tight loop of collectives,
 // whose waits are too short to be filled, it grants the next calls the short path of
 // passes_tight_loop().
-Comm* enter_collective(MPI_Comm handle) {
+Comm* enter_collective(MPI_Comm handle, Leaves leaves = Leaves::early) {
   if (!switches.active) return nullptr;
   end_tight_loop();
   Comm* comm = comms::find(handle);
-  Comm* to_wait_on = enter_collective(comm);
+  Comm* to_wait_on = enter_collective(comm, leaves);
   if (comm == nullptr || comm->line == nullptr || switches.threads) return to_wait_on;
   if (!switches.errors_are_fatal) return to_wait_on;
   if (const std::uint32_t granted = comm->pace.grant(); granted != 0) {
@@ -231,7 +249,7 @@ void join(Comm& comm) {
 }
 
 void all(MPI_Comm handle, bool moves_data) {
-  Comm* comm = enter_collective(handle);
+  Comm* comm = enter_collective(handle, moves_data ? Leaves::after_all : Leaves::early);
   if (comm != nullptr && moves_data) wait_for_all(*comm, Wait::to_help);
 }
 
@@ -265,7 +283,9 @@ void on_counts(MPI_Comm handle, const MPI_Count* counts, std::optional<int> root
 
 bool barrier(MPI_Comm handle) {
   Comm* comm = comms::find(handle);
-  return comm != nullptr && has_arrival_barrier(*comm) && barrier(*comm);
+  if (comm != nullptr && has_arrival_barrier(*comm) && barrier(*comm)) return true;
+  prepare_library_part(comm, Leaves::after_all);
+  return false;
 }
 
 bool barrier(Comm& comm) {

@@ -152,8 +152,8 @@ int left(MPI_Comm comm, int result);
 int left_window(MPI_Win win, int result);
 
 // Carries out a barrier among the members of `comm` on this node. True if the barrier is complete,
-// because all members are on this node. If false, the caller makes the MPI library's barrier. If
-// `comm` has no arrival barrier, the function returns false at once.
+// because all members are on this node. If false, the caller makes the MPI library's barrier, in
+// which this rank takes no message: rendezvous may have ended for that (arrival_table.hpp, G5).
 bool barrier(MPI_Comm comm);
 // Carries out a barrier as barrier(MPI_Comm) does. `comm` has an arrival barrier. It is the entry
 // of a communicator, or the *shadow* of a window, an entry that stands for the window

@@ -27,7 +27,8 @@
 //       message. No sender can push into a receive with gaps, which is not posted. Once such a
 //       communicator exists, rendezvous therefore ends on the node (`rendezvous`). The same
 //       holds when a rank with a receive with gaps enters another call without an arrival barrier
-//       (collective I/O, MPI_Comm_create_group: the entries `waits_in_library` of calls.json).
+//       (collective I/O, MPI_Comm_create_group: the entries `waits_in_library` of calls.json), or a
+//       collective over several nodes that a rank of this node may be outside of.
 //       The same holds when a rank with such a receive has a thread in a collective that did not
 //       wait for late members, because the rank has more threads in collectives than cores.
 //
