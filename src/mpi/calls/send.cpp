@@ -56,6 +56,7 @@ OutgoingMessage message_of(SendMode mode, const void* buffer, Count count,
 bool reserve(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info,
              bool has_request, SendRequest& send) {
   message.pattern = send.pattern;
+  message.holds_rts_header = send.holds_rts_header;
   rndv::note_rts_sized_send(message.bytes, message.dest, message.tag, message.comm);
   if (rndv::choose_rendezvous(message, type, info))
     send.slot = rndv::post_send(message, has_request ? p2p::SendTable::kOwnTag : p2p::kNoFin);

@@ -45,7 +45,7 @@ template <class Count>
 int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype send_type, int dest,
                      int send_tag, void* receive_buffer, Count receive_count,
                      MPI_Datatype receive_type, int source, int receive_tag, MPI_Comm comm,
-                     MPI_Status* status) {
+                     MPI_Status* status, bool holds_rts_header = false) {
   if (may_exchange_in_library(send_count, send_type, receive_count, receive_type)) {
     rndv::note_rts_sized_send(send_count, send_type, dest, send_tag, comm);
     StatusOrOwn seen(status);
@@ -59,7 +59,7 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
   int code = start_blocking_receive(receive_buffer, receive_count, receive_type, source,
                                     receive_tag, comm, receive);
   if (code != MPI_SUCCESS) return code;
-  SendRequest send;
+  SendRequest send{.holds_rts_header = holds_rts_header};
   if (receive.claim && rndv::may_receive_rendezvous(receive.claim->buffer))
     send.pattern = SendPattern::exchanged;
   code = start_send(SendMode::standard, send_buffer, send_count, send_type, dest, send_tag, comm,
@@ -97,6 +97,7 @@ struct PackedCopy {
     if (code != MPI_SUCCESS) return code;
     if (!allocate(static_cast<std::size_t>(capacity))) return raise(comm, MPI_ERR_NO_MEM);
     type = MPI_PACKED;
+    holds_rts_header = layouts::of_rendezvous(of) != nullptr;
     return by_count::Pack(real, buffer, elements, of, bytes.get(), capacity, &count, comm);
   }
 
@@ -108,6 +109,7 @@ struct PackedCopy {
   std::unique_ptr<std::byte[]> bytes;
   Count count = 0;
   MPI_Datatype type{};
+  bool holds_rts_header = false;
 };
 
 // Finds out, by a call with MPI_PROC_NULL, whether MPI_Sendrecv_replace of the library sets
@@ -129,8 +131,9 @@ int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int 
   PackedCopy<Count> copy;
   const int code = copy.pack(buffer, count, type, comm);
   if (code != MPI_SUCCESS) return code;
-  const int exchanged = send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag,
-                                         buffer, count, type, source, receive_tag, comm, status);
+  const int exchanged =
+      send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag, buffer, count, type,
+                       source, receive_tag, comm, status, copy.holds_rts_header);
   if (status != MPI_STATUS_IGNORE && replacing_writes_error())
     real.Error_class(exchanged, &status->MPI_ERROR);
   return exchanged;

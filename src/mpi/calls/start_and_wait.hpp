@@ -17,6 +17,7 @@ enum class SendMode : std::uint8_t { standard, synchronous, ready };
 // A send under way in a blocking call: by rendezvous, by internode pipeline, or by the library.
 struct SendRequest {
   SendPattern pattern = SendPattern::unknown;  // set before start_send()
+  bool holds_rts_header = false;               // as in OutgoingMessage; set before start_send()
   std::optional<rndv::Slot> slot{};
   std::optional<internode::SendId> internode_id{};
   MPI_Request request = MPI_REQUEST_NULL;

@@ -26,6 +26,9 @@ struct OutgoingMessage {
   MPI_Comm comm;
   SendPattern pattern = SendPattern::unknown;
   bool synchronous = false;
+  // For MPI_PACKED: an RTS header in place of the message would end at a basic element of the type
+  // that was packed (datatype/signature.hpp).
+  bool holds_rts_header = false;
   // The layout of an element, and the number of elements. Set by choose_rendezvous() if the data
   // has gaps.
   layout::LayoutPtr layout{};

@@ -34,6 +34,8 @@ bool keeps_order(MPI_Datatype type) {
   if (!contents.is_readable()) return false;
   if (contents.is_predefined()) return true;
   if (contents.types() != 1 || !is_contiguous(contents.type(0))) return false;
+  // Counts as not contiguous, so that sends look at the signature of the type (signature.hpp).
+  if (contents.type(0) == MPI_PACKED) return false;
   switch (contents.combiner()) {
     case MPI_COMBINER_DUP:
     case MPI_COMBINER_CONTIGUOUS:

@@ -41,7 +41,7 @@ void fill_bytes(UnfilledBytes& rest, MPI_Datatype type, std::uint64_t copies, in
   const std::uint64_t size = size_of(type);
   if (size == 0 || copies == 0) return;
   const Contents made(type);
-  rest.fits = made.is_readable() && depth <= kDeepestType;
+  rest.fits = made.is_readable() && depth <= kDeepestType && type != MPI_PACKED;
   if (!rest.fits) return;
   if (made.is_predefined()) return fill_basic(rest, size, copies);
   for (; copies > 0 && rest.is_open(); --copies) fill_once(rest, made, size, depth);

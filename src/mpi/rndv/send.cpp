@@ -319,7 +319,8 @@ void trace_sent(std::uint64_t bytes, std::uint32_t to) {
 
 bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const datatypes::Info& info) {
   if (message.bytes < config.least_threshold) return false;
-  if (message.buffer == nullptr && info.contiguous) return false;  // the library refuses null
+  if (message.buffer == nullptr && info.contiguous) return false;     // the library refuses null
+  if (type == MPI_PACKED && !message.holds_rts_header) return false;  // signature.hpp
   const bool mapped = may_go_mapped(message, info);
   if (!mapped && message.bytes < config.unmapped_threshold) return false;
   if (!mapped && !config.pipelines && !(info.contiguous && config.single_copy)) return false;
@@ -328,8 +329,7 @@ bool choose_rendezvous(OutgoingMessage& message, MPI_Datatype type, const dataty
   // Without large counts that number is an int.
   if (message.bytes > INT_MAX && real.Isend_c == nullptr) return false;
   const Comm* comm = comms::find(message.comm);
-  if (comm == nullptr) return false;
-  const std::int32_t there = comm->on_node(message.dest);
+  const std::int32_t there = comm == nullptr ? Comm::kElsewhere : comm->on_node(message.dest);
   if (there < 0 || there == static_cast<std::int32_t>(config.me)) return false;
   if (mapped) return true;
   if (info.contiguous && leaves_exchange_to_library(message, static_cast<std::uint32_t>(there)))
