@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Calls that free or change handles: communicators, datatypes, error handlers. Also MPI_Barrier.
+// Calls that free or change handles: communicators, datatypes, error handlers. Constructors that
+// give a communicator an error handler. Also MPI_Barrier.
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/compat/error_handlers.hpp"
 #include "mpi/compat/message.hpp"
@@ -50,6 +51,23 @@ int barrier_over_nodes(MPI_Comm comm) {
   return code == MPI_SUCCESS ? wait_request(&request, MPI_STATUS_IGNORE) : code;
 }
 
+// Called before a communicator gets this error handler, from its constructor or later.
+void note_error_handler(MPI_Errhandler errhandler) {
+  error_handlers::note_change();
+  // The program's error handler may depend on the thread that runs it. From now on, therefore, no
+  // waiting thread tests requests on behalf of other threads (the server of threads/election.hpp).
+  if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
+  if (errhandler == MPI_ERRORS_ARE_FATAL) return;
+  switches.errors_are_fatal = false;
+  arrivals::end_tight_loops();
+  // With an error handler of the program, a failing collective returns MPI_SUCCESS in some
+  // libraries, so Manyhands would not see that a collective has failed on this rank alone. Arrival
+  // barriers and rendezvous therefore end now, as after such a failure.
+  if (switches.active && error_handlers::is_users_handler(errhandler) &&
+      error_handlers::failing_calls_return_success())
+    comms::end_arrival_barriers();
+}
+
 }  // namespace
 
 namespace wrap {
@@ -74,21 +92,24 @@ int Comm_set_info(MPI_Comm comm, MPI_Info info) {
   return next.Comm_set_info(comm, info);
 }
 
+int Comm_create_from_group(MPI_Group group, const char* stringtag, MPI_Info info,
+                           MPI_Errhandler errhandler, MPI_Comm* newcomm) {
+  note_error_handler(errhandler);
+  prepare_wait_in_library();
+  return next.Comm_create_from_group(group, stringtag, info, errhandler, newcomm);
+}
+
+int Intercomm_create_from_groups(MPI_Group local_group, int local_leader, MPI_Group remote_group,
+                                 int remote_leader, const char* stringtag, MPI_Info info,
+                                 MPI_Errhandler errhandler, MPI_Comm* newintercomm) {
+  note_error_handler(errhandler);
+  prepare_wait_in_library();
+  return next.Intercomm_create_from_groups(local_group, local_leader, remote_group, remote_leader,
+                                           stringtag, info, errhandler, newintercomm);
+}
+
 int Comm_set_errhandler(MPI_Comm comm, MPI_Errhandler errhandler) {
-  error_handlers::note_change();
-  // The program's error handler may depend on the thread that runs it. From now on, therefore, no
-  // waiting thread tests requests on behalf of other threads (the server of threads/election.hpp).
-  if (error_handlers::is_users_handler(errhandler)) wait::share_no_waits();
-  if (errhandler != MPI_ERRORS_ARE_FATAL) {
-    switches.errors_are_fatal = false;
-    arrivals::end_tight_loops();
-    // With an error handler of the program, a failing collective returns MPI_SUCCESS in some
-    // libraries, so Manyhands would not see that a collective has failed on this rank alone.
-    // Arrival barriers and rendezvous therefore end now, as after such a failure.
-    if (switches.active && error_handlers::is_users_handler(errhandler) &&
-        error_handlers::failing_calls_return_success())
-      comms::end_arrival_barriers();
-  }
+  note_error_handler(errhandler);
   return next.Comm_set_errhandler(comm, errhandler);
 }
 

@@ -20,7 +20,7 @@ struct Switches {
   // turns. Written by start_helping(), lifecycle/cores.cpp and calls/in_loop.cpp.
   bool threads = false;
   // True if calls that fail do not return, because no communicator has had an error handler but
-  // MPI_ERRORS_ARE_FATAL. Written by start_helping() and MPI_Comm_set_errhandler.
+  // MPI_ERRORS_ARE_FATAL. Written by start_helping() and note_error_handler() (calls/handles.cpp).
   bool errors_are_fatal = false;
   // True unless the program has switched Manyhands off by MPI_Pcontrol(0). Written by MPI_Pcontrol.
   // relaxed: other threads see the change soon.
