@@ -18,13 +18,19 @@ namespace {
 
 // Frees a communicator by `call`, MPI_Comm_free or MPI_Comm_disconnect. Before that, removes what
 // Manyhands has recorded about the communicator (its Comm), because the library may reuse the
-// handle at once. Messages under way on the communicator go on: their receives keep the Comm, and
-// their sends do not use it.
+// handle at once. Delete callbacks, which the library runs in this thread first, still find the
+// record. Messages under way on the communicator go on: their receives keep the Comm, and their
+// sends do not use it.
 int free_comm(MPI_Comm* comm, int (*call)(MPI_Comm*)) {
+  const MPI_Comm handle = *comm;
   error_handlers::note_change();
-  arrivals::forget_comm(*comm);
-  auto taken = switches.active ? comms::forget(*comm) : nullptr;
-  const int result = call(comm);
+  auto taken = switches.active ? comms::forget(handle) : nullptr;
+  const int result = [&] {
+    const comms::BeingFreed found(taken.get());
+    return call(comm);
+  }();
+  arrivals::forget_comm(handle);
+  error_handlers::note_change();  // a callback may have asked for the handler of this handle
   if (taken == nullptr) return result;
   if (result == MPI_SUCCESS) {
     rndv::receives.keep_comm(taken);

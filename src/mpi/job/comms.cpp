@@ -11,6 +11,7 @@
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/settings.hpp"
@@ -30,6 +31,9 @@ struct Communicators {
   MPI_Group node_group{};  // of config.node_comm; constant between start() and stop()
 };
 Communicators g_communicators;
+
+// The communicators that the calling thread is freeing, the innermost first.
+constinit thread_local const BeingFreed* t_being_freed = nullptr;
 
 constexpr std::uint64_t kWorldKey = 1;
 constexpr int kShadowSalt = -2;
@@ -174,6 +178,9 @@ void adopt_at(Comm& parent, MPI_Comm fresh, std::shared_ptr<const GroupOnNode> o
 
 Comm* detail::find_slow(MPI_Comm handle) {
   if (!switches.active) return nullptr;
+  for (const BeingFreed* at = t_being_freed; at != nullptr; at = at->outer_) {
+    if (at->comm_ != nullptr && at->comm_->handle == handle) return at->comm_;
+  }
   Comm* found = nullptr;
   {
     const std::lock_guard<std::mutex> hold(g_communicators.mutex);
@@ -316,5 +323,8 @@ std::shared_ptr<Comm> forget(MPI_Comm handle) {
 }
 
 void restore(std::shared_ptr<Comm> comm) { insert(std::move(comm)); }
+
+BeingFreed::BeingFreed(Comm* comm) : comm_(comm), outer_(std::exchange(t_being_freed, this)) {}
+BeingFreed::~BeingFreed() { t_being_freed = outer_; }
 
 }  // namespace mh::mpi::comms

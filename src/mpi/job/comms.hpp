@@ -165,5 +165,21 @@ void leave(Comm& comm);
 std::shared_ptr<Comm> forget(MPI_Comm handle);
 void restore(std::shared_ptr<Comm> comm);
 
+// While an object of this class lives, find() still finds the forgotten record `comm` (null: none)
+// in the calling thread. The library calls the program's delete callbacks in that thread, before it
+// frees the handle. A callback may free a further communicator.
+class BeingFreed {
+ public:
+  explicit BeingFreed(Comm* comm);
+  ~BeingFreed();
+  BeingFreed(const BeingFreed&) = delete;
+  BeingFreed& operator=(const BeingFreed&) = delete;
+
+ private:
+  friend Comm* detail::find_slow(MPI_Comm handle);
+  Comm* comm_;
+  const BeingFreed* outer_;  // of the callback in which this object lives
+};
+
 }  // namespace comms
 }  // namespace mh::mpi
