@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Chapter 3 of the MPI standard, MPI_Sendrecv and MPI_Sendrecv_replace.
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <new>
@@ -77,10 +78,34 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
   return received != MPI_SUCCESS ? received : sent;
 }
 
+// Makes the type of a packed message that has more bytes than an int can count.
+MPI_Datatype make_packed_type(std::uint64_t bytes) {
+  constexpr std::uint64_t kUnit = std::uint64_t{1} << 30U;
+  const int counts[] = {static_cast<int>(bytes / kUnit), static_cast<int>(bytes % kUnit)};
+  const MPI_Aint places[] = {0, static_cast<MPI_Aint>(bytes - bytes % kUnit)};
+  MPI_Datatype types[] = {MPI_DATATYPE_NULL, MPI_PACKED};
+  MPI_Datatype made = MPI_DATATYPE_NULL;
+  real.Type_contiguous(static_cast<int>(kUnit), MPI_PACKED, &types[0]);
+  real.Type_create_struct(2, counts, places, types, &made);
+  real.Type_commit(&made);
+  real.Type_free(&types[0]);
+  return made;
+}
+
 // The copy that MPI_Sendrecv_replace sends, so that the receive may overwrite the buffer. Raises
 // MPI_ERR_NO_MEM on `comm` if there is no memory.
 template <class Count>
-struct PackedCopy {
+class PackedCopy {
+ public:
+  PackedCopy() = default;
+  PackedCopy(const PackedCopy&) = delete;
+  PackedCopy& operator=(const PackedCopy&) = delete;
+  ~PackedCopy() {
+    if (!made_type_) return;
+    datatypes::forget_type(type);
+    real.Type_free(&type);
+  }
+
   // Fills the copy. Contiguous data are copied byte by byte, and sent with their own type. The
   // library packs other data, which are sent as MPI_PACKED.
   int pack(const void* buffer, Count elements, MPI_Datatype of, MPI_Comm comm) {
@@ -92,13 +117,38 @@ struct PackedCopy {
       type = of;
       return MPI_SUCCESS;
     }
+    holds_rts_header = layouts::of_rendezvous(of) != nullptr;
+    if (message_bytes(elements, info) > INT_MAX) return pack_long(buffer, elements, of, info, comm);
     Count capacity = 0;
     const int code = by_count::Pack_size(real, elements, of, comm, &capacity);
     if (code != MPI_SUCCESS) return code;
     if (!allocate(static_cast<std::size_t>(capacity))) return raise(comm, MPI_ERR_NO_MEM);
     type = MPI_PACKED;
-    holds_rts_header = layouts::of_rendezvous(of) != nullptr;
     return by_count::Pack(real, buffer, elements, of, bytes.get(), capacity, &count, comm);
+  }
+
+  std::unique_ptr<std::byte[]> bytes;
+  Count count = 0;
+  MPI_Datatype type{};
+  bool holds_rts_header = false;
+
+ private:
+  // Packs by the layout, because the library counts packed bytes in an int. Raises MPI_ERR_OTHER if
+  // the type has no layout.
+  int pack_long(const void* buffer, Count elements, MPI_Datatype of, const datatypes::Info& info,
+                MPI_Comm comm) {
+    const layout::LayoutPtr layout = layouts::of(of);
+    const std::uint64_t size = message_bytes(elements, info);
+    if (layout == nullptr) return raise(comm, MPI_ERR_OTHER);
+    if (!allocate(size)) return raise(comm, MPI_ERR_NO_MEM);
+    p2p::pack({.layout = layout.get(),
+               .count = static_cast<std::uint64_t>(elements),
+               .base = layout::address_of(buffer)},
+              {0, size}, bytes.get());
+    count = 1;
+    type = make_packed_type(size);
+    made_type_ = true;
+    return MPI_SUCCESS;
   }
 
   bool allocate(std::size_t size) {
@@ -106,10 +156,7 @@ struct PackedCopy {
     return bytes != nullptr;
   }
 
-  std::unique_ptr<std::byte[]> bytes;
-  Count count = 0;
-  MPI_Datatype type{};
-  bool holds_rts_header = false;
+  bool made_type_ = false;
 };
 
 // Finds out, by a call with MPI_PROC_NULL, whether MPI_Sendrecv_replace of the library sets
@@ -129,8 +176,11 @@ template <class Count>
 int send_and_receive_in_place(void* buffer, Count count, MPI_Datatype type, int dest, int send_tag,
                               int source, int receive_tag, MPI_Comm comm, MPI_Status* status) {
   PackedCopy<Count> copy;
-  const int code = copy.pack(buffer, count, type, comm);
-  if (code != MPI_SUCCESS) return code;
+  if (dest == MPI_PROC_NULL) {
+    copy.type = type;  // nobody gets the data, so none are copied
+  } else if (const int code = copy.pack(buffer, count, type, comm); code != MPI_SUCCESS) {
+    return code;
+  }
   const int exchanged =
       send_and_receive(copy.bytes.get(), copy.count, copy.type, dest, send_tag, buffer, count, type,
                        source, receive_tag, comm, status, copy.holds_rts_header);
