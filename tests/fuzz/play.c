@@ -945,9 +945,9 @@ static void exchange_apart(Player* player, const Message* out, const Message* in
   if (!recv_first && in != NULL) pend_if(player, recv_message(player, &received, false, true));
 }
 
-// Draws the call of an exchange. MPI_Isendrecv_replace of MPICH 5.0 fails for types with gaps. Under
-// MPICH 4.0 and 5.0 MPI_Sendrecv_replace fails for some types of composed elements. Both are left
-// out.
+// Draws the call of an exchange. MPI_Isendrecv_replace of MPICH 5.0 fails for types with gaps.
+// Under MPICH 4.0 and 5.0 MPI_Sendrecv_replace fails for some types of composed elements. Both are
+// left out.
 static Exchange pick_exchange(Player* player, const Step* step) {
   const Message* first = &step->messages[0];
 #if defined(OMPI_MAJOR_VERSION)
