@@ -70,22 +70,22 @@ struct Looked {
   std::vector<LoadedObject> objects;
 };
 Looked& g_looked = *new Looked;
-// The number of objects that had been loaded (rebind::loads_so_far()) when look_again() last listed
-// them. release: publishes g_all, pairs with the acquire in calls_of_all().
-std::atomic<std::uint64_t> g_loads{0};
+// The value of rebind::changes_so_far() when look_again() last listed the objects. release:
+// publishes g_all, pairs with the acquire in calls_of_all().
+std::atomic<std::uint64_t> g_changes{0};
 std::atomic<CallsOfAll> g_all{CallsOfAll{}};
 
-// Lists the loaded objects anew if an object was loaded since the last call of this function. The
-// caller holds g_looked.looking.
+// Lists the loaded objects anew if an object was loaded or unloaded since the last call of this
+// function. The caller holds g_looked.looking.
 void look_again() {
-  const std::uint64_t loads = rebind::loads_so_far();
-  if (g_loads.load(std::memory_order_relaxed) == loads) return;
+  const std::uint64_t changes = rebind::changes_so_far();
+  if (g_changes.load(std::memory_order_relaxed) == changes) return;
   g_looked.objects.clear();
   ::dl_iterate_phdr(note_object, &g_looked.objects);
   CallsOfAll all{};
   for (const LoadedObject& object : g_looked.objects) all = all | object.all;
   g_all.store(all, std::memory_order_relaxed);
-  g_loads.store(loads, std::memory_order_release);
+  g_changes.store(changes, std::memory_order_release);
 }
 
 // True for functions whose results differ from thread to thread, so that a virtual thread, which
@@ -138,7 +138,7 @@ Obstacle obstacle_behind_import(std::string_view name, bool thread_data_permitte
 }
 
 CallsOfAll calls_of_all() {
-  if (g_loads.load(std::memory_order_acquire) != rebind::loads_so_far()) [[unlikely]] {
+  if (g_changes.load(std::memory_order_acquire) != rebind::changes_so_far()) [[unlikely]] {
     const std::lock_guard<std::mutex> hold(g_looked.looking);
     look_again();
   }

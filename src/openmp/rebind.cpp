@@ -28,7 +28,7 @@ struct Rebinding {
   std::vector<Binding> bindings;
   std::unordered_map<std::string_view, void*> ours;  // replacements by name
   mh_object run_time{};
-  unsigned long long loads = 0;  // number of loads at the last rebinding
+  unsigned long long changes = 0;  // changes_so_far() at the last rebinding
 };
 Rebinding g_rebinding;
 
@@ -107,7 +107,7 @@ void rebind_one(const char* name, void** slot, void* data) {
 }
 
 int rebind_object(dl_phdr_info* info, std::size_t /*bytes*/, void* /*data*/) {
-  g_rebinding.loads = info->dlpi_adds;
+  g_rebinding.changes = info->dlpi_adds + info->dlpi_subs;
   const mh_object object = mh_object_of(info);
   if (object.dynamic == nullptr || object.dynamic == g_rebinding.run_time.dynamic) return 0;
   ReboundObject rebound{.known = object, .part = read_only_part(*info)};
@@ -145,8 +145,8 @@ int search_object(dl_phdr_info* info, std::size_t /*bytes*/, void* data) {
   return static_cast<ImportSearch*>(data)->found ? 1 : 0;
 }
 
-int count_loads(dl_phdr_info* info, std::size_t /*bytes*/, void* loads) {
-  *static_cast<unsigned long long*>(loads) = info->dlpi_adds;
+int count_changes(dl_phdr_info* info, std::size_t /*bytes*/, void* changes) {
+  *static_cast<unsigned long long*>(changes) = info->dlpi_adds + info->dlpi_subs;
   return 1;
 }
 
@@ -167,10 +167,10 @@ bool is_of_run_time(const char* name) { return function_of_run_time(name) != nul
 
 bool is_run_time(const mh_object& object) { return object.dynamic == g_rebinding.run_time.dynamic; }
 
-unsigned long long loads_so_far() {
-  unsigned long long loads = 0;
-  ::dl_iterate_phdr(count_loads, &loads);
-  return loads;
+unsigned long long changes_so_far() {
+  unsigned long long changes = 0;
+  ::dl_iterate_phdr(count_changes, &changes);
+  return changes;
 }
 
 Status rebind_all(std::vector<Binding> bindings) {
@@ -191,7 +191,7 @@ Status rebind_all(std::vector<Binding> bindings) {
 }
 
 void rebind_new_objects() {
-  if (loads_so_far() != g_rebinding.loads) ::dl_iterate_phdr(rebind_object, nullptr);
+  if (changes_so_far() != g_rebinding.changes) ::dl_iterate_phdr(rebind_object, nullptr);
 }
 
 }  // namespace mh::openmp::rebind

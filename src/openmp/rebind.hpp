@@ -31,8 +31,8 @@ bool is_of_run_time(const char* name);
 
 // True if the object, a loaded library, is the process's OpenMP run time.
 bool is_run_time(const mh_object& object);
-// Returns the number of objects that the loader has loaded so far, which changes with every load.
-unsigned long long loads_so_far();
+// Returns the number of loads and unloads of objects by the loader so far.
+unsigned long long changes_so_far();
 
 // Looks up the run time's own function of each binding (Binding::real), then redirects the calls of
 // all loaded objects. Returns `unsupported` if no loaded object, or more than one, is an OpenMP run
