@@ -14,8 +14,8 @@ class CallResult {
  public:
   constexpr CallResult(int code) : code_(code) {}
   constexpr CallResult(std::nullopt_t /*none*/) : code_(kNone) {}
-  // A result that passes the call to the library at once, without a wait at an arrival barrier,
-  // because the library will probably refuse the arguments.
+  // A result that passes a collective to the library at once: the rank counts its arrival but waits
+  // for no other, because the library will probably refuse the arguments.
   static constexpr CallResult refused() { return kRefused; }
 
   [[nodiscard]] constexpr explicit operator bool() const { return code_ > kRefused; }

@@ -339,7 +339,10 @@ def quick_barrier_body(call: Call) -> str:
     tried = f"""
   const CallResult done = {call.round};
   if (done) return direct::counted(*done);
-  if (done.is_refused()) return next.{p.name}({p.arguments});"""
+  if (done.is_refused()) [[unlikely]] {{
+    arrivals::alone(comm);
+    return arrivals::left(comm, next.{p.name}({p.arguments}));
+  }}"""
     return f"""{slow}
 
 int {p.name}({p.declared}) {{{tried if call.round else ""}

@@ -64,6 +64,14 @@ static void check_barrier(MPI_Comm comm, atomic_int* rounds, int round) {
   for (int r = 0; r < ranks; ++r) CHECK(atomic_load(&rounds[r]) > round, "%d is not there", r);
 }
 
+// Rank 1 makes a collective with a bad argument, which the others make without data.
+static void fail_among_others(MPI_Comm comm) {
+  int word = 0;
+  const int code = MPI_Bcast(&word, rank == 1 ? -1 : 0, MPI_INT, 0, comm);
+  CHECK((code == MPI_SUCCESS) == (rank != 1), "code %d", code);
+  usleep(2000);
+}
+
 static void free_what_cannot_be(void) {
   MPI_Comm world = MPI_COMM_WORLD;
   CHECK(MPI_Comm_free(&world) != MPI_SUCCESS, "MPI_COMM_WORLD was freed");
@@ -94,7 +102,7 @@ int main(int argc, char** argv) {
                           MPI_INFO_NULL, MPI_COMM_WORLD, &mine, &win);
   MPI_Win_shared_query(win, 0, &size, &unit, &rounds);
   MPI_Win_fence(0, win);
-  MPI_Comm pristine;
+  MPI_Comm pristine, fresh;
   MPI_Comm_dup(MPI_COMM_WORLD, &pristine);
 
   if (rank == 0) fail(MPI_COMM_WORLD, 0);
@@ -108,6 +116,10 @@ int main(int argc, char** argv) {
   if (rank == 1) free_what_cannot_be();
   all_kinds(MPI_COMM_WORLD, win);
   if (rank == 0) fail(MPI_COMM_WORLD, 1);
+  MPI_Comm_dup(MPI_COMM_WORLD, &fresh);
+  fail_among_others(fresh);
+  all_kinds(fresh, win);
+  MPI_Comm_free(&fresh);
   MPI_Comm_free(&pristine);
   MPI_Win_free(&win);
   return end();

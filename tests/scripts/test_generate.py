@@ -37,10 +37,13 @@ def test_a_round_is_tried_before_the_arrival_barrier(generate: ModuleType) -> No
     entry = {"round": "direct::scan(...)", "before": "arrivals::on_lower(comm, count > 0)"}
     call = generate.call_of("Scan", entry, {})
     arguments = "sendbuf, recvbuf, count, datatype, op, comm"
-    assert generate.given_body(call).splitlines()[-6:] == [
+    assert generate.given_body(call).splitlines()[-9:] == [
         f"  const CallResult done = direct::scan({arguments});",
         "  if (done) return direct::counted(*done);",
-        f"  if (done.is_refused()) return next.Scan({arguments});",
+        "  if (done.is_refused()) [[unlikely]] {",
+        "    arrivals::alone(comm);",
+        f"    return arrivals::left(comm, next.Scan({arguments}));",
+        "  }",
         f"  if (arrivals::passes_tight_loop(comm)) return next.Scan({arguments});",
         f"  return after_barrier_Scan({arguments});",
         "}",

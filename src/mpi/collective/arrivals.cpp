@@ -272,6 +272,12 @@ void on_lower(MPI_Comm handle, bool moves_data) {
 
 void none(MPI_Comm handle) { enter_collective(handle); }
 
+void alone(MPI_Comm handle) {
+  if (!switches.active) return;
+  if (Comm* comm = comms::find(handle)) count_arrival(*comm);
+  if (rndv::receives.needs_this_rank()) drain_rendezvous();
+}
+
 void on_counts(MPI_Comm handle, const int* counts, std::optional<int> root) {
   Comm* comm = enter_collective(handle);
   if (comm != nullptr && root.value_or(comm->rank) == comm->rank) wait_for_senders(*comm, counts);

@@ -123,6 +123,9 @@ void on_root(MPI_Comm comm, int root, bool moves_data);
 void at_root(MPI_Comm comm, int root, bool moves_data);  // the root needs all: reduce, gather
 void on_lower(MPI_Comm comm, bool moves_data);           // a rank needs all lower ranks: scans
 void none(MPI_Comm comm);                                // no rank; only counts the arrival
+// enters a collective that the library will probably refuse on this rank alone: only counts the
+// arrival, and never waits, because the other ranks may be in a round, which counts no arrivals
+void alone(MPI_Comm comm);
 // These functions enter a collective in which this rank needs the ranks with a positive count in
 // `counts`, which send data to it. `root`: the only rank that receives data, if the call has a
 // root. The array is read only if this rank may have to wait.

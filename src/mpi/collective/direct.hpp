@@ -25,8 +25,10 @@
 //
 // Each function returns the call's code, or nothing if the library must get the call. A call whose
 // arguments the library may refuse on this rank alone is no round, and the function returns
-// CallResult::refused(). This rank must not wait at the arrival barrier either, because the other
-// ranks may be in the round. Errors: MPI_ERR_TRUNCATE on a rank whose bytes differ from the root's.
+// CallResult::refused(). This rank then counts its arrival but must not wait for others, because
+// they may be in the round. If the library accepts the call after all, ranks in the round wait for
+// this rank for ever. A function therefore asks the library before it refuses what some library
+// accepts. Errors: MPI_ERR_TRUNCATE on a rank whose bytes differ from the root's.
 // Threads: as MPI allows for collectives. Limits: communicators within a node that have boards.
 // Except in the last group, the library moves long data of noncontiguous types.
 //
@@ -69,6 +71,7 @@ class Numbers {
   constexpr Numbers(const Number* first) : first_(first), bytes_(sizeof(Number)) {}
 
   explicit operator bool() const { return first_ != nullptr; }
+  bool operator==(const Numbers& other) const { return first_ == other.first_; }  // one array
   MPI_Count operator[](int rank) const {
     return bytes_ == sizeof(int) ? load<int>(rank) : load<MPI_Count>(rank);
   }

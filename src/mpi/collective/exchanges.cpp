@@ -7,6 +7,7 @@
 #include "mpi/collective/round.hpp"
 #include "mpi/collective/typed_blocks.hpp"
 #include "mpi/job/config.hpp"
+#include "mpi/next.hpp"
 
 namespace mh::mpi::direct {
 namespace {
@@ -84,6 +85,16 @@ bool are_plain(const TypedBlocks& from, const TypedBlocks& to) {
   return from.contiguous && to.contiguous && from.bytes == to.bytes;
 }
 
+// True if the MPI library accepts an MPI_Alltoall whose two buffers are the same, with data, equal
+// counts and one type. MPICH refuses it.
+bool accepts_one_buffer() {
+  static const bool accepted = [] {
+    int data = 0;
+    return real.Alltoall(&data, 1, MPI_INT, &data, 1, MPI_INT, config.self_comm) == MPI_SUCCESS;
+  }();
+  return accepted;
+}
+
 CallResult exchange(Comm& comm, RoundCall call, const Blocks& blocks, bool plain) {
   if (blocks.bytes == 0) return std::nullopt;
   const auto ranks = static_cast<std::uint64_t>(comm.size);
@@ -117,7 +128,8 @@ CallResult allgather(const void* in, MPI_Count in_count, MPI_Datatype in_type, v
                 .per_peer = false};
   const std::byte* own = to.block(comm->rank);
   if (in_place) blocks.source = own;
-  if (!in_place && blocks.source == own) return CallResult::refused();
+  if (!in_place && blocks.source == own && !accepts_alias(from, to.only(comm->rank)))
+    return CallResult::refused();
   return exchange(*comm, RoundCall::allgather, blocks, are_plain(from, to));
 }
 
@@ -127,12 +139,15 @@ CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, vo
   if (comm == nullptr || in == MPI_IN_PLACE) return std::nullopt;
   const TypedBlocks to = typed_blocks({out, out_count, out_type});
   const TypedBlocks from = typed_blocks({in, in_count, in_type});
-  if (to.is_refused() || from.is_refused() || in == out) return CallResult::refused();
+  if (to.is_refused() || from.is_refused()) return CallResult::refused();
+  const bool one_buffer = in == out && from.bytes != 0;
+  if (one_buffer && in_count == out_count && in_type == out_type && !accepts_one_buffer())
+    return CallResult::refused();
   const Blocks blocks{.source = static_cast<const std::byte*>(in),
                       .target = static_cast<std::byte*>(out),
                       .bytes = to.bytes,
                       .per_peer = true};
-  return exchange(*comm, RoundCall::alltoall, blocks, are_plain(from, to));
+  return exchange(*comm, RoundCall::alltoall, blocks, are_plain(from, to) && !one_buffer);
 }
 
 }  // namespace mh::mpi::direct

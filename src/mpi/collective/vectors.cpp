@@ -85,8 +85,8 @@ bool prepare_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
   return out.bytes == 0 || in.bytes == 0 || accepts_alias(out, in);
 }
 
-// True if the MPI library accepts an MPI_Alltoallv whose two buffers have one address. MPICH
-// refuses it, even without data.
+// True if the MPI library accepts an MPI_Alltoallv whose two buffers have one address, with one
+// array of counts and one type. MPICH refuses it, even without data.
 bool accepts_one_buffer() {
   static const bool accepts = [] {
     int data = 0;
@@ -100,7 +100,8 @@ bool accepts_one_buffer() {
 CallResult exchange_all(Comm* comm, RoundCall call, const VectorArgs& in, const VectorArgs& out) {
   if (comm == nullptr || in.address == MPI_IN_PLACE) return std::nullopt;
   PeerBlocks pairs;
-  const bool one_buffer = in.address != nullptr && in.address == out.address;
+  const bool one_buffer = in.address != nullptr && in.address == out.address &&
+                          in.counts == out.counts && in.type == out.type && in.types == out.types;
   if ((one_buffer && !accepts_one_buffer()) || !VectorBlocks(in).write(pairs.out, comm->size) ||
       !VectorBlocks(out).write(pairs.in, comm->size))
     return CallResult::refused();
