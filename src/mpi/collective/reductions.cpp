@@ -115,9 +115,17 @@ OrderedSum ordered_sum(const Reduction& reduction, MPI_Op op, MPI_Datatype type)
 }
 
 // True if the MPI library may reject the buffers `in` and `out`, on this rank alone. Called for
-// reductions in which every rank has a buffer for its result.
-bool are_refused(const void* in, const void* out) {
-  return in == nullptr || out == nullptr || out == MPI_IN_PLACE || in == out;
+// reductions in which every rank has a buffer for its result. `call` makes the library's call with
+// one number, among this rank alone, which tells whether one buffer may be both (Open MPI).
+template <class Call>
+bool are_refused(const void* in, const void* out, Call&& call) {
+  if (in == nullptr || out == nullptr || out == MPI_IN_PLACE) return true;
+  if (in != out) return false;
+  static const bool accepts_one_buffer = [&] {
+    int data = 0;
+    return call(&data) == MPI_SUCCESS;
+  }();
+  return !accepts_one_buffer;
 }
 
 // ---- Reductions of staged data ------------------------------------------------------------------
@@ -310,7 +318,11 @@ CallResult scatter_staged(Round& round, const Reduction& block, const Comm& comm
 CallResult scatter_mapped(Round& round, const Reduction& block, const Comm& comm,
                           const std::byte* source, void* out) {
   const std::uint64_t offset = static_cast<std::uint64_t>(comm.rank) * block.bytes();
-  round.publish_mapped(source, block.bytes() * static_cast<std::uint64_t>(comm.size), nullptr, 0);
+  if (source == out) {
+    round.publish_library();  // the result would overwrite data that the peers read
+  } else {
+    round.publish_mapped(source, block.bytes() * static_cast<std::uint64_t>(comm.size), nullptr, 0);
+  }
   if (!round.all_agree(coll::Route::mapped)) return std::nullopt;
   const Status done =
       PieceReduction(round, block, comm).run({0, block.elements}, offset, [&](std::uint64_t at) {
@@ -337,12 +349,25 @@ int combine_lower(Round& round, const Reduction& reduction, const Comm& comm, vo
   return agree ? MPI_SUCCESS : raise(comm.handle, MPI_ERR_TRUNCATE);
 }
 
-// Carries out MPI_Scan or MPI_Exscan as a round. `has_own`: the result includes this rank's own
-// data (MPI_Scan).
+// True if the MPI library may reject the buffers of MPI_Exscan on this rank alone. Rank 0 gets no
+// result, and some libraries accept anything as its receive buffer. The library is then asked by
+// the same call among this rank alone, which is rank 0 there.
+bool are_refused_in_exscan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
+                           const Comm& comm) {
+  if (comm.rank != 0 || in == nullptr || in == MPI_IN_PLACE) {
+    return are_refused(in, out, [](void* data) {
+      return real.Exscan(data, data, 1, MPI_INT, MPI_SUM, config.self_comm);
+    });
+  }
+  const bool usual = out != nullptr && out != MPI_IN_PLACE && out != in;
+  return !usual &&
+         by_count::Exscan(real, in, out, count, type, op, config.self_comm) != MPI_SUCCESS;
+}
+
+// Carries out MPI_Scan or MPI_Exscan as a round. The caller has checked the arguments. `has_own`:
+// the result includes this rank's own data (MPI_Scan).
 CallResult scan_staged(RoundCall call, const void* in, void* out, const Reduction& reduction,
                        Comm& comm, bool has_own) {
-  if (reduction.eligible != Eligible::round) return reduction.no_round();
-  if (are_refused(in, out)) return CallResult::refused();
   if (!is_staged(reduction.bytes(), comm)) return std::nullopt;
   const void* source = in == MPI_IN_PLACE ? out : in;
   Round round(comm, call, reduction.bytes(), reduction.terms);
@@ -380,7 +405,10 @@ CallResult reduce_scatter_block(const void* in, void* out, MPI_Count count, MPI_
   if (comm == nullptr) return std::nullopt;
   const Reduction block = reduction_of(op, type, count, *comm);
   if (block.eligible != Eligible::round) return block.no_round();
-  if (are_refused(in, out)) return CallResult::refused();
+  const auto among_one = [](void* data) {
+    return real.Reduce_scatter_block(data, data, 1, MPI_INT, MPI_SUM, config.self_comm);
+  };
+  if (are_refused(in, out, among_one)) return CallResult::refused();
   const std::uint64_t all = block.bytes() * static_cast<std::uint64_t>(comm->size);
   const bool in_place = in == MPI_IN_PLACE;
   const auto* source = static_cast<const std::byte*>(in_place ? out : in);
@@ -397,15 +425,23 @@ CallResult scan(const void* in, void* out, MPI_Count count, MPI_Datatype type, M
                 MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
-  return scan_staged(RoundCall::scan, in, out, reduction_of(op, type, count, *comm), *comm, true);
+  const Reduction reduction = reduction_of(op, type, count, *comm);
+  if (reduction.eligible != Eligible::round) return reduction.no_round();
+  const auto among_one = [](void* data) {
+    return real.Scan(data, data, 1, MPI_INT, MPI_SUM, config.self_comm);
+  };
+  if (are_refused(in, out, among_one)) return CallResult::refused();
+  return scan_staged(RoundCall::scan, in, out, reduction, *comm, true);
 }
 
 CallResult exscan(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
                   MPI_Comm handle) {
   Comm* comm = comm_with_boards(handle);
   if (comm == nullptr) return std::nullopt;
-  return scan_staged(RoundCall::exscan, in, out, reduction_of(op, type, count, *comm), *comm,
-                     false);
+  const Reduction reduction = reduction_of(op, type, count, *comm);
+  if (reduction.eligible != Eligible::round) return reduction.no_round();
+  if (are_refused_in_exscan(in, out, count, type, op, *comm)) return CallResult::refused();
+  return scan_staged(RoundCall::exscan, in, out, reduction, *comm, false);
 }
 
 CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype type, MPI_Op op,
@@ -415,7 +451,11 @@ CallResult allreduce(const void* in, void* out, MPI_Count count, MPI_Datatype ty
   const Reduction reduction = reduction_of(op, type, count, *comm);
   const bool ordered = reduction.eligible == Eligible::ordered;
   if (!ordered && reduction.eligible != Eligible::round) return reduction.no_round();
-  if (are_refused(in, out)) return CallResult::refused();
+  const auto among_one = [](void* data) {
+    return real.Allreduce(data, data, 1, MPI_INT, MPI_SUM, config.self_comm);
+  };
+  // Open MPI accepts one buffer only for one element, and raises the error on MPI_COMM_WORLD.
+  if ((in == out && count > 1) || are_refused(in, out, among_one)) return CallResult::refused();
   const void* source = in == MPI_IN_PLACE ? out : in;
   const bool stages = is_staged(reduction.bytes(), *comm);
   if (!stages && !config.heaps_mapped) return std::nullopt;
