@@ -18,6 +18,20 @@ struct VectorArgs {
   const MPI_Datatype* types = nullptr;  // one a block, in place of `type`; displacements in bytes
 };
 
+// True if the MPI library accepts any datatype of a block without elements in MPI_Alltoallw, such
+// as MPI_DATATYPE_NULL.
+bool accepts_any_empty_type() {
+  static const bool accepted = [] {
+    const MPI_Datatype null = MPI_DATATYPE_NULL;
+    const int none = 0;
+    int in = 0;
+    int out = 0;
+    return real.Alltoallw(&in, &none, &none, &null, &out, &none, &none, &null, config.self_comm) ==
+           MPI_SUCCESS;
+  }();
+  return accepted;
+}
+
 // Writes each block of a VectorArgs as a TypedBlocks of its own, in which it is block 0.
 class VectorBlocks {
  public:
@@ -52,7 +66,8 @@ class VectorBlocks {
     auto* const first = static_cast<std::byte*>(const_cast<void*>(args_.address));
     std::byte* const address = first + args_.displacements[rank] * extent_;
     if (args_.types != nullptr) {
-      to = typed_blocks({address, count, args_.types[rank]});
+      const bool any_type = count == 0 && accepts_any_empty_type();
+      to = typed_blocks({address, count, any_type ? MPI_BYTE : args_.types[rank]});
       return;
     }
     to.address = address;
