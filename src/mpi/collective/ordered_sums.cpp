@@ -19,6 +19,9 @@ namespace {
 // 10^9.
 constexpr std::uint64_t kTestedElements = 256;
 constexpr std::uint64_t kLeastTestCalls = 16;
+// The most bytes of a sum that is tested. A test takes twice the sum's memory for a moment, and as
+// much time as kLeastTestCalls calls.
+constexpr std::uint64_t kMostTestedBytes = 16U << 20U;
 // A bit of the `terms` of a Round, facts of the call that must be equal on all ranks. It
 // distinguishes the round in which the ranks agree to test the MPI library from a round of the
 // program's call.
@@ -159,6 +162,7 @@ bool passes_on_all(Comm& comm, const OrderedSum& sum) {
 bool has_known_order(Comm& comm, const OrderedSum& sum) {
   using coll::SumKnowledge;
   static_assert(coll::DoublingOrder::kMostRanks >= node::kMaxRanks);
+  if (sum.elements * sum.width > kMostTestedBytes) return false;
   coll::SumOrders::Sum* const known = comm.sums.find(sum.terms, sum.elements);
   if (known == nullptr) return false;
   if (known->knows == SumKnowledge::none && ++known->calls > 4 * test_calls(sum.elements))

@@ -9,7 +9,8 @@
 // calls of this kind themselves.
 //
 // Threads: one thread at a time in the collectives of a communicator. Limits: MPI_Allreduce; sums
-// of more kinds than coll::SumOrders has room for stay with the library.
+// of more kinds than coll::SumOrders has room for stay with the library, and so do sums of more
+// than 16 MB.
 #pragma once
 
 #include <cstddef>
