@@ -12,6 +12,7 @@
 #include "mpi/job/services.hpp"
 #include "mpi/job/switches.hpp"
 #include "mpi/next.hpp"
+#include "mpi/rma/library_reduction.hpp"
 #include "mpi/rma/remote.hpp"
 #include "mpi/rndv/copy.hpp"
 #include "wait/wait.hpp"
@@ -287,24 +288,24 @@ CallResult carry_out(Win& win, const BufferArgs* origin, const BufferArgs* resul
 
 // ---- Accumulates --------------------------------------------------------------------------------
 
-// A reduction that the library computes, by MPI_Reduce_local on copies.
-struct LibraryReduction {
-  MPI_Datatype type;
-  MPI_Op op;
-
-  static void reduce(const void* context, void* target, const void* origin, std::size_t elements) {
-    const auto* self = static_cast<const LibraryReduction*>(context);
-    real.Reduce_local(const_cast<void*>(origin), target, static_cast<int>(elements), self->type,
-                      self->op);
-  }
-};
-
 // True if kernel_of() has no reduction kernel (rma/reduce.hpp) for this operation and type. The MPI
-// library may support the pair as an extension, so MPI_Reduce_local computes the operation, or
-// reports the error.
+// library may support the pair as an extension; then MPI_Reduce_local computes the operation.
 bool is_computed_by_library(Op op, const elements::Element& element) {
   if (op == Op::replace || op == Op::no_op) return false;
   return mh::rma::kernel_of(op, element.type) == nullptr;
+}
+
+// Returns the MPI library's error for the operation or the types of an accumulate, after it has
+// called the window's error handler; else MPI_SUCCESS. Asks by the same call without a target.
+int error_of(const Win& win, const BufferArgs& origin, const BufferArgs* result,
+             const TargetArgs& target, MPI_Op op) {
+  if (result == nullptr) {
+    return by_count::Accumulate(real, origin.address, origin.count, origin.type, MPI_PROC_NULL, 0,
+                                target.count, target.type, op, win.handle);
+  }
+  return by_count::Get_accumulate(real, origin.address, origin.count, origin.type,
+                                  const_cast<void*>(result->address), result->count, result->type,
+                                  MPI_PROC_NULL, 0, target.count, target.type, op, win.handle);
 }
 
 // Accumulates into target memory that this process maps, under the lock of the bytes' stripe (64 KB
@@ -355,8 +356,8 @@ bool accumulate_short(Win& win, const BufferArgs& origin, const BufferArgs* resu
 }
 
 CallResult accumulate_uniform(Win& win, const BufferArgs& origin, const BufferArgs* result,
-                              const TargetArgs& target, Op op, MPI_Op handle) {
-  const elements::Element element = elements::of(target.type);
+                              const TargetArgs& target, Op op, MPI_Op handle,
+                              const elements::Element& element) {
   if (target.count == 0) return MPI_SUCCESS;
   if (!element.uniform) return kLeftToLibrary;
   CallResult code = MPI_SUCCESS;
@@ -369,7 +370,11 @@ CallResult accumulate_uniform(Win& win, const BufferArgs& origin, const BufferAr
   mh::rma::Reducer reducer;
   if (is_computed_by_library(op, element)) {
     library.type = elements::basic_of(target.type);
-    reducer = {LibraryReduction::reduce, &library};
+    if (library.is_defined()) {
+      reducer = {LibraryReduction::reduce, &library};
+    } else {
+      op = Op::no_op;  // MPICH reports no error, and leaves the target's elements as they are
+    }
   }
   const mh::rma::Operation what{
       .op = op, .type = element.type, .atomic = true, .element = element.bytes};
@@ -386,8 +391,14 @@ CallResult accumulate(Win& win, const BufferArgs& origin, const BufferArgs* resu
     return kLeftToLibrary;
   }
   if (*known == Op::no_op ? result == nullptr : is_invalid(origin)) return kLeftToLibrary;
+  const elements::Element element = elements::of(target.type);
+  const bool types_differ = *known != Op::no_op && origin.type != target.type;
+  if (types_differ || is_computed_by_library(*known, element)) {
+    const int code = error_of(win, origin, result, target, op);
+    if (code != MPI_SUCCESS) return code;
+  }
   if (const CallResult stop = early_result(win, target.rank)) return stop;
-  return accumulate_uniform(win, origin, result, target, *known, op);
+  return accumulate_uniform(win, origin, result, target, *known, op, element);
 }
 
 CallResult put(Win& win, const BufferArgs& origin, const TargetArgs& target) {

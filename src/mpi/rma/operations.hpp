@@ -10,9 +10,9 @@
 //
 // A call with invalid arguments (no such rank, a negative count, elements of several kinds) goes to
 // the library, which reports the error. Libraries differ in the types that MPI_Fetch_and_op and
-// MPI_Compare_and_swap accept. For such types the library first gets the same call to
-// MPI_PROC_NULL, in which it only checks the arguments and calls the error handler if an argument
-// is wrong.
+// MPI_Compare_and_swap accept, and in the operations and pairs of types that accumulates accept. In
+// such cases the library first gets the same call to MPI_PROC_NULL, in which it only checks the
+// arguments and calls the error handler if an argument is wrong.
 #pragma once
 
 #include <cstdint>
