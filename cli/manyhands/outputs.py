@@ -41,16 +41,6 @@ def obstacle_to(folder: Path) -> str | None:
     return None if os.access(there, os.W_OK | os.X_OK) else f"{there} cannot be written"
 
 
-def writable_folder(folder: Path) -> Path:
-    """Checks the value of an option that names a folder for output files: ends the command if no
-    file can be written there.
-    """
-    reason = obstacle_to(folder)
-    if reason is not None:
-        raise typer.BadParameter(reason)
-    return folder
-
-
 @contextlib.contextmanager
 def writing(file: Path, advice: str = "") -> Iterator[None]:
     """A context for code that writes `file`, or files in the folder `file`: an OSError ends the

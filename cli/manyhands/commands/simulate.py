@@ -18,7 +18,7 @@ import typer
 from rich.console import Console
 
 from manyhands import installation, say
-from manyhands.outputs import writable_folder, writing
+from manyhands.outputs import obstacle_to, writing
 from manyhands.program import as_word
 from manyhands.simulating import draw, lines, tables
 from manyhands.simulating.lines import Line
@@ -60,10 +60,7 @@ def simulate(
         ),
     ] = None,
     output: Annotated[
-        Path,
-        typer.Option(
-            file_okay=False, callback=writable_folder, help="Folder for CSV files and plots."
-        ),
+        Path, typer.Option(file_okay=False, help="Folder for CSV files and plots.")
     ] = Path("simulated"),
     program: Annotated[
         Path | None, typer.Option(help="Run this simulator instead of the installed one.")
@@ -71,6 +68,8 @@ def simulate(
 ) -> None:
     """Simulate task collections: stealing, retention and balancers at any number of cores."""
     console = Console(width=COLUMNS, highlight=False)
+    if (reason := obstacle_to(output)) is not None:
+        say.fail(f"cannot write {output}: {reason}")
     simulator = program or _installed()
     common = ["--problem", problem, "--machine", machine, "--victims", victims]
     common += [f"--{setting}" for setting in option or []]
