@@ -113,12 +113,12 @@ TEST_P(TwoSchedulers, a_task_that_has_not_begun_is_left_to_its_own_workers) {
 }
 
 TEST_P(TwoSchedulers, get_the_results_of_each_other) {
-  const int rounds = test::kSanitized ? 20 : 300;
+  constexpr int kRounds = test::kSanitized ? 20 : 300;
   std::atomic<int> strays{0};
   const auto ask = [&](Scheduler& home, const char* home_name, Scheduler& other,
                        const char* other_name) {
-    return home.spawn([&strays, &other, home_name, other_name, rounds] {
-      for (int round = 0; round < rounds; ++round) {
+    return home.spawn([&strays, &other, home_name, other_name] {
+      for (int round = 0; round < kRounds; ++round) {
         auto answer = async_on(other, kNoWorker, [&strays, other_name, round] {
           if (round % 3 == 0) yield();
           if (!runs_on(other_name)) ++strays;
