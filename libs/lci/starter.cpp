@@ -13,6 +13,7 @@
 #include <iterator>
 #include <string>
 
+#include "base/kernel_file.hpp"
 #include "lci/launcher.hpp"
 
 namespace mh::lci::detail {
@@ -23,27 +24,10 @@ constexpr const char* kOfRank[] = {"MH_LCI_RANK",  "PMI_RANK",     "OMPI_COMM_WO
                                    "PMIX_RANK",    "PMI_FD",       "PMIX_NAMESPACE",
                                    "SLURM_PROCID", "SLURM_STEP_ID"};
 
-std::ifstream open_file(pid_t process, const char* name) {
-  return std::ifstream("/proc/" + std::to_string(process) + '/' + name);
-}
-
-// Returns the parent of a process; 0: unknown.
-pid_t parent_of(pid_t process) {
-  std::ifstream status = open_file(process, "status");
-  pid_t parent = 0;
-  for (std::string word; status >> word;) {
-    if (word == "PPid:") {
-      status >> parent;
-      break;
-    }
-  }
-  return parent;
-}
-
 // True: the process has each of this rank's variables, with the same value. False: one differs, or
 // the process cannot be read, or this process has none.
 bool has_variables_of_rank(pid_t process) {
-  std::ifstream file = open_file(process, "environ");
+  std::ifstream file("/proc/" + std::to_string(process) + "/environ");
   std::string environment(1, '\0');  // a zero byte stands before and after each variable
   environment.append(std::istreambuf_iterator<char>(file), {});
   bool has_one = false;

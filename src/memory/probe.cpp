@@ -35,16 +35,6 @@ std::optional<T> parsed_number(std::string_view text) {
   return value;
 }
 
-// Returns 0 for init, for a process outside this PID namespace, and for a process that does not
-// exist.
-pid_t parent_of(pid_t pid) {
-  const std::string stat = first_line("/proc/" + std::to_string(pid) + "/stat");
-  const std::size_t bracket = stat.rfind(')');
-  constexpr std::size_t kToParent = 4;  // skips ") S "
-  if (bracket == std::string::npos || bracket + kToParent >= stat.size()) return 0;
-  return parsed_number<pid_t>(std::string_view(stat).substr(bracket + kToParent)).value_or(0);
-}
-
 // Returns the process itself, its parent, and so on up to init.
 std::vector<pid_t> ancestry_of(pid_t pid) {
   std::vector<pid_t> line;

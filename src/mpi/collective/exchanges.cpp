@@ -87,7 +87,7 @@ bool are_plain(const TypedBlocks& from, const TypedBlocks& to) {
 
 // True if the MPI library accepts an MPI_Alltoall whose two buffers are the same, with data, equal
 // counts and one type. MPICH refuses it.
-bool accepts_one_buffer() {
+bool accepts_one_buffer_in_alltoall() {
   static const bool accepted = [] {
     int data = 0;
     return real.Alltoall(&data, 1, MPI_INT, &data, 1, MPI_INT, config.self_comm) == MPI_SUCCESS;
@@ -141,7 +141,8 @@ CallResult alltoall(const void* in, MPI_Count in_count, MPI_Datatype in_type, vo
   const TypedBlocks from = typed_blocks({in, in_count, in_type});
   if (to.is_refused() || from.is_refused()) return CallResult::refused();
   const bool one_buffer = in == out && from.bytes != 0;
-  if (one_buffer && in_count == out_count && in_type == out_type && !accepts_one_buffer())
+  if (one_buffer && in_count == out_count && in_type == out_type &&
+      !accepts_one_buffer_in_alltoall())
     return CallResult::refused();
   const Blocks blocks{.source = static_cast<const std::byte*>(in),
                       .target = static_cast<std::byte*>(out),

@@ -102,7 +102,7 @@ bool prepare_own(PeerBlocks& pairs, const Comm& comm, bool in_place) {
 
 // True if the MPI library accepts an MPI_Alltoallv whose two buffers have one address, with one
 // array of counts and one type. MPICH refuses it, even without data.
-bool accepts_one_buffer() {
+bool accepts_one_buffer_with_counts() {
   static const bool accepts = [] {
     int data = 0;
     const int none = 0;
@@ -117,7 +117,8 @@ CallResult exchange_all(Comm* comm, RoundCall call, const VectorArgs& in, const 
   PeerBlocks pairs;
   const bool one_buffer = in.address != nullptr && in.address == out.address &&
                           in.counts == out.counts && in.type == out.type && in.types == out.types;
-  if ((one_buffer && !accepts_one_buffer()) || !VectorBlocks(in).write(pairs.out, comm->size) ||
+  if ((one_buffer && !accepts_one_buffer_with_counts()) ||
+      !VectorBlocks(in).write(pairs.out, comm->size) ||
       !VectorBlocks(out).write(pairs.in, comm->size))
     return CallResult::refused();
   return exchange_pairwise(*comm, call, pairs);
