@@ -33,10 +33,9 @@ help:
 	@echo "make lint     the checks of source text alone; make format repairs what can be repaired"
 	@echo "make clean    removes build folders; make distclean also .venv and .mpi"
 
-# The first configuration of build/ leaves the tests out and precompiles headers for all sources, so
-# that `make build` and `make demo` are quick. `make test` sets the opposite options in the same
-# folder, and later commands keep them.
-CONFIGURE_BUILD = { test -f build/CMakeCache.txt || $(CONFIGURE) -DMH_TESTS=OFF -DMH_PRECOMPILE=ON; } && \
+# The first configuration of build/ leaves the tests out, so that `make build` and `make demo` are
+# quick. `make test` adds them in the same folder, and later commands keep them.
+CONFIGURE_BUILD = { test -f build/CMakeCache.txt || $(CONFIGURE) -DMH_TESTS=OFF; } && \
     $(CONFIGURE) -Wno-dev --log-level=WARNING >/dev/null
 
 build:

@@ -34,7 +34,6 @@ set(CMAKE_INSTALL_INCLUDEDIR include CACHE PATH "Folder of headers below the pre
 
 set(MH_SANITIZE "" CACHE STRING "Sanitizers to build with: thread, or address, undefined")
 option(MH_WERROR "Warnings are errors" ${PROJECT_IS_TOP_LEVEL})
-option(MH_PRECOMPILE "Precompile headers for every source of the library" OFF)
 
 set(mh_std_headers algorithm array atomic functional memory mutex optional span string unordered_map vector)
 find_package(Threads REQUIRED)
@@ -64,9 +63,8 @@ endif()
 
 # Precompiles the headers named after `target` for all sources of `target`. Without this, parsing
 # these headers takes half of the compiler's time. `REUSE_FROM other` uses the precompiled headers
-# of target `other`. Precompiled headers hide a missing include, so the build of `make test`
-# (MH_PRECOMPILE=OFF) compiles each source of the library without them, and clang-tidy checks all
-# sources without them.
+# of target `other`. Precompiled headers hide a missing include, so clang-tidy checks all sources
+# without them.
 function(mh_precompile target)
   if(ARGV1 STREQUAL "REUSE_FROM")
     target_precompile_headers(${target} ${ARGN})
