@@ -107,11 +107,10 @@ inline constexpr double kStartPatienceNs = 20e9;
 // ---- Bounce-buffer pipelines
 
 // A rank whose end of a pipeline has had nothing to do for this long takes the other end for late,
-// and may lend it its core. Measured: handing over a core and back takes as long.
+// and may lend its core to that end. Measured: docs/decisions/pipelines/lending-between-ends.md.
 inline constexpr double kEndIsLateNs = 12e3;
 // The rank at the late end of a pipeline is lent a core only if that end has at least this much
-// left to do. Measured: handing over a core and back takes 12 us; a lent core is away for 20 to 40
-// us.
+// left to do. Measured: a lender is without its core for 20 to 40 us.
 inline constexpr double kWorthLendingNs = 40e3;
 // A third rank is invited to lend its core to an end of a pipeline only if that end has at least
 // this much left to do. This is more than kWorthLendingNs, since the third rank's caches hold none

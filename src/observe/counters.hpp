@@ -56,8 +56,8 @@ struct alignas(kCacheLine) RankCounters {
   Counter others_chunks;  // copied by this rank, at neither end, for other ranks
   Counter others_bytes;
   Counter bytes_packed;  // by MPI_Pack and MPI_Unpack through the layout engine
-  // Messages long enough for rendezvous that were left to the MPI library, because both ranks were
-  // sending each other long messages (an exchange).
+  // Messages long enough for rendezvous that were left to the MPI library, because their sender was
+  // receiving a long message, too (an exchange).
   Counter messages_exchanged;
 
   // Time in ticks. wait_ticks is all time inside the wait loop. help_ticks, own_copy_ticks and

@@ -305,9 +305,9 @@ int dispatch_next(SourceLocation* location, std::int32_t thread, std::int32_t* l
   return store_chunk(region.loop(), range, last, low, high, step);
 }
 
-// Replaces __kmpc_for_static_init_4 and its kin: computes the calling thread's share of a static
-// loop. A virtual thread gets the share of its number (virtual_threads.hpp). A helper's share is
-// empty.
+// Replaces __kmpc_for_static_init_4 and its variants: computes the calling thread's share of a
+// static loop. A virtual thread gets the share of its number (virtual_threads.hpp). A helper's
+// share is empty.
 template <class Index>
 void static_init(SourceLocation* location, std::int32_t thread, std::int32_t schedule,
                  std::int32_t* last, Index* low, Index* high, std::make_signed_t<Index>* stride,
