@@ -439,6 +439,7 @@ CallResult fetch_and_op(Win& win, const void* origin, void* result, MPI_Datatype
                         MPI_Aint displacement, MPI_Op op) {
   const BufferArgs into{result, 1, type};
   progress_sometimes();
+  if (type == MPI_DATATYPE_NULL) return kLeftToLibrary;
   if (!elements::of(type).named || result == nullptr || (origin == nullptr && op != MPI_NO_OP)) {
     const int code = real.Fetch_and_op(origin, result, type, MPI_PROC_NULL, 0, op, win.handle);
     if (code != MPI_SUCCESS) return code;
