@@ -27,6 +27,18 @@ int withdraw(BlockingReceive& receive, int code) {
   return code;
 }
 
+// Returns the library's error for these arguments of a send, which is not started. A refused
+// exchange receives nothing, so a program whose errors are not fatal has its sends checked before
+// the receive starts.
+template <class Count>
+int check_send(const void* buffer, Count count, MPI_Datatype type, int dest, int tag,
+               MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = by_count::Send_init(real, buffer, count, type, dest, tag, comm, &request);
+  if (code == MPI_SUCCESS) real.Request_free(&request);
+  return code;
+}
+
 // Carries out the receive of an MPI_Sendrecv from MPI_PROC_NULL by the library's MPI_Sendrecv,
 // because libraries differ in the status that they write.
 int receive_from_nobody(MPI_Comm comm, MPI_Status* status) {
@@ -56,9 +68,13 @@ int send_and_receive(const void* send_buffer, Count send_count, MPI_Datatype sen
     return complete_short_receive(code, receive_buffer, receive_count, receive_type, source,
                                   receive_tag, comm, seen.get());
   }
+  int code = MPI_SUCCESS;
+  if (!switches.errors_are_fatal)
+    code = check_send(send_buffer, send_count, send_type, dest, send_tag, comm);
+  if (code != MPI_SUCCESS) return code;
   BlockingReceive receive;
-  int code = start_blocking_receive(receive_buffer, receive_count, receive_type, source,
-                                    receive_tag, comm, receive);
+  code = start_blocking_receive(receive_buffer, receive_count, receive_type, source, receive_tag,
+                                comm, receive);
   if (code != MPI_SUCCESS) return code;
   SendRequest send{.holds_rts_header = holds_rts_header};
   if (receive.claim && rndv::may_receive_rendezvous(receive.claim->buffer))
