@@ -46,11 +46,24 @@ int start_held(void* buffer, Count count, MPI_Datatype type, rndv::HeldMessage& 
   return code;
 }
 
+// Returns the library's error for these arguments of a receive, which is not started.
+template <class Count>
+int check_receive(void* buffer, Count count, MPI_Datatype type, int source, int tag,
+                  MPI_Comm comm) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = by_count::Recv_init(real, buffer, count, type, source, tag, comm, &request);
+  if (code == MPI_SUCCESS) real.Request_free(&request);
+  return code;
+}
+
 template <class Count>
 int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI_Comm comm,
           ReceiveRequest& request, MPI_Request* handle) {
   if (!rndv::may_be_held()) [[likely]]
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
+  // A receive that the library refuses leaves the held message to the next receive.
+  if (const int code = check_receive(buffer, count, type, source, tag, comm); code != MPI_SUCCESS)
+    return code;
   const rndv::MatchingStep step(rndv::MatchingStep::Kind::shared);
   if (auto held = rndv::take_held(source, tag, comm))
     return start_held(buffer, count, type, *held, request, handle);
@@ -62,9 +75,14 @@ int start_matched(void* buffer, Count count, MPI_Datatype type, MPI_Message* mes
                   ReceiveRequest& request, MPI_Request* handle) {
   auto held = rndv::take_held(*message);
   if (!held) return by_count::Imrecv(next, buffer, count, type, message, handle);
+  const std::shared_ptr<Comm> comm = held->comm;
   const int code = start_held(buffer, count, type, *held, request, handle);
-  if (code == MPI_SUCCESS) *message = MPI_MESSAGE_NULL;
-  return code;
+  if (code == MPI_SUCCESS) {
+    *message = MPI_MESSAGE_NULL;
+    return code;
+  }
+  rndv::return_as_matched(std::move(*held), message, MPI_STATUS_IGNORE);
+  return comm ? raise(comm->handle, code) : code;
 }
 
 bool needs_completion(const ReceiveRequest& request) {
