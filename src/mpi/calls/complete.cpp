@@ -5,6 +5,8 @@
 // A wait is a loop over the corresponding test of the library (MPI_Waitany: MPI_Testany). If any
 // started receive may get an RTS header, the call records the handles before the library clears
 // them. It then passes every completed request to rndv::complete(), which fetches the message.
+#include <optional>
+
 #include "mpi/calls/completion.hpp"
 #include "mpi/calls/shortcut.hpp"
 #include "mpi/compat/message.hpp"
@@ -74,10 +76,20 @@ int test_one(MPI_Request* request, int* flag, MPI_Status* users) {
   return rndv::complete(receives.claim(handle), code, status.get());
 }
 
-// True if a test of `count` requests, which returned `code`, has completed request `index`. A
-// failed test may leave `index` unset.
-bool has_found(int code, int flag, int index, int count) {
-  return (code != MPI_SUCCESS || flag != 0) && index >= 0 && index < count;
+// True if a test, which returned `code`, has completed the request that had the handle `before` and
+// now has the handle `now`. Open MPI leaves a request that has failed under its handle.
+bool has_ended(int code, MPI_Request before, MPI_Request now) {
+  if (code == MPI_SUCCESS || now != before) return true;
+  int flag = 0;
+  return real.Request_get_status(now, &flag, MPI_STATUS_IGNORE) != MPI_SUCCESS || flag != 0;
+}
+
+// The request that a test of `count` requests has completed; nothing if the test has found none. A
+// failed test may leave `index` and `flag` as they were, or null.
+std::optional<std::size_t> found_at(int code, const int* flag, const int* index, int count) {
+  if (code == MPI_SUCCESS && *flag == 0) return std::nullopt;
+  if (index == nullptr || *index < 0 || *index >= count) return std::nullopt;
+  return static_cast<std::size_t>(*index);
 }
 
 int complete_any(Polls polls, int count, MPI_Request* requests, int* index, int* flag,
@@ -86,9 +98,10 @@ int complete_any(Polls polls, int count, MPI_Request* requests, int* index, int*
   RequestHandles handles(count, requests, receives.any());
   const int code = poll_requests(
       polls, flag, [&] { return next.Testany(count, requests, index, flag, status.get()); });
-  if (!has_found(code, *flag, *index, count) || !handles.needed())
+  const auto at = found_at(code, flag, index, count);
+  if (!at || !handles.needed() || !has_ended(code, handles[*at], requests[*at]))
     return rndv::complete({}, code, status.get());
-  return rndv::complete(handles.claim(static_cast<std::size_t>(*index)), code, status.get());
+  return rndv::complete(handles.claim(*at), code, status.get());
 }
 
 // Carries out MPI_Testany. Some programs poll millions of times a second, so a poll of a few
@@ -110,8 +123,9 @@ int test_any(int count, MPI_Request* requests, int* index, int* flag, MPI_Status
     if (!found_while_helping(flag, &code, test)) return code;
   }
   ReceiveClaim claim;
-  if (needed && has_found(code, *flag, *index, count))
-    claim = receives.claim(handles[static_cast<std::size_t>(*index)]);
+  const auto at = found_at(code, flag, index, count);
+  if (needed && at && has_ended(code, handles[*at], requests[*at]))
+    claim = receives.claim(handles[*at]);
   return rndv::complete(std::move(claim), code, status.get());
 }
 

@@ -62,6 +62,7 @@ class RequestHandles {
   }
 
   [[nodiscard]] bool needed() const { return needed_; }
+  MPI_Request operator[](std::size_t i) { return handles_[i]; }
   rndv::ReceiveClaim claim(std::size_t i) {
     return switches.threads ? std::move(claims_[i]) : rndv::receives.claim(handles_[i]);
   }
