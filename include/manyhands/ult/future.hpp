@@ -14,10 +14,20 @@
 namespace mh::ult {
 
 // The result of a function that runs as a task. A Future is movable, and one task or thread uses it
-// at a time. The destructor joins the task and drops an exception of the function.
+// at a time. The destructor and the assignment join the task and drop an exception of the function.
 template <class T>
 class Future {
  public:
+  Future() = default;
+  Future(Future&&) noexcept = default;
+  // The first statement joins the old task, which writes to the old value until its end.
+  Future& operator=(Future&& other) noexcept {
+    task_ = std::move(other.task_);
+    value_ = std::move(other.value_);
+    return *this;
+  }
+  ~Future() = default;
+
   // Waits until the task has ended, as Task::join() does. Returns the function's value, or the
   // reason why the task never ran (`full`: no stack could be mapped). Throws the exception of the
   // function. Call get() once.
