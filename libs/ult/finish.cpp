@@ -242,12 +242,24 @@ namespace {
 std::atomic<int> next_key{0};
 std::atomic<void (*)(void*)> destroyers[kLocalKeys];
 
-void drop_locals(TaskRecord* record) {
-  void** locals = std::exchange(record->locals, nullptr);
+// Destroys the values that `locals` has. False: there were none.
+bool destroy_values(void** locals) {
+  bool some = false;
   for (int key = 0; key < kLocalKeys; ++key) {
-    if (locals[key] != nullptr) destroyers[key].load(std::memory_order_relaxed)(locals[key]);
+    void* value = std::exchange(locals[key], nullptr);
+    if (value == nullptr) continue;
+    destroyers[key].load(std::memory_order_relaxed)(value);
+    some = true;
   }
-  delete[] locals;
+  return some;
+}
+
+// A destructor may use variables of the task and so make new values. The record therefore keeps the
+// array meanwhile.
+void drop_locals(TaskRecord* record) {
+  for (int round = 0; round < kLocalRounds && destroy_values(record->locals); ++round) {
+  }
+  delete[] std::exchange(record->locals, nullptr);
 }
 
 }  // namespace

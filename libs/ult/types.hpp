@@ -57,6 +57,7 @@ namespace mh::ult::detail {
 class Worker;
 
 inline constexpr int kLocalKeys = 64;
+inline constexpr int kLocalRounds = 4;  // as PTHREAD_DESTRUCTOR_ITERATIONS
 
 // A copy of the C++ runtime's per-thread data about exceptions in flight (__cxa_get_globals()).
 // Each task has its own copy; a switch between tasks exchanges the copies.

@@ -222,8 +222,10 @@ MH_ULT_API void** local(int key) noexcept;
 }  // namespace detail
 
 // A variable with a separate value in each task. The first get() of a task creates the value; the
-// end of the task destroys it. A Local should have static storage duration, because a process has
-// only 64 keys and never reuses a key (see valid()).
+// end of the task destroys it. The destructor of a value may use any Local. The end of the task
+// then destroys the values that the destructors made, and repeats this three times at most. A Local
+// should have static storage duration, because a process has only 64 keys and never reuses a key
+// (see valid()).
 template <class T>
 class Local {
  public:

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Tests of objects that end while others still use them: the value of a Future.
+// Tests of objects that end while others still use them: the value of a Future, the variables of a
+// task.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -43,6 +44,62 @@ TEST(UltFuture, an_assignment_joins_the_old_task_before_it_frees_the_value) {
   });
   EXPECT_TRUE(status.ok());
   EXPECT_EQ(Counted::alive, 0) << "a value was written to freed memory";
+}
+
+// --- variables of a task ----------------------------------------------------------------------
+
+// The destructor uses a variable with a smaller key and one with a larger key.
+struct Reporter {
+  Reporter() = default;
+  Reporter(const Reporter&) = delete;
+  Reporter& operator=(const Reporter&) = delete;
+  ~Reporter();
+  static inline int seen_first = 0, seen_last = 0;
+};
+Local<Counted> first_local;
+Local<Reporter> reporter_local;
+Local<Counted> last_local;
+
+Reporter::~Reporter() {
+  seen_first = first_local.get()->value;
+  seen_last = last_local.get()->value;
+  first_local.get()->value = last_local.get()->value = 9;
+}
+
+TEST(UltLocal, a_destructor_may_use_the_other_variables_of_its_task) {
+  Scheduler scheduler = started();
+  const auto task = [] {
+    EXPECT_EQ(first_local.get()->value, 0) << "the value of an earlier task";
+    EXPECT_EQ(last_local.get()->value, 0) << "the value of an earlier task";
+    first_local.get()->value = 5;
+    last_local.get()->value = 7;
+    reporter_local.get();
+  };
+  for (int turn = 0; turn < 2; ++turn) {
+    EXPECT_TRUE(scheduler.run(task).ok());
+    EXPECT_EQ(Reporter::seen_first, 0) << "this value had ended before";
+    EXPECT_EQ(Reporter::seen_last, 7);
+    EXPECT_EQ(Counted::alive, 0);
+  }
+}
+
+// The destructor makes a new value of its own variable, for ever.
+struct Phoenix {
+  Phoenix() { ++made; }
+  Phoenix(const Phoenix&) = delete;
+  Phoenix& operator=(const Phoenix&) = delete;
+  ~Phoenix();
+  static inline int made = 0;
+};
+Local<Phoenix> phoenix_local;
+Phoenix* last_phoenix = nullptr;  // keeps the value that is left from a leak checker
+
+Phoenix::~Phoenix() { last_phoenix = phoenix_local.get(); }
+
+TEST(UltLocal, a_value_that_always_comes_back_is_left_after_four_rounds) {
+  Scheduler scheduler = started();
+  EXPECT_TRUE(scheduler.run([] { phoenix_local.get(); }).ok());
+  EXPECT_EQ(Phoenix::made, 5);
 }
 
 }  // namespace
