@@ -9,6 +9,7 @@
 
 #include "base/atomics.hpp"
 #include "base/clock.hpp"
+#include "ult/mutex_steps.hpp"
 
 namespace mh::ult {
 namespace detail {
@@ -57,27 +58,10 @@ void wake_all(Waiting* list) noexcept {
 
 void Mutex::lock_queued() noexcept {
   detail::Waiting me{.task = detail::self()};
-  {
-    const std::lock_guard guard(guard_);
-    // The value kAwaited makes unlock() look at the queue of waiters. If the Mutex was free, the
-    // caller now holds it, and its unlock() may find an empty queue.
-    if (word_.exchange(kAwaited, std::memory_order_acquire) == kFree) return;
-    queue_.push(&me);
-  }
-  detail::sleep(me);
+  if (!detail::take_or_queue(word_, guard_, queue_, &me)) detail::sleep(me);
 }
 
-void Mutex::hand_over() noexcept {
-  detail::Waiting* next = nullptr;
-  {
-    const std::lock_guard guard(guard_);
-    next = queue_.pop();
-    if (queue_.empty()) word_.store(next == nullptr ? kFree : kHeld, std::memory_order_release);
-  }
-  // unlock() hands the Mutex to the first waiter, which does not touch the lock word. The release
-  // and acquire of the waiter's `woken` order what the Mutex protects.
-  if (next != nullptr) detail::wake(next);
-}
+void Mutex::hand_over() noexcept { detail::wake(detail::hand_over(word_, guard_, queue_)); }
 
 bool Barrier::wait() noexcept {
   detail::Waiting me{.task = detail::self()};

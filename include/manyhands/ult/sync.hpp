@@ -56,6 +56,24 @@ MH_ULT_API void wake_all(Waiting* list) noexcept;
 // the first pauses spin, later ones yield the core.
 MH_ULT_API void back_off(unsigned turn) noexcept;
 
+// The word of a Mutex, and the fast steps of lock() and unlock(). False: the slow step is needed.
+struct MutexWord {
+  static constexpr std::uint32_t kFree = 0;
+  static constexpr std::uint32_t kHeld = 1;
+  static constexpr std::uint32_t kAwaited = 2;  // held, and the queue has a waiter
+  // acquire: pairs with the release in give(), so the caller sees what earlier holders wrote.
+  template <class Word>
+  static bool take(Word& word) noexcept {
+    std::uint32_t expected = kFree;
+    return word.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
+  }
+  template <class Word>
+  static bool give(Word& word) noexcept {
+    std::uint32_t expected = kHeld;
+    return word.compare_exchange_strong(expected, kFree, std::memory_order_release);
+  }
+};
+
 }  // namespace detail
 
 // A lock that is held for a few instructions and is rarely contended. The holder must not block,
@@ -78,33 +96,24 @@ class SpinLock {
 };
 
 // A fair lock, not recursive. Locking a free Mutex takes one compare-and-swap. Otherwise the caller
-// waits in a queue, and unlock() hands the lock to the first waiter.
+// waits in a queue, and unlock() hands the lock to the first waiter. A holder that knows of no
+// later user may destroy the Mutex after its unlock(), even while the unlock() of an earlier holder
+// still returns.
 class Mutex {
  public:
   void lock() noexcept {
-    std::uint32_t expected = kFree;
-    // acquire: pairs with the release in unlock(), so the caller sees what earlier holders of the
-    // Mutex wrote.
-    if (!word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire)) lock_queued();
+    if (!detail::MutexWord::take(word_)) lock_queued();
   }
-  bool try_lock() noexcept {
-    std::uint32_t expected = kFree;
-    return word_.compare_exchange_strong(expected, kHeld, std::memory_order_acquire);
-  }
+  bool try_lock() noexcept { return detail::MutexWord::take(word_); }
   void unlock() noexcept {
-    std::uint32_t expected = kHeld;
-    if (!word_.compare_exchange_strong(expected, kFree, std::memory_order_release)) hand_over();
+    if (!detail::MutexWord::give(word_)) hand_over();
   }
 
  private:
-  static constexpr std::uint32_t kFree = 0;
-  static constexpr std::uint32_t kHeld = 1;
-  static constexpr std::uint32_t kAwaited = 2;  // held, and there may be a queue
-
   MH_ULT_API void lock_queued() noexcept;
   MH_ULT_API void hand_over() noexcept;
 
-  std::atomic<std::uint32_t> word_{kFree};
+  std::atomic<std::uint32_t> word_{detail::MutexWord::kFree};
   SpinLock guard_;  // guards queue_, and every change of word_ to and from kAwaited
   detail::WaitQueue queue_;
 };
