@@ -111,23 +111,32 @@ void Semaphore::release(std::uint32_t count) noexcept {
   }
 }
 
-void Event::set() noexcept {
-  detail::Waiting* all = nullptr;
-  {
-    const std::lock_guard guard(guard_);
-    set_.store(true, std::memory_order_release);
-    all = queue_.pop_all();
+// True: the state is `busy`, and the caller stores the next state. False: the event is set.
+// acquire: pairs with the releases in set() and wait(), which publish the queue and what a setter
+// wrote.
+bool Event::lock_unless_set() noexcept {
+  for (unsigned turn = 0;; detail::back_off(turn++)) {
+    State expected = State::unset;
+    if (state_.compare_exchange_strong(expected, State::busy, std::memory_order_acquire)) {
+      return true;
+    }
+    if (expected == State::set) return false;
   }
+}
+
+void Event::set() noexcept {
+  if (!lock_unless_set()) return;
+  detail::Waiting* all = queue_.pop_all();
+  // The last access to the event: another task or thread may now destroy it.
+  state_.store(State::set, std::memory_order_release);
   detail::wake_all(all);
 }
 
 void Event::wait() noexcept {
   detail::Waiting me{.task = detail::self()};
-  {
-    const std::lock_guard guard(guard_);
-    if (set_.load(std::memory_order_acquire)) return;
-    queue_.push(&me);
-  }
+  if (!lock_unless_set()) return;
+  queue_.push(&me);
+  state_.store(State::unset, std::memory_order_release);
   detail::sleep(me);
 }
 

@@ -151,19 +151,27 @@ class Semaphore {
 };
 
 // An event, which stays set once a task or thread has called set(). Any number of tasks and threads
-// may wait for it.
+// may wait for it. A task or thread that finds the event set may destroy it, even while the set()
+// still returns.
 class Event {
  public:
-  [[nodiscard]] bool is_set() const noexcept { return set_.load(std::memory_order_acquire); }
+  // acquire: pairs with the release in set(), so the caller sees what the setter wrote before.
+  [[nodiscard]] bool is_set() const noexcept {
+    return state_.load(std::memory_order_acquire) == State::set;
+  }
   MH_ULT_API void set() noexcept;
   MH_ULT_API void wait() noexcept;
   // Makes the event unset again. The caller ensures that no task or thread uses the event during
   // the call. relaxed: the store publishes no other data.
-  void reset() noexcept { set_.store(false, std::memory_order_relaxed); }
+  void reset() noexcept { state_.store(State::unset, std::memory_order_relaxed); }
 
  private:
-  std::atomic<bool> set_{false};  // release in set(), acquire in is_set() and wait()
-  SpinLock guard_;                // guards queue_; set() also stores set_ under it
+  // `busy` is also the lock of the queue: a call of set() or wait() changes the queue.
+  enum class State : std::uint8_t { unset, busy, set };
+
+  bool lock_unless_set() noexcept;
+
+  std::atomic<State> state_{State::unset};
   detail::WaitQueue queue_;
 };
 

@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Tests of objects that end while others still use them: the value of a Future, the variables of a
-// task.
+// task, an event.
 #include <gtest/gtest.h>
+#include <x86intrin.h>
 
 #include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstring>
 #include <utility>
 
 #include "manyhands/ult.hpp"
+#include "support/sanitizer.hpp"
 
 namespace mh::ult {
 namespace {
@@ -100,6 +105,39 @@ TEST(UltLocal, a_value_that_always_comes_back_is_left_after_four_rounds) {
   Scheduler scheduler = started();
   EXPECT_TRUE(scheduler.run([] { phoenix_local.get(); }).ok());
   EXPECT_EQ(Phoenix::made, 5);
+}
+
+// --- a set event ------------------------------------------------------------------------------
+
+using EventBytes = std::array<std::byte, sizeof(Event)>;
+
+// Looks at an event after each instruction of its set(), by the processor's trap flag.
+struct Steps {
+  static void look(int /*signal*/) {
+    if (!event->is_set()) return;
+    EventBytes now;
+    std::memcpy(now.data(), event, sizeof now);
+    if (steps_after_set++ == 0) at_set = now;
+    if (now != at_set) changed = true;
+  }
+  static inline Event* event = nullptr;
+  static inline EventBytes at_set{};
+  static inline int steps_after_set = 0;
+  static inline bool changed = false;
+};
+
+TEST(UltEvent, set_does_not_write_to_an_event_that_others_see_set) {
+  if (test::kSanitized) GTEST_SKIP() << "the sanitizer takes the signal";
+  Event event;
+  Steps::event = &event;
+  const auto before = std::signal(SIGTRAP, &Steps::look);
+  constexpr unsigned long long kTrap = 0x100;
+  __writeeflags(__readeflags() | kTrap);
+  event.set();
+  __writeeflags(__readeflags() & ~kTrap);
+  std::signal(SIGTRAP, before);
+  EXPECT_GT(Steps::steps_after_set, 0);
+  EXPECT_FALSE(Steps::changed) << "another thread may have destroyed the event by then";
 }
 
 }  // namespace
