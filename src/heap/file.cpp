@@ -43,6 +43,14 @@ Span common(const Span& one, const Span& other) {
   return {start, end > start ? end - start : 0};
 }
 
+// The pages in which the bytes of a span lie.
+Span whole_pages(const Span& span) {
+  const std::uint64_t page = page_bytes();
+  const std::uint64_t start = span.address & ~(page - 1);
+  const std::uint64_t end = (span.address + span.bytes + page - 1) & ~(page - 1);
+  return {start, end - start};
+}
+
 // Gives a descriptor a high number, so that the program's own descriptors get the numbers that they
 // would have had.
 int moved_up(int fd) {
@@ -342,11 +350,9 @@ bool File::retire() {
 // --- isolated (private) spans of a shared heap -----------------------------------------------
 
 void File::isolate(const Span& span) {
-  const std::uint64_t page = page_bytes();
-  const std::uint64_t start = span.address & ~(page - 1);
-  const std::uint64_t end = (span.address + span.bytes + page - 1) & ~(page - 1);
+  const Span whole = whole_pages(span);
   for (std::uint32_t i = 0; i < parts() && shared(); ++i) {
-    const Span pages = common(part(i), {start, end - start});
+    const Span pages = common(part(i), whole);
     if (pages.bytes > 0) isolate_part(pages);
   }
 }
@@ -386,18 +392,34 @@ void File::share_again(const Span& span) {
   }
 }
 
-// Makes pages read as zero through the heap file's descriptor, and not by their addresses: a file
-// which the program has mapped over the span stays untouched. Pages of a retired heap, which are
-// private, get a new mapping without contents.
-void File::empty(const Span& span) const {
+// Frees pages of the heap's file by its descriptor, and not by their addresses: a file which the
+// program has mapped over the span stays untouched. False: there is no descriptor, or the kernel
+// refuses.
+bool File::punch(const Span& span) const {
   const int fd = descriptor();
+  return fd >= 0 &&
+         call::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                         static_cast<off_t>(span.address), static_cast<off_t>(span.bytes)) == 0;
+}
+
+// Makes a shared mapping of the heap's file read as zero without a descriptor.
+bool File::zero(const Span& span, int protection, int /*fd*/) const {
+  if (::madvise(pointer(span.address), span.bytes, MADV_REMOVE) == 0) return true;
+  // The kernel removes no pages of a mapping that the program must not write to.
+  if (protection != kWritable && !protect(span, kWritable)) return false;
+  std::memset(pointer(span.address), 0, span.bytes);
+  return protection == kWritable || protect(span, protection);
+}
+
+// The kernel has taken the advice for whole pages, so the last page counts as a whole. Pages of a
+// retired heap, which are private, get a new mapping without contents.
+void File::empty(const Span& span) const {
+  const Span whole = whole_pages(span);
   for (std::uint32_t i = 0; i < parts(); ++i) {
-    const Span pages = common(part(i), span);
+    const Span pages = common(part(i), whole);
     if (pages.bytes == 0) continue;
     if (state() == State::retired) (void)replace(pages, &File::map_nothing, -1);
-    if (!shared() || fd < 0) continue;
-    call::fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                    static_cast<off_t>(pages.address), static_cast<off_t>(pages.bytes));
+    if (shared() && !punch(pages)) (void)replace(pages, &File::zero, -1);
   }
 }
 

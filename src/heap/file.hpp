@@ -125,12 +125,12 @@ class File {
     return isolated_count_.load(std::memory_order_relaxed);
   }
   [[nodiscard]] bool is_isolated(const Span& span) const;
-  // Makes pages of a span read as zero, as MADV_DONTNEED does for private memory.
+  // Makes all pages of a span read as zero, as MADV_DONTNEED does for private memory.
   void empty(const Span& span) const;
 
  private:
   // A function that replaces one mapping of the heap's file: by a private copy, by a copy-on-write
-  // mapping of the file, or by private memory without contents.
+  // mapping of the file, by private memory without contents, or by zeros in the same mapping.
   using Replace = bool (File::*)(const Span&, int protection, int fd) const;
   static constexpr std::uint32_t kMaxIsolated = 256;
 
@@ -146,6 +146,8 @@ class File {
   [[nodiscard]] bool copy_by_memory(const Span& span, int protection, int fd) const;
   bool map_copy_on_write(const Span& span, int protection, int fd) const;
   bool map_nothing(const Span& span, int protection, int fd) const;
+  [[nodiscard]] bool punch(const Span& span) const;
+  [[nodiscard]] bool zero(const Span& span, int protection, int fd) const;
   void isolate_part(const Span& span);
 
   // All atomics but static_count_ are relaxed: they are written under the caller's lock, or before

@@ -181,6 +181,12 @@ def test_handlers_of_fork_allocate(built, tmp_path: Path, mode: str | None) -> N
     assert lines(run([program], mode, 60))[-1] == "right"
 
 
+@pytest.mark.parametrize("mode", [None, "on"])
+@pytest.mark.parametrize("case", ["lengths", "no descriptor", "read only", "mapped over"])
+def test_pages_that_are_not_needed_read_as_zero(built, case: str, mode: str | None) -> None:
+    assert lines(run([built("advice.c"), case], mode, 60)) == ["right"]
+
+
 ALTERATIONS = ("read only", "closed", "not for children", "mapped over", "a stack")
 
 
