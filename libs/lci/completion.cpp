@@ -61,16 +61,11 @@ void release(const Event& event) noexcept {
 // because messages in the queue hold packets of the device.
 void EndpointState::drain() const {
   if (config.completion != Completion::queue) return;
-  CompletionQueue::Places& places = *config.queue->places_;
-  for (std::size_t left = places.capacity(); left != 0; --left) {
-    Event event;
-    if (!places.pop(event)) return;
-    if (event.endpoint == this) {
-      if (!event.granted) release(event);
-    } else {
-      places.push(event);
-    }
-  }
+  config.queue->places_->remove_if([this](const Event& event) {
+    if (event.endpoint != this) return false;
+    if (!event.granted) release(event);
+    return true;
+  });
 }
 
 bool EndpointState::push(EndpointState& endpoint, const Event& event, Synchronizer* /*done*/) {

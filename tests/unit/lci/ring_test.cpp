@@ -89,5 +89,61 @@ TEST(Ring, producers_and_consumers_lose_nothing) {
   for (const auto& times : seen) ASSERT_EQ(times, 1);
 }
 
+TEST(Ring, removes_some_elements_and_keeps_the_order_of_the_others) {
+  for (const int count : {0, 1, 5, 8}) {
+    for (int turn = 0; turn < 20; ++turn) {
+      Ring<int> ring(8);
+      int value = 0;
+      for (int i = 0; i < turn; ++i) EXPECT_TRUE(ring.push(i) && ring.pop(value));
+      for (int i = 0; i < count; ++i) EXPECT_TRUE(ring.push(i));
+      ring.remove_if([&](int element) {
+        EXPECT_FALSE(ring.push(100)) << "closed meanwhile";
+        return element % 3 == 1;
+      });
+      for (int i = 0; i < count; ++i) {
+        if (i % 3 == 1) continue;
+        ASSERT_TRUE(ring.pop(value));
+        EXPECT_EQ(value, i);
+      }
+      EXPECT_FALSE(ring.pop(value));
+      for (int i = 0; i < 8; ++i) EXPECT_TRUE(ring.push(i));
+      EXPECT_FALSE(ring.push(8));
+    }
+  }
+}
+
+// Two threads remove what nobody has pushed, while others push and pop.
+TEST(Ring, nothing_is_lost_while_threads_remove_other_elements) {
+  const std::uint64_t count = test::kSanitized ? 20'000 : 200'000;
+  Ring<std::uint64_t> ring(16);
+  std::vector<std::atomic<int>> seen(count);
+  std::atomic<std::uint64_t> left{count};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (left.load() != 0) {
+        ring.remove_if([&](std::uint64_t value) { return value >= count; });
+        std::this_thread::yield();
+      }
+    });
+    threads.emplace_back([&] {
+      while (left.load() != 0) {
+        std::uint64_t value = 0;
+        if (!ring.pop(value)) {
+          std::this_thread::yield();
+          continue;
+        }
+        ++seen[value];
+        --left;
+      }
+    });
+  }
+  for (std::uint64_t i = 0; i < count; ++i) {
+    while (!ring.push(i)) std::this_thread::yield();
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const auto& times : seen) ASSERT_EQ(times, 1);
+}
+
 }  // namespace
 }  // namespace mh::lci
