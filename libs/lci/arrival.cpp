@@ -162,10 +162,11 @@ bool DeviceState::dispatch(Packet& packet) {
 }
 
 void DeviceState::settle_or_defer(Packet& packet) {
-  if (settle(packet)) return;
-  defer(packet, [](DeviceState& device, Deferred& step) {
-    return device.settle(static_cast<Packet&>(step));
-  });
+  if (!settle(packet)) defer(packet, settle_again);
+}
+
+bool DeviceState::settle_again(DeviceState& device, Deferred& step) {
+  return device.settle(static_cast<Packet&>(step));
 }
 
 bool DeviceState::settle(Packet& packet) {

@@ -126,8 +126,26 @@ DeviceState::~DeviceState() {
     endpoint->drain();
     endpoint->end_grants();
   }
-  transport.reset();  // before the packets, which the transport uses
+  for (LargeMessage& record : records) {
+    if (record.event.allocated && record.region.handle != nullptr) transport->remove(record.region);
+  }
+  transport.reset();  // before the packets and the memory of messages, which the transport uses
+  free_undelivered();
   for (auto& slot : endpoints) delete slot.load(std::memory_order_relaxed);
+}
+
+// Releases the memory that allocators have given for messages that were not delivered: large
+// messages under way, and those of both sizes whose next step was deferred.
+void DeviceState::free_undelivered() {
+  for (const LargeMessage& record : records) {
+    if (record.event.allocated) record.endpoint->free(record.event.data);
+  }
+  for (Deferred* step = first_deferred; step != nullptr; step = step->next_deferred) {
+    if (step->again != settle_again) continue;
+    const auto& packet = static_cast<const Packet&>(*step);
+    const bool allocates = packet.endpoint->config.buffers == Buffers::dynamic;
+    if (allocates && packet.place != nullptr) packet.endpoint->free(packet.place);
+  }
 }
 
 namespace {

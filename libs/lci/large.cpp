@@ -57,6 +57,7 @@ LargeMessage* DeviceState::take_record(int rank, EndpointState& endpoint, bool s
 
 void DeviceState::give_record(LargeMessage& record) {
   if (record.region.handle != nullptr) transport->remove(record.region);
+  record.event.allocated = false;
   record.phase.store(kIdle, std::memory_order_release);
   free_records(record.sends).give(&record);
 }

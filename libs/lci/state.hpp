@@ -100,7 +100,7 @@ struct alignas(kCacheLine) LargeMessage : NetContext, Deferred {
   Packet* packet;        // receiver: the packet of the RTS
   UserReceive* receive;  // receiver
   Synchronizer* done;    // of the send or the receive; nullptr: none
-  Event event;           // delivered at the end
+  Event event;           // delivered at the end; not `allocated` while the record is free
   Region region;
   Put put;
 };
@@ -257,6 +257,7 @@ struct DeviceState {
   // False: memory or room in a queue is lacking; try again.
   bool settle(Packet& packet);
   void settle_or_defer(Packet& packet);
+  static bool settle_again(DeviceState& device, Deferred& step);
   // Large messages. These functions are in large.cpp, except give_receive(), which returns a
   // receive to its pool (device.cpp).
   bool begin_transfer(Packet& packet);
@@ -282,6 +283,7 @@ struct DeviceState {
   void handle_gone(int rank);                      // gone.cpp; as put_done()
   void post_receives(bool near);
   void retry_deferred();
+  void free_undelivered();  // at the end
 
   static constexpr unsigned kCountLanes = 16;
 

@@ -130,5 +130,72 @@ TEST(Closing, devices_with_one_queue_close_at_a_time) {
   }
 }
 
+// --- memory of messages that were not delivered -----------------------------------------------
+
+void expect_all_released(const Counted& counted, int allocated) {
+  EXPECT_EQ(counted.allocated, allocated);
+  EXPECT_EQ(counted.released, allocated);
+}
+
+TEST(Closing, messages_that_wait_for_room_in_the_queue_are_released) {
+  for (const std::size_t size : {8U, 2000U}) {
+    CompletionQueue queue(2);
+    CompletionQueue sends(64);
+    Counted counted;
+    {
+      Ranks ranks(2);
+      Endpoint from = Ranks::open_at(*ranks.devices[0], queued(sends, counted));
+      (void)Ranks::open_at(*ranks.devices[1], queued(queue, counted));
+      for (std::uint32_t tag = 0; tag < 4; ++tag) {
+        ASSERT_FALSE(from.send(1, tag, pattern(size, tag)).is_error());
+      }
+      for (int i = 0; i < 8; ++i) ranks.settle();
+    }
+    expect_all_released(counted, 4);
+  }
+}
+
+TEST(Closing, a_message_whose_answer_the_network_refuses_is_released) {
+  Counted counted;
+  CompletionQueue queue(64);
+  {
+    Ranks ranks(2);
+    auto endpoints = ranks.open(queued(queue, counted));
+    const auto data = pattern(2000, 1);
+    ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
+    ranks.network.refuse(1, 1000);
+    ranks.devices[1]->progress();
+  }
+  expect_all_released(counted, 1);
+}
+
+TEST(Closing, a_message_that_is_still_under_way_is_released) {
+  Counted counted;
+  CompletionQueue queue(64);
+  {
+    Ranks ranks(2);
+    auto endpoints = ranks.open(queued(queue, counted));
+    const auto data = pattern(2000, 1);
+    ASSERT_TRUE(endpoints[0].send(1, 0, data).is_posted());
+    ranks.devices[1]->progress();  // the sender does not see the answer
+  }
+  expect_all_released(counted, 1);
+}
+
+TEST(Closing, a_message_without_memory_has_nothing_to_release) {
+  Counted counted{.left = 1};
+  CompletionQueue queue(64);
+  {
+    Ranks ranks(2);
+    auto endpoints = ranks.open(queued(queue, counted));
+    const auto data = pattern(2000, 1);
+    for (const std::size_t size : {8U, 8U, 2000U}) {
+      ASSERT_FALSE(endpoints[0].send(1, 0, std::span(data).first(size)).is_error());
+    }
+    ranks.settle();
+  }
+  expect_all_released(counted, 1);
+}
+
 }  // namespace
 }  // namespace mh::lci
