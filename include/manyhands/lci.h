@@ -183,8 +183,8 @@ MH_LCI_EXPORT mh_lci_message* mh_lci_receive_dequeue(mh_lci_queue* queue);
 enum mh_lci_kind { MH_LCI_RECEIVED = 0, MH_LCI_SENT = 1, MH_LCI_PEER_GONE = 2 };
 MH_LCI_EXPORT enum mh_lci_kind mh_lci_message_kind(const mh_lci_message* message);
 MH_LCI_EXPORT void* mh_lci_message_context(const mh_lci_message* message);
-/* Passes memory of MH_LCI_DYNAMIC to the caller, who releases it. NULL: the memory cannot be kept.
- */
+/* Passes memory of MH_LCI_DYNAMIC to the caller, who releases it. NULL: the memory cannot be kept;
+ * always so for messages of an mh_lci_queue. */
 MH_LCI_EXPORT void* mh_lci_message_take(mh_lci_message* message);
 MH_LCI_EXPORT int mh_lci_message_status(const mh_lci_message* message);
 MH_LCI_EXPORT int mh_lci_message_rank(const mh_lci_message* message);

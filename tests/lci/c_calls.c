@@ -280,6 +280,7 @@ static void dequeue(mh_lci_queue* queue, mh_lci_device* device) {
     CHECK(mh_lci_message_rank(message) == 0);
     CHECK(tag < kMessages && ++seen[tag] == 1);
     CHECK(size == (tag % 4 == 0 ? kLarge : tag));
+    CHECK(mh_lci_message_take(message) == NULL);
     if (size > 0) CHECK(((const char*)mh_lci_message_data(message))[size - 1] == 'x');
     mh_lci_message_free(message);
     ++count;

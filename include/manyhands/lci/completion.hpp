@@ -20,6 +20,8 @@
 
 namespace mh::lci {
 
+class Queue;
+
 enum class Kind : std::uint8_t {
   received,  // a message, or the failure of a posted receive
   sent,      // a large message whose buffer is free again, or its failure
@@ -47,6 +49,7 @@ struct Event {
   Code code = Code::ok;
   bool allocated = false;  // `data` is memory of the allocator
   bool granted = false;    // `data` is the buffer granted to `rank`
+  bool lent = false;       // take() must leave `data` to the queue, whose header lies before it
 };
 MH_LCI_API void release(const Event& event) noexcept;
 
@@ -85,15 +88,17 @@ class Message {
   [[nodiscard]] std::span<const std::byte> bytes() const { return {event_.data, event_.size}; }
 
   // For endpoints with Buffers::dynamic. Passes the memory of the message to the caller, who later
-  // returns the memory by the allocator's release(). nullptr: the message does not lie in memory of
-  // the allocator. A granted buffer, for example, cannot be kept.
+  // returns the memory by the allocator's release(). Returns nullptr if the message does not lie in
+  // memory of the allocator, or is from a Queue, which counts its memory. A granted buffer, for
+  // example, cannot be kept. A program that needs such data longer keeps the Message.
   std::byte* take() {
-    if (!event_.allocated) return nullptr;
+    if (!event_.allocated || event_.lent) return nullptr;
     event_.allocated = false;
     return event_.data;
   }
 
  private:
+  friend class Queue;
   detail::Event event_;
 };
 

@@ -136,12 +136,14 @@ class Queue {
   }
 
   // Returns the next message, or nothing. Makes no progress: some thread has to call
-  // Device::progress(). Kind::gone: a rank has died. Kind::sent, always with a failed status: a
-  // large message that this rank sent has not arrived; the call increments that message's `*sent`
-  // as well.
+  // Device::progress(). Message::take() returns nullptr for messages of a queue. Kind::gone: a rank
+  // has died. Kind::sent, always with a failed status: a large message that this rank sent has not
+  // arrived; the call increments that message's `*sent` as well.
   std::optional<Message> receive_dequeue() noexcept {
     auto message = core_->arrived.pop();
-    if (message && message->kind() == Kind::sent) {
+    if (!message) return message;
+    message->event_.lent = true;
+    if (message->kind() == Kind::sent) {
       auto* sent = static_cast<std::atomic<std::uint32_t>*>(message->context());
       if (sent != nullptr) sent->fetch_add(1, std::memory_order_release);
     }

@@ -15,6 +15,7 @@
 #include <span>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "lci/job_of_processes.hpp"
@@ -213,6 +214,35 @@ TEST_P(Processes, a_fast_producer_is_held_up) {
 
 TEST_P(Processes, a_fast_producer_into_granted_buffers_is_held_up) {
   run(2, [](Job& /*job*/, Device& device) { return hold_up(device, 20'000); });
+}
+
+// The queue has memory for one message at a time: each message must give its memory back, although
+// the receiver tries to take it.
+int try_to_take(Device& device) {
+  constexpr std::size_t kSize = 20'000;
+  auto queue = Queue::open(device, kSize);
+  MH_CHECK(queue.ok());
+  const auto data = pattern(kSize, 1);
+  std::atomic<std::uint32_t> sent{0};
+  for (std::uint32_t i = 0; i < 10; ++i) {
+    if (device.rank() == 0) {
+      const auto send = [&] { return queue->send_enqueue(1, i, data, &sent); };
+      MH_CHECK(insist(device, send).is_posted());
+      while (sent.load() != i + 1) device.progress();
+      continue;
+    }
+    auto message = queue->receive_dequeue();
+    for (; !message; message = queue->receive_dequeue()) device.progress();
+    MH_CHECK(message->take() == nullptr);
+    const Message moved = std::move(*message);
+    MH_CHECK(same(moved.bytes(), data));
+  }
+  MH_CHECK(queue->memory() == 0);
+  return 0;
+}
+
+TEST_P(Processes, the_memory_of_a_queue_cannot_be_taken) {
+  run(2, [](Job& /*job*/, Device& device) { return try_to_take(device); });
 }
 
 TEST_P(Processes, a_killed_peer_is_an_error) {
