@@ -36,7 +36,7 @@ class Arm:
 
 
 OTHERS = "others_bytes"  # bytes that third ranks copied or computed
-LENT = "lent_bytes"  # bytes that helper threads on lent cores copied
+LENT = "bytes_on_lent_cores"  # bytes that helper threads on lent cores copied
 PLAIN = Arm("plain", helped=False)
 HELPED = Arm("helped")
 HEAP = Arm("heap")  # HELPED, in cases that also have the arm NO_HEAP

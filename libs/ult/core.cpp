@@ -154,7 +154,7 @@ std::uint64_t Worker::count_blocked() const {
 
 // Tells the sanitizers where the stack of the calling worker's thread lies (its *root*), which runs
 // while the worker has no task.
-void Worker::adopt_thread_stack(Fibre& fibre) {
+void Worker::adopt_thread_stack(SanitizerFibre& fibre) {
   pthread_attr_t attributes;
   void* low = nullptr;
   std::size_t bytes = 0;

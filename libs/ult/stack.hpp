@@ -19,14 +19,14 @@
 #include <mutex>
 #include <vector>
 
-#include "ult/fibre.hpp"
+#include "ult/sanitizer_fibre.hpp"
 
 namespace mh::ult {
 
 struct Stack {
   Stack* next = nullptr;  // the next free stack of a list
   std::byte* low = nullptr;
-  Fibre fibre;
+  SanitizerFibre fibre;
 
   [[nodiscard]] std::byte* top() { return reinterpret_cast<std::byte*>(this); }
   [[nodiscard]] std::size_t bytes() { return static_cast<std::size_t>(top() - low); }

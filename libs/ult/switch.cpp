@@ -63,10 +63,11 @@ Worker* Worker::leave(After after, TaskRecord* next) {
   counts.switches.add();
   const bool ends = after == After::ended;
   TaskRecord* from = current;  // meaningless at the end of a task: the record may have a new task
-  Fibre& here = ends              ? dead_stack_->fibre
-                : from == nullptr ? root_fibre_
-                                  : from->stack.load(std::memory_order_relaxed)->fibre;
-  Fibre& there = next == nullptr ? root_fibre_ : next->stack.load(std::memory_order_relaxed)->fibre;
+  SanitizerFibre& here = ends              ? dead_stack_->fibre
+                         : from == nullptr ? root_fibre_
+                                           : from->stack.load(std::memory_order_relaxed)->fibre;
+  SanitizerFibre& there =
+      next == nullptr ? root_fibre_ : next->stack.load(std::memory_order_relaxed)->fibre;
   if (!ends) {
     std::memcpy(from == nullptr ? &root_exceptions_ : &from->exceptions, exceptions_,
                 sizeof(Exceptions));
@@ -87,7 +88,7 @@ Worker* Worker::leave(After after, TaskRecord* next) {
 // of the task that was left (After). `from`: the context that was left. `first`: the new context
 // has just begun.
 inline void Worker::arrive(void* from, bool first) {
-  Fibre& here =
+  SanitizerFibre& here =
       current == nullptr ? root_fibre_ : current->stack.load(std::memory_order_relaxed)->fibre;
   here.arrive(first);
   TaskRecord* left = leaving_;

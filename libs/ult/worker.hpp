@@ -118,7 +118,7 @@ class alignas(kCacheLine) Worker {
   // without running it (Code::full), and tries another ready task. nullptr: no task is ready.
   TaskRecord* with_stack(TaskRecord* next);
   [[noreturn]] static void enter(void* from, Worker* worker);
-  static void adopt_thread_stack(Fibre& fibre);
+  static void adopt_thread_stack(SanitizerFibre& fibre);
 
   // --- the end of a task (finish.cpp) ---
   static void run_body(TaskRecord* record);
@@ -150,7 +150,7 @@ class alignas(kCacheLine) Worker {
   // Only this worker's thread uses the fields from here to fruitless_.
   alignas(kCacheLine) void* root_ = nullptr;  // context of the root; valid while a task runs
   Exceptions root_exceptions_;
-  Fibre root_fibre_;
+  SanitizerFibre root_fibre_;
   TaskRecord* leaving_ = nullptr;  // the task that leave() left, for arrive()
   After after_ = After::left_root;
   Stack* dead_stack_ = nullptr;

@@ -75,8 +75,8 @@ struct alignas(kCacheLine) RankCounters {
   // Chunks that this rank's helpers moved on lent cores: drained from cells for receives of the
   // rank, and packed or unpacked for messages between nodes. Several helpers count at a time, by
   // add_shared().
-  alignas(kCacheLine) Counter lent_chunks;
-  Counter lent_bytes;
+  alignas(kCacheLine) Counter chunks_on_lent_cores;
+  Counter bytes_on_lent_cores;
 
   // Windows of one-sided communication whose operations Manyhands carries out. Only the first rank
   // of a window counts it.

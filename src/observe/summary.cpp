@@ -144,14 +144,16 @@ void add_times(Lines& lines, const Totals& sum) {
 void add_messages(Lines& lines, const Totals& sum) {
   lines.add("shared         {} message{}, {}; sent again {}", sum.messages_by_rendezvous,
             plural(sum.messages_by_rendezvous), size_text(sum.bytes_by_rendezvous), sum.resends);
-  const auto copied = static_cast<double>(sum.own_bytes + sum.others_bytes + sum.lent_bytes);
+  const auto copied =
+      static_cast<double>(sum.own_bytes + sum.others_bytes + sum.bytes_on_lent_cores);
   const auto row = [&](std::string_view who, std::uint64_t bytes, std::uint64_t chunks) {
     lines.add("{:<15}{} in {} chunk{} ({:.0f} %)", who, size_text(bytes), chunks, plural(chunks),
               percent(static_cast<double>(bytes), copied));
   };
   row("by both ends", sum.own_bytes, sum.own_chunks);
   row("by others", sum.others_bytes, sum.others_chunks);
-  if (sum.lent_chunks != 0) row("on lent cores", sum.lent_bytes, sum.lent_chunks);
+  if (sum.chunks_on_lent_cores != 0)
+    row("on lent cores", sum.bytes_on_lent_cores, sum.chunks_on_lent_cores);
   if (sum.heap_peak != 0) {
     lines.add("shared heap    {} at most, {} kept for later blocks; {} of messages outside",
               size_text(sum.heap_peak), size_text(sum.heap_kept),

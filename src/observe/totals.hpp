@@ -43,8 +43,8 @@ struct RankCounts {
   std::uint64_t own_bytes;
   std::uint64_t others_chunks;
   std::uint64_t others_bytes;
-  std::uint64_t lent_chunks;  // moved by this rank's helpers on lent cores
-  std::uint64_t lent_bytes;
+  std::uint64_t chunks_on_lent_cores;  // moved by this rank's helpers on lent cores
+  std::uint64_t bytes_on_lent_cores;
   std::uint64_t messages_exchanged;  // left to the MPI library, as parts of exchanges
   std::uint64_t bytes_packed;        // by the layout engine, in MPI_Pack and MPI_Unpack
   std::uint64_t waits;
@@ -77,8 +77,9 @@ inline constexpr CountRow kCounts[] = {
     {"own_bytes", &RankCounts::own_bytes, nullptr},
     {"others_chunks", &RankCounts::others_chunks, &RankCounters::others_chunks},
     {"others_bytes", &RankCounts::others_bytes, &RankCounters::others_bytes},
-    {"lent_chunks", &RankCounts::lent_chunks, &RankCounters::lent_chunks},
-    {"lent_bytes", &RankCounts::lent_bytes, &RankCounters::lent_bytes},
+    {"chunks_on_lent_cores", &RankCounts::chunks_on_lent_cores,
+     &RankCounters::chunks_on_lent_cores},
+    {"bytes_on_lent_cores", &RankCounts::bytes_on_lent_cores, &RankCounters::bytes_on_lent_cores},
     {"messages_exchanged", &RankCounts::messages_exchanged, &RankCounters::messages_exchanged},
     {"bytes_packed", &RankCounts::bytes_packed, &RankCounters::bytes_packed},
     {"waits", &RankCounts::waits, &RankCounters::waits},

@@ -10,7 +10,7 @@
 #include "openmp/marker.hpp"
 #include "openmp/names.hpp"
 #include "openmp/objects.hpp"
-#include "openmp/reach.hpp"
+#include "openmp/reachable_calls.hpp"
 #include "openmp/real.hpp"
 #include "openmp/virtual_threads.hpp"
 

@@ -105,8 +105,8 @@ bool PackPipelines::work_one() {
   for (PackPipeline& pack_pipeline : pack_pipelines_) {
     const std::uint64_t bytes = pack_pipeline.work();
     if (bytes == 0) continue;
-    counters_.lent_chunks.add_shared(1);
-    counters_.lent_bytes.add_shared(bytes);
+    counters_.chunks_on_lent_cores.add_shared(1);
+    counters_.bytes_on_lent_cores.add_shared(bytes);
     if (observe::trace() != nullptr) {
       observe::add_to_trace(
           {.begin = ticks(), .bytes = bytes, .kind = observe::EventKind::on_lent_core});

@@ -116,8 +116,8 @@ std::uint64_t PipelineEngine::note_moved(std::uint64_t begin) {
 // that each chunk is counted once.
 void PipelineEngine::count_moved(std::uint64_t bytes) {
   if (lend::guest() != lend::Guest::no) {
-    counters_.lent_chunks.add_shared(1);
-    counters_.lent_bytes.add_shared(bytes);
+    counters_.chunks_on_lent_cores.add_shared(1);
+    counters_.bytes_on_lent_cores.add_shared(bytes);
     if (observe::trace() != nullptr) {
       observe::add_to_trace(
           {.begin = ticks(), .bytes = bytes, .kind = observe::EventKind::on_lent_core});

@@ -13,7 +13,7 @@
 #include "observe/trace.hpp"
 #include "threads/admission.hpp"
 #include "threads/election.hpp"
-#include "wait/idleness.hpp"
+#include "wait/adaptive_spin.hpp"
 #include "wait/polling.hpp"
 
 namespace mh::wait {
@@ -26,8 +26,8 @@ struct RankWaits {
   // The actions of the wait loop. Set by install_actions() while no thread waits.
   WaitActions* actions = nullptr;
   WaitRules rules;
-  // Number of calls of install_actions(). The spin that a thread has learned (Idleness) holds for
-  // the rules (WaitRules) of one such call.
+  // Number of calls of install_actions(). The spin that a thread has learned (AdaptiveSpin) holds
+  // for the rules (WaitRules) of one such call.
   int installations = 0;
   // Held by the one thread of this rank that performs a step of the wait loop. acquire/release: the
   // next holder sees the state that the actions keep between two steps.
@@ -71,11 +71,11 @@ class HelpLock {
   bool held_;
 };
 
-Idleness& thread_idleness() {
-  thread_local Idleness learned(0, 0);
+AdaptiveSpin& thread_spin() {
+  thread_local AdaptiveSpin learned(0, 0);
   thread_local int installation = 0;
   if (installation != g_waits.installations) {
-    learned = Idleness(g_waits.rules.least_spin, g_waits.rules.most_spin);
+    learned = AdaptiveSpin(g_waits.rules.least_spin, g_waits.rules.most_spin);
     installation = g_waits.installations;
   }
   return learned;
@@ -92,7 +92,7 @@ bool do_own_duties() {
 // without the time spent in tasks that the program has offered.
 class WaitScope {
  public:
-  explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_idleness().spin()) {}
+  explicit WaitScope(std::uint64_t now) : WaitScope(now, thread_spin().length()) {}
   WaitScope(std::uint64_t now, std::uint64_t spin) : begin_(now), spin_ends_(now + spin) {}
 
   // Does one step of the wait loop. True if the step found work. Without `helps` the rank does only
@@ -147,9 +147,9 @@ class WaitScope {
     const std::uint64_t length = ticks() - begin_ - in_tasks_;
     stop_idling();
     if (helped_) {
-      thread_idleness().helped();
+      thread_spin().helped();
     } else if (spin_ends_ != begin_) {
-      thread_idleness().ended_alone(length);
+      thread_spin().ended_alone(length);
     }
     g_waits.actions->count_wait(length);
   }

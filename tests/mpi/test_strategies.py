@@ -161,7 +161,7 @@ def test_localized_lends_to_packing_on_its_own_numa_node_alone(
     env |= {"TYPE": "scattered", "HOMES": homes}
 
     def on_lent_cores(summary: Summary) -> bool:
-        return summary["total"]["lent_bytes"] > 0
+        return summary["total"]["bytes_on_lent_cores"] > 0
 
     if lends:
         assert happens(mpi, helped, 4, env, on_lent_cores)

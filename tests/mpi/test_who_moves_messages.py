@@ -68,7 +68,7 @@ class Seen:
 
     def by_helpers(self, *ranks: int) -> int:
         """Returns the bytes that threads of these ranks moved on cores of other ranks."""
-        return self.sum("lent_bytes", *ranks)
+        return self.sum("bytes_on_lent_cores", *ranks)
 
     def cores_lent(self, *ranks: int) -> int:
         return sum(self.summary["ranks"][rank]["loops"]["units_lent"] for rank in ranks)

@@ -48,7 +48,7 @@ def test_the_numbers_are_those_of_the_summary(
         total["bytes_by_rendezvous"],
     )
     assert found.total("helped").bytes == total["others_bytes"]
-    assert found.total("on_lent_core").bytes == total["lent_bytes"]
+    assert found.total("on_lent_core").bytes == total["bytes_on_lent_cores"]
     assert found.total("lent").count == total["loops"]["units_lent"]
     assert sum(found.helped_bytes.values()) == total["others_bytes"]
     assert sum(messages for messages, _ in found.paths.values()) == ROUNDS

@@ -62,7 +62,7 @@ first_\symbol:
 .endm
 
 /* A call that older libraries lack: the loader asks mh_presence_N for the address of MPI_X
- * (presence.c). */
+ * (resolvers.c). */
 .macro sometimes index, name
         always  \index, \name
         .hidden mh_export_\index

@@ -2,7 +2,7 @@
 /* The first MPI call of a process: finds the MPI library, opens the variant for its ABI, and fills
  * the jump slots (exports.S).
  *
- * Nothing happens before that call (except in presence.c), so a process without MPI pays only for
+ * Nothing happens before that call (except in resolvers.c), so a process without MPI pays only for
  * the mapping of libmanyhands.so. The MPI library may be unknown, or the variant missing or of
  * another build. In these cases one line on stderr says why, and the calls go straight to the
  * library: the program runs as without Manyhands. Pure C, because libmanyhands.so is mapped into

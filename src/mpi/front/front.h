@@ -22,7 +22,7 @@ extern mh_function mh_pmpi_jumps[MH_CALLS];
  * `first`. */
 mh_function mh_resolve(uint32_t slot, const void* caller);
 mh_function mh_watch(uint32_t slot, intptr_t first);
-/* Called by the loader (presence.c). */
+/* Called by the loader (resolvers.c). */
 const void* mh_present(uint32_t call, const void* export);
 
 #endif

@@ -32,7 +32,7 @@
 #include <string>
 #include <vector>
 
-#include "ult/fibre.hpp"
+#include "ult/sanitizer_fibre.hpp"
 
 namespace mh::ult::check {
 
@@ -78,7 +78,7 @@ class Explorer {
   struct Thread {
     std::function<void()> body;
     std::unique_ptr<std::byte[]> stack;
-    Fibre fibre;
+    SanitizerFibre fibre;
     boost::context::detail::fcontext_t context = nullptr;
     std::deque<Store> stores;
     const void* asleep_on = nullptr;
@@ -111,7 +111,7 @@ class Explorer {
   std::vector<Thread> threads_;
   Thread* running_ = nullptr;
   boost::context::detail::fcontext_t back_ = nullptr;
-  Fibre fibre_;
+  SanitizerFibre fibre_;
   std::size_t last_ = 0;
   int preemptions_ = 0;
   std::vector<Choice> path_;

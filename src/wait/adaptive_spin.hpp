@@ -12,14 +12,14 @@
 
 namespace mh::wait {
 
-class Idleness {
+class AdaptiveSpin {
  public:
   // `least`, `most`: bounds of the spin that precedes help, in ticks. Equal bounds fix its length.
-  Idleness(std::uint64_t least, std::uint64_t most)
+  AdaptiveSpin(std::uint64_t least, std::uint64_t most)
       : least_(least), most_(most), usual_(least / 2) {}
 
   // The ticks for which a wait that starts now spins before the rank helps others.
-  [[nodiscard]] std::uint64_t spin() const { return std::clamp(2 * usual_, least_, most_); }
+  [[nodiscard]] std::uint64_t length() const { return std::clamp(2 * usual_, least_, most_); }
 
   // Records that a wait ended after `length` ticks, before the rank helped anyone.
   void ended_alone(std::uint64_t length) { learn(length); }

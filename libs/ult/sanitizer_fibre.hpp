@@ -37,7 +37,7 @@
 
 namespace mh::ult {
 
-class Fibre {
+class SanitizerFibre {
  public:
   // Call for a newly mapped task stack, with its lowest address and its size.
   void create(std::byte* low, std::size_t bytes) {
@@ -81,7 +81,8 @@ class Fibre {
   // Call on the old stack, right before a switch to the stack of `next`. `last`: no switch comes
   // back to the current frames; the next context on this stack begins anew. The function must be
   // inlined, because ThreadSanitizer counts calls and returns of each stack.
-  [[gnu::always_inline]] void depart([[maybe_unused]] Fibre& next, [[maybe_unused]] bool last) {
+  [[gnu::always_inline]] void depart([[maybe_unused]] SanitizerFibre& next,
+                                     [[maybe_unused]] bool last) {
 #ifdef MH_ULT_ASAN
     __sanitizer_start_switch_fiber(last ? nullptr : &asan_, next.low_, next.bytes_);
 #endif

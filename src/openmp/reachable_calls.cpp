@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-#include "openmp/reach.hpp"
+#include "openmp/reachable_calls.hpp"
 
 #include <link.h>
 
