@@ -146,8 +146,9 @@ TEST(Closing, messages_that_wait_for_room_in_the_queue_are_released) {
       Ranks ranks(2);
       Endpoint from = Ranks::open_at(*ranks.devices[0], queued(sends, counted));
       (void)Ranks::open_at(*ranks.devices[1], queued(queue, counted));
+      const auto data = pattern(size, 1);
       for (std::uint32_t tag = 0; tag < 4; ++tag) {
-        ASSERT_FALSE(from.send(1, tag, pattern(size, tag)).is_error());
+        ASSERT_FALSE(from.send(1, tag, data).is_error());
       }
       for (int i = 0; i < 8; ++i) ranks.settle();
     }
