@@ -61,12 +61,14 @@ int start(void* buffer, Count count, MPI_Datatype type, int source, int tag, MPI
           ReceiveRequest& request, MPI_Request* handle) {
   if (!rndv::may_be_held()) [[likely]]
     return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
-  // A receive that the library refuses leaves the held message to the next receive.
-  if (const int code = check_receive(buffer, count, type, source, tag, comm); code != MPI_SUCCESS)
-    return code;
   const rndv::MatchingStep step(rndv::MatchingStep::Kind::shared);
-  if (auto held = rndv::take_held(source, tag, comm))
-    return start_held(buffer, count, type, *held, request, handle);
+  if (rndv::report_held(source, tag, comm, MPI_STATUS_IGNORE)) {
+    // A receive that the library refuses leaves the held message to the next receive.
+    const int code = check_receive(buffer, count, type, source, tag, comm);
+    if (code != MPI_SUCCESS) return code;
+    if (auto held = rndv::take_held(source, tag, comm))
+      return start_held(buffer, count, type, *held, request, handle);
+  }
   return by_count::Irecv(next, buffer, count, type, source, tag, comm, handle);
 }
 
