@@ -7,11 +7,14 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <mutex>
 #include <new>
 #include <system_error>
+#include <utility>
 
 #include "base/clock.hpp"
 #include "base/line.hpp"
+#include "manyhands/ult/sync.hpp"
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -44,6 +47,33 @@ void bind_to_core(std::thread& thread, std::uint32_t number) {
   }
 }
 
+// The schedulers of this process that have not ended.
+struct LiveSchedulers {
+  std::mutex mutex;
+  SchedulerCore* first = nullptr;
+};
+constinit LiveSchedulers g_live;
+
+void enlist(SchedulerCore* core) {
+  const std::lock_guard lock(g_live.mutex);
+  core->next_live = std::exchange(g_live.first, core);
+}
+
+// Takes a scheduler whose threads have ended out of the list. Returns once no other thread is about
+// to signal its tasks (Telling). acquire: partner is the release in ~Telling().
+void await_tellers(SchedulerCore* ended) {
+  const std::lock_guard lock(g_live.mutex);
+  SchedulerCore** at = &g_live.first;
+  while (*at != ended) at = &(*at)->next_live;
+  *at = ended->next_live;
+  for (SchedulerCore* other = g_live.first; other != nullptr; other = other->next_live) {
+    for (const auto& worker : other->workers) {
+      for (unsigned turn = 0; worker->telling.load(std::memory_order_acquire);) back_off(turn++);
+    }
+  }
+  for (unsigned turn = 0; outside_tellers.load(std::memory_order_acquire) != 0;) back_off(turn++);
+}
+
 constexpr std::uint32_t kFewestSlots = 512;
 constexpr unsigned kMostWorkers = 4096;
 constexpr std::size_t kSmallestStack = std::size_t{8} * 1024;
@@ -62,6 +92,8 @@ std::size_t mapped_stack(const Config& config) {
 }
 
 }  // namespace
+
+std::atomic<std::uint32_t> outside_tellers{0};
 
 RecordMemory::RecordMemory(std::uint32_t slots) : bytes_(slots * sizeof(TaskRecord)) {
   void* memory = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE,
@@ -174,6 +206,7 @@ Result<SchedulerCore*> start(const Config& config) noexcept {
   try {
     auto core = std::make_unique<SchedulerCore>(config, count);
     if (const Status status = core->launch(); !status) return status;
+    enlist(core.get());
     return core.release();
   } catch (const std::bad_alloc&) {
     return Status{Code::full};
@@ -195,6 +228,7 @@ void finish(SchedulerCore* core) noexcept {
                   core->config.name, left);
     print_line(text);
   }
+  await_tellers(core);
   delete core;
 }
 

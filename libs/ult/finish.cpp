@@ -34,6 +34,7 @@ void Worker::run_body(TaskRecord* record) {
 // must not touch the record afterwards.
 TaskRecord* Worker::finish(TaskRecord* record) {
   counts.finished.add();
+  const Telling mark(this);
   record->state.end();
   return record->group != nullptr ? tell_group(record) : tell_joiner(record);
 }

@@ -10,6 +10,7 @@
 #include "base/atomics.hpp"
 #include "base/clock.hpp"
 #include "ult/mutex_steps.hpp"
+#include "ult/worker.hpp"
 
 namespace mh::ult {
 namespace detail {
@@ -38,10 +39,12 @@ void sleep(Waiting& waiting) noexcept {
 void wake(Waiting* waiting) noexcept {
   TaskRecord* task = waiting->task;
   auto* word = &waiting->woken;
-  word->store(1, std::memory_order_release);
   if (task != nullptr) {
+    const Telling mark(this_thread_worker());
+    word->store(1, std::memory_order_release);
     signal(task);
   } else {
+    word->store(1, std::memory_order_release);
     RealAtomics::wake(word);
   }
 }

@@ -260,6 +260,7 @@ class SchedulerCore {
   std::atomic<bool> ran_here{false};
   // True once Worker::tell_if_stuck() has printed its message. relaxed: publishes no other data.
   std::atomic<bool> told_stuck{false};
+  SchedulerCore* next_live = nullptr;  // in the list of core.cpp, whose mutex guards it
 };
 
 }  // namespace mh::ult::detail

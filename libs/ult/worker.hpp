@@ -70,6 +70,7 @@ class alignas(kCacheLine) Worker {
   std::thread thread;
   Doorbell<RealAtomics> bell;
   WorkerCounts counts;
+  std::atomic<bool> telling{false};  // see Telling; this worker's thread writes it
 
  private:
   friend class SchedulerCore;
@@ -185,5 +186,36 @@ class alignas(kCacheLine) Worker {
 // a task may run on another thread than at the last call, and an inlining compiler may reuse the
 // address of a thread_local variable.
 Worker* this_thread_worker();
+
+// The number of threads that are no workers and have a Telling.
+extern std::atomic<std::uint32_t> outside_tellers;
+
+// Marks the calling thread while it ends the wait of a task and then signals the task. The task may
+// see the end of its wait before the signal, and its scheduler may then end. A scheduler therefore
+// ends only after the threads that were marked have signalled (await_tellers() in core.cpp).
+// relaxed: the release that ends the wait publishes the mark, too.
+class Telling {
+ public:
+  explicit Telling(Worker* here) : here_(here) {
+    if (here_ != nullptr) {
+      here_->telling.store(true, std::memory_order_relaxed);
+    } else {
+      outside_tellers.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
+  // release: partner is the acquire in await_tellers().
+  ~Telling() {
+    if (here_ != nullptr) {
+      here_->telling.store(false, std::memory_order_release);
+    } else {
+      outside_tellers.fetch_sub(1, std::memory_order_release);
+    }
+  }
+  Telling(const Telling&) = delete;
+  Telling& operator=(const Telling&) = delete;
+
+ private:
+  Worker* const here_;
+};
 
 }  // namespace mh::ult::detail
