@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Calls that free or change handles: communicators, datatypes, error handlers. Constructors that
-// give a communicator an error handler. Also MPI_Barrier.
+// give a communicator an error handler. Also MPI_Barrier and MPI_File_open.
 #include "mpi/collective/arrivals.hpp"
 #include "mpi/compat/error_handlers.hpp"
 #include "mpi/compat/message.hpp"
@@ -91,6 +91,14 @@ int Comm_disconnect(MPI_Comm* comm) {
   arrivals::all(*comm, true);
   arrivals::left(*comm, MPI_SUCCESS);
   return free_comm(comm, next.Comm_disconnect);
+}
+
+// The rank leaves the collective before the library's call, whose ROMIO makes a collective call of
+// its own on `comm`. A file that cannot be opened is no failure of the communicator.
+int File_open(MPI_Comm comm, const char* name, int mode, MPI_Info info, MPI_File* file) {
+  arrivals::all(comm, true);
+  arrivals::left(comm, MPI_SUCCESS);
+  return next.File_open(comm, name, mode, info, file);
 }
 
 int Comm_set_info(MPI_Comm comm, MPI_Info info) {

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <mutex>
 #include <string_view>
+#include <unordered_map>
 
 #include "mpi/datatype/contents.hpp"
 #include "mpi/handle_cache.hpp"
@@ -62,7 +64,23 @@ Type integer_type(std::uint64_t bytes) { return by_bytes(bytes, Type::int8, 1, 4
 Type real_type(std::uint64_t bytes) { return by_bytes(bytes, Type::float32, 4, 2); }
 Type complex_type(std::uint64_t bytes) { return by_bytes(bytes, Type::complex64, 8, 2); }
 
+// The predefined types that the program has renamed, as their first names tell them.
+struct RenamedTypes {
+  std::mutex lock;
+  std::unordered_map<std::uint64_t, Type> known;
+};
+RenamedTypes& renamed_types() {
+  static auto* const all = new RenamedTypes;  // used until the process ends
+  return *all;
+}
+
 Type named_type(MPI_Datatype type, std::uint64_t bytes) {
+  {
+    RenamedTypes& renamed = renamed_types();
+    const std::lock_guard hold(renamed.lock);
+    const auto found = renamed.known.find(bits_of(type));
+    if (found != renamed.known.end()) return found->second;
+  }
   char text[MPI_MAX_OBJECT_NAME + 1] = {};
   int length = 0;
   if (real.Type_get_name(type, text, &length) != MPI_SUCCESS) return Type::other;
@@ -143,6 +161,15 @@ Element detail::inspect(MPI_Datatype type) {
   }
   cache.fill(bits_of(type), pack(found));
   return found;
+}
+
+void remember_name(MPI_Datatype type) {
+  const TypeContent kind = read_content(type, 0);
+  if (kind.combiner != MPI_COMBINER_NAMED || kind.basic != type) return;
+  const Type named = named_type(type, size_of(type));
+  RenamedTypes& renamed = renamed_types();
+  const std::lock_guard hold(renamed.lock);
+  renamed.known.try_emplace(bits_of(type), named);
 }
 
 MPI_Datatype basic_of(MPI_Datatype type) { return read_content(type, 0).basic; }

@@ -52,6 +52,10 @@ inline Element of(MPI_Datatype type) {
 // (Element::uniform).
 MPI_Datatype basic_of(MPI_Datatype type);
 
+// Called before MPI_Type_set_name. A predefined type is known by its name, and the program may
+// rename it on some ranks only.
+void remember_name(MPI_Datatype type);
+
 // Drops the cached element of a type. Called by MPI_Type_free, after which the library may give the
 // handle to another type.
 inline void forget_type(MPI_Datatype type) { detail::cache.drop(bits_of(type)); }
