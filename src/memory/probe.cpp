@@ -115,6 +115,13 @@ Status allow_ranks_to_read(std::span<const pid_t> pids) {
   return {};
 }
 
+bool has_accelerator(const std::string& devices) {
+  const auto is_there = [&](const char* file) {
+    return ::access((devices + "/" + file).c_str(), F_OK) == 0;
+  };
+  return is_there("nvidiactl") || is_there("kfd") || is_there("dri/renderD128") || is_there("dxg");
+}
+
 bool device_runtime_loaded() {
   std::uint64_t loads = 0;
   dl_iterate_phdr(read_loads, &loads);

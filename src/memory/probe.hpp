@@ -46,4 +46,8 @@ Status allow_ranks_to_read(std::span<const pid_t> pids);
 // thread may call this function.
 bool device_runtime_loaded();
 
+// True if this machine has an accelerator that a program may use: the driver's device file is in
+// the folder `devices`.
+bool has_accelerator(const std::string& devices = "/dev");
+
 }  // namespace mh::memory

@@ -6,6 +6,7 @@ Results are right either way, so only this test shows that the ranks carry out c
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -82,6 +83,38 @@ def test_long_sums_of_many_ranks_move_from_heap_to_heap(mpi: MpiBuild, helped: A
     kind.
     """
     assert sums_carried_out(mpi, with_heap(helped), 4, LONG="20003") == (4 * 3 + 3) * (90 - 64)
+
+
+def test_none_is_carried_out_if_the_program_has_loaded_an_accelerator_runtime(
+    mpi: MpiBuild, helped: Arm, tmp_path: Path
+) -> None:
+    runtime = tmp_path / "libcuda.so.1"
+    linker = ["-shared", "-Wl,-soname,libcuda.so.1", "-x", "c", "/dev/null"]
+    subprocess.run([str(mpi.mpicc), *linker, "-o", str(runtime)], check=True)
+    stub = tmp_path / "stub.c"
+    stub.write_text(
+        "#include <dlfcn.h>\n#include <stdlib.h>\n"
+        "__attribute__((constructor)) static void load(void) {\n"
+        '  if (!dlopen(getenv("RUNTIME"), RTLD_NOW)) abort();\n'
+        "}\n"
+    )
+    program = compiled(mpi, "collectives_with_devices", [SOURCE, stub])
+    env = {"RUNTIME": str(runtime), "ROUNDS": "5", "BYTES": "8"}
+    done = run(mpi, without_heap(helped), 2, [str(program)], env)
+    assert done.code == 0, done.told()
+    done.expect_clean()
+    assert done.summary is not None
+    assert done.summary["total"]["collectives_direct"] == 0
+
+
+@pytest.mark.under("openmpi5")  # the only one here with ULFM
+def test_ranks_whose_loss_is_tolerated_wait_in_the_library(mpi: MpiBuild, helped: Arm) -> None:
+    program = compiled(mpi, SOURCE.stem, [SOURCE])
+    env = {"ROUNDS": "5", "BYTES": "8", "OMPI_MCA_mpi_ft_enable": "1"}
+    done = run(mpi, helped, 2, [str(program)], env)
+    assert done.code == 0, done.told()
+    assert done.summary is not None
+    assert "tolerates" in done.summary["not_helping_because"]
 
 
 def test_nothing_is_carried_out_while_switched_off(mpi: MpiBuild, helped: Arm) -> None:

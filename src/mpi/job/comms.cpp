@@ -260,9 +260,10 @@ std::unique_ptr<Comm> make_shadow(MPI_Comm parent) {
 }
 
 // Returns the boards by which the ranks of a communicator carry out its collectives, if all its
-// ranks are on this node. Empty for other communicators, and if no boards are left.
+// ranks are on this node. Empty for other communicators, if no boards are left, and if buffers may
+// be in the memory of an accelerator.
 coll::BoardGroup boards_of(const Comm& comm) {
-  if (!comm.on_one_node || comm.group >= coll::kBoards) return {};
+  if (!config.rounds || !comm.on_one_node || comm.group >= coll::kBoards) return {};
   std::vector<coll::Board*> boards;
   for (const Comm::Member& member : comm.members)
     boards.push_back(&services.area(member.node_rank).boards[comm.group]);

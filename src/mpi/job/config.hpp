@@ -30,6 +30,7 @@ struct ProcessConfig {
   bool internode_windows = false;  // Manyhands serves windows over nodes (rma/remote.hpp)
   bool helps_messages = false;     // ranks of this node may help with messages
   bool windows = false;            // Manyhands serves windows of this node
+  bool rounds = false;             // the ranks carry out collectives of this node themselves
   bool multiple = false;           // the MPI library has granted MPI_THREAD_MULTIPLE
   bool sharing_loops = false;      // helpers may join loops of this rank
 

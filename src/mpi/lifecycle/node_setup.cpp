@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: BSD-3-Clause
 #include "mpi/lifecycle/node_setup.hpp"
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -194,6 +197,29 @@ std::string look_for_objections() {
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
 }
 
+// True if a buffer of the program may be in the memory of an accelerator: a runtime is loaded, or
+// the MPI library takes such buffers and the program may load a runtime later.
+bool may_get_device_buffers() {
+  if (memory::device_runtime_loaded()) return true;
+  if (!memory::has_accelerator()) return false;
+  for (const char* name : {"MPIX_Query_cuda_support", "MPIX_Query_hip_support",
+                           "MPIX_Query_rocm_support", "MPIX_Query_ze_support"}) {
+    const auto query = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, name));
+    if (query != nullptr && query() != 0) return true;
+  }
+  return false;
+}
+
+// Returns the reason why the ranks of the node do not join; empty if there is none. Waits for ranks
+// of the node do not see that a rank has failed or that the program has revoked the communicator
+// (ULFM in Open MPI).
+std::string look_for_fault_tolerance() {
+  const char* const text = std::getenv("OMPI_MCA_mpi_ft_enable");
+  const std::string_view value = text == nullptr ? "" : text;
+  const bool is_on = !value.empty() && value != "0" && value != "false" && value != "no";
+  return is_on ? "the MPI library tolerates failures of ranks" : "";
+}
+
 // Returns the reason why the kernel is not to copy between the ranks, or cannot; empty if it does.
 // Collective over the node.
 std::string try_memory(const std::vector<PeerInfo>& infos) {
@@ -262,6 +288,7 @@ MPI_Comm ranks_of_host() {
 // the node is built for a profile even if MH_ENABLE=0 forbids all help.
 void build_steps() {
   const char* const disabled = settings().enable ? "" : "MH_ENABLE=0";
+  if (stops_at(look_for_fault_tolerance())) return;
   if (stops_at(!profile::is_wanted() && *disabled != 0 ? disabled
                : config.ranks == 1                     ? "one rank on the node"
                : config.ranks > node::kMaxRanks        ? "more ranks on the node than supported"
@@ -278,11 +305,14 @@ void build_steps() {
   if (stops) return;
   apply_settings();
   services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
+  // Rounds and windows load and store the program's buffers.
+  detail::config.rounds = agreed_reason(may_get_device_buffers() ? "devices" : "").empty();
   switches.active = true;
   if (stops_at(look_for_objections())) return;
   detail::config.helps_messages = true;
   detail::config.windows =
-      agreed_reason(settings().windows == WindowScope::none ? "none" : "").empty();
+      agreed_reason(!config.rounds || settings().windows == WindowScope::none ? "none" : "")
+          .empty();
   detail::config.single_copy = !stops_at(try_memory(infos));
   // Pipelines need a core for each rank: only threads of a rank's own process can move its end of a
   // message on a pipeline.
