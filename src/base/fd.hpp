@@ -1,12 +1,28 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// A file descriptor with one owner, closed by the owner's destructor.
+// A file descriptor with one owner, closed by the owner's destructor, and a check before a file
+// grows.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstddef>
 #include <utility>
 
+#include "base/result.hpp"
+
 namespace mh {
+
+// Refuses a size above RLIMIT_FSIZE: fallocate() would raise SIGXFSZ, which would end the program.
+inline Status check_file_size_limit(std::size_t bytes) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
+      bytes > limit.rlim_cur) {
+    return {Code::full, EFBIG};
+  }
+  return {};
+}
 
 class Fd {
  public:

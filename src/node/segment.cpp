@@ -30,16 +30,6 @@ using SteadyClock = std::chrono::steady_clock;
 // truncation.
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// Refuses a size above RLIMIT_FSIZE: fallocate() would raise SIGXFSZ, which would end the program.
-Status check_file_size_limit(std::size_t bytes) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY &&
-      bytes > limit.rlim_cur) {
-    return {Code::full, EFBIG};
-  }
-  return {};
-}
-
 // Refuses a size beyond the machine's free memory. A memfd has no quota, so such an allocation
 // would start the OOM killer. If the free memory is unknown, the request goes ahead. Small requests
 // skip the check, because its 40 us would be most of the cost of a small window.

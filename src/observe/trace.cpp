@@ -55,6 +55,7 @@ Result<Fd> new_file(const std::string& folder, std::uint32_t world_rank) {
 }
 
 Result<std::span<std::byte>> map_file(const Fd& file, std::size_t bytes) {
+  if (const Status limit = check_file_size_limit(bytes); !limit) return limit;
   // Reserves the space: a store to a page for which the disk has no room would raise SIGBUS.
   if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(bytes)); error != 0)
     return from_errno(error);

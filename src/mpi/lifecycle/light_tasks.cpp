@@ -4,15 +4,15 @@
 //
 // A task *parks* if its worker runs other tasks while the task waits in MPI. Tasks park at
 // MPI_THREAD_MULTIPLE only, because each may continue on another thread. Tasks do not park where a
-// waiting call keeps state of its thread: with a profile (MH_PROFILE), and in shared loops
-// (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
+// waiting call keeps state of its thread: with a profile or a trace (MH_PROFILE, MH_TRACE), and in
+// shared loops (in_loop.hpp). MH_WAIT_TOGETHER=0 turns parking off, too.
 #include "base/light_tasks.h"
 
 #include <dlfcn.h>
 
-#include "base/settings.hpp"
 #include "mpi/job/config.hpp"
 #include "mpi/lifecycle/parts.hpp"
+#include "mpi/profile/profile.hpp"
 #include "wait/wait.hpp"
 
 namespace mh::mpi {
@@ -26,7 +26,7 @@ Function* find_function(const char* name) {
 }  // namespace
 
 void park_light_tasks() {
-  if (!config.multiple || config.sharing_loops || !settings().profile.empty()) return;
+  if (!config.multiple || config.sharing_loops || profile::is_wanted()) return;
   auto* const find = find_function<mh_light_tasks_function>(MH_LIGHT_TASKS_NAME);
   if (find == nullptr) return;
   const mh_light_tasks* const library = find(MH_LIGHT_TASKS_VERSION, &wait::parked_waits());

@@ -2,6 +2,7 @@
 #include "observe/trace.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -128,6 +129,16 @@ TEST_F(Trace, that_cannot_be_written_is_an_error) {
   const auto made = TraceWriter::create(folder_ + "/file", {}, kNames, kCapacity);
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.status().sys_errno, ENOTDIR);
+}
+
+TEST_F(Trace, above_the_limit_of_file_sizes_is_an_error_and_does_not_end_the_program) {
+  const auto code_under_limit = [this] {
+    const rlimit limit{4096, 4096};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return Code::ok;
+    return TraceWriter::create(folder_, {.world_rank = 3}, kNames, kCapacity).status().code;
+  };
+  EXPECT_EXIT(std::_Exit(code_under_limit() == Code::full ? 0 : 1), ::testing::ExitedWithCode(0),
+              "");
 }
 
 TEST_F(Trace, gathers_short_calls_until_a_long_one) {
