@@ -89,34 +89,25 @@ std::uint64_t number_in(const char* folder, const char* group, const char* file,
   return read ? number_behind(system_text, key) : UINT64_MAX;
 }
 
-struct ControlGroup {
-  std::uint64_t limit = UINT64_MAX;
-  std::uint64_t used = 0;
-};
-
-// Returns limit and use of the memory of the control group with the path `group`. Inside a
-// container the group's files lie at the root of the visible file system, which is tried after the
-// path. Cached file contents that no process uses (inactive_file) do not count as used: the kernel
-// drops them first when memory is short.
-ControlGroup group_at(const char* group, bool second_version) {
-  const char* folder = second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+// Returns limit and use of the memory of the control group with the path `group`, without regard to
+// its parents. Cached file contents that no process uses (inactive_file) do not count as used: the
+// kernel drops them first when memory is short.
+ControlGroup group_at(const char* folder, const char* group, bool second_version) {
   const char* limit = second_version ? "memory.max" : "memory.limit_in_bytes";
   const char* used = second_version ? "memory.current" : "memory.usage_in_bytes";
   const char* files = second_version ? "\ninactive_file " : "\ntotal_inactive_file ";
-  for (const char* place : {group, ""}) {
-    const std::uint64_t bytes = number_in(folder, place, limit);
-    const std::uint64_t now = number_in(folder, place, used);
-    if (bytes == UINT64_MAX || now == UINT64_MAX) continue;
-    const std::uint64_t unused = number_in(folder, place, "memory.stat", files);
-    return {bytes, unused == UINT64_MAX ? now : now - std::min(now, unused)};
-  }
-  return {};
+  const std::uint64_t bytes = number_in(folder, group, limit);
+  const std::uint64_t now = number_in(folder, group, used);
+  if (bytes == UINT64_MAX || now == UINT64_MAX) return {};
+  const std::uint64_t unused = number_in(folder, group, "memory.stat", files);
+  return {bytes, unused == UINT64_MAX ? now : now - std::min(now, unused)};
 }
 
-ControlGroup group() {
+ControlGroup own_group() {
   bool second_version = false;
   if (!memory_group(group_path, sizeof group_path, &second_version)) return {};
-  return group_at(group_path, second_version);
+  return tightest_group(second_version ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", group_path,
+                        second_version);
 }
 
 std::uint64_t kibibytes(std::uint64_t number) {
@@ -160,18 +151,26 @@ bool read_text(const char* path, char* text, std::size_t bytes) {
   return length > 0;
 }
 
+ControlGroup tightest_group(const char* folder, char* group, bool second_version) {
+  ControlGroup tightest;
+  for (;;) {
+    const ControlGroup here = group_at(folder, group, second_version);
+    if (here.limit != UINT64_MAX && here.left() <= tightest.left()) tightest = here;
+    if (*group == 0) return tightest;
+    char* last = std::strrchr(group, '/');
+    *(last == nullptr ? group : last) = 0;  // the parent; at the end the root, ""
+  }
+}
+
 Memory memory() {
   Memory memory;
   if (read_text("/proc/meminfo", system_text, sizeof system_text)) {
     memory.total = kibibytes(number_behind(system_text, "MemTotal:"));
     memory.available = kibibytes(number_behind(system_text, "MemAvailable:"));
   }
-  const ControlGroup group = heap::group();
+  const ControlGroup group = own_group();
   memory.total = std::min(memory.total, group.limit);
-  if (group.limit != UINT64_MAX) {
-    const std::uint64_t left = group.limit - std::min(group.limit, group.used);
-    memory.available = std::min(memory.available, left);
-  }
+  memory.available = std::min(memory.available, group.left());
   return memory;
 }
 

@@ -6,6 +6,7 @@
 // /sys that cannot be read leaves its field of Facts at the default.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -58,6 +59,21 @@ Verdict judge(Mode mode, const Facts& facts);
 // where it fails without the heap, so the heap takes no more memory. Checked before the heap grows,
 // because a program may set limits of its own.
 bool limited();
+
+// The memory of a control group, in bytes. UINT64_MAX: no limit.
+struct ControlGroup {
+  std::uint64_t limit = UINT64_MAX;
+  std::uint64_t used = 0;
+
+  [[nodiscard]] std::uint64_t left() const {
+    return limit == UINT64_MAX ? limit : limit - std::min(limit, used);
+  }
+};
+// Returns the control group with the least memory left among `group`, a path below `folder` that
+// begins with a slash, and its parents. A batch system may set the limit of a job in a parent. In a
+// container the root of the visible file system is the container's own group. `second_version`: of
+// control groups. Cuts the text of `group`. One caller at a time: the buffers are static.
+ControlGroup tightest_group(const char* folder, char* group, bool second_version);
 
 // Memory of the machine or of the control group, whichever is less, in bytes; UINT64_MAX if
 // unknown.

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "support/child.hpp"
@@ -83,6 +86,31 @@ TEST(Conditions, memory_is_that_of_the_machine_or_less) {
   EXPECT_GT(found.total, 1U << 20U);
   EXPECT_LE(found.available, found.total);
   EXPECT_NE(found.total, UINT64_MAX);
+}
+
+TEST(Conditions, the_limit_of_a_parent_group_counts) {
+  std::string folder = ::testing::TempDir() + "mh-groups-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const auto make = [&](const std::string& group, const char* limit, const char* used) {
+    std::filesystem::create_directories(folder + group);
+    std::ofstream(folder + group + "/memory.max") << limit << "\n";
+    std::ofstream(folder + group + "/memory.current") << used << "\n";
+  };
+  const auto found = [&] {
+    char group[] = "/job/step/task";
+    return tightest_group(folder.c_str(), group, true);
+  };
+  make("/job/step/task", "max", "100");
+  EXPECT_EQ(found().limit, UINT64_MAX) << "no group has a limit";
+  make("/job", "4000", "1000");
+  EXPECT_EQ(found().limit, 4000U);
+  EXPECT_EQ(found().left(), 3000U);
+  make("/job/step", "9000", "8000");
+  EXPECT_EQ(found().left(), 1000U);
+  make("", "500", "700");
+  EXPECT_EQ(found().limit, 500U) << "a container's own group is the root";
+  EXPECT_EQ(found().left(), 0U);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(Conditions, limits_of_this_process_are_seen) {
