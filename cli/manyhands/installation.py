@@ -60,6 +60,8 @@ def preloaded(front: Path, wanted: str | None = None) -> list[Path]:
 
     `wanted` replaces the value of MH_HEAP.
     """
+    if any(sign in str(front) for sign in " :\t\n"):
+        say.fail(f"{front} cannot be preloaded: no path in LD_PRELOAD may have blanks or colons")
     mode = os.environ.get("MH_HEAP", "") if wanted is None else wanted
     if not wants_heap(mode.strip()):
         return [front]

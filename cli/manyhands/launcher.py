@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from manyhands import installation
+from manyhands import installation, say
 from manyhands.program import Family, MpiLibrary, as_word, output_of
 
 
@@ -147,10 +147,16 @@ def compose(
     if launcher.kind is Kind.OPENMPI:
         given = [word for key, value in environment.items() for word in ("-x", f"{key}={value}")]
         return [*start, *given, *options, *after_each_colon(program, given)]
+    if ":" in program:
+        say.fail(
+            f"{launcher.path.name} starts several programs with environments of their own: put "
+            f"`mh run` before each, as in {launcher.path.name} -n 1 mh run ./a : -n 1 mh run ./b",
+            say.USAGE,
+        )
     given = ["env", *(f"{key}={value}" for key, value in environment.items())]
     if "=" in program[0]:
         given += AFTER_ENV
-    return [*start, *options, *given, *after_each_colon(program, [])]
+    return [*start, *options, *given, *program]
 
 
 def as_called(path: Path) -> str:

@@ -45,6 +45,18 @@ def test_the_library_of_the_prefix_is_found(prefix: Path, folder: str) -> None:
     assert mh(prefix, "preload").stdout.strip() == str(library)
 
 
+def test_a_path_that_cannot_be_preloaded_is_refused(prefix: Path) -> None:
+    moved = prefix / "my code"
+    moved.mkdir()
+    (prefix / "lib").rename(moved / "lib")
+    (prefix / "share").rename(moved / "share")
+    (moved / "lib" / "libmanyhands.so").touch()
+    result = mh(moved, "preload")
+    assert result.returncode == 1
+    assert "cannot be preloaded" in result.stderr
+    assert result.stdout == ""
+
+
 def test_a_missing_library_is_explained(prefix: Path) -> None:
     result = mh(prefix, "preload")
     assert result.returncode == 1

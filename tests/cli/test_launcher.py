@@ -178,6 +178,16 @@ def test_every_program_of_a_line_with_colons_gets_open_mpi_s_environment() -> No
     assert " ".join(command) == "/p/mpiexec -x A=b ./a : -x A=b -n 1 ./b"
 
 
+@pytest.mark.parametrize("kind", [Kind.SLURM, Kind.OTHER])
+def test_other_launchers_start_one_program_of_a_line_only(
+    kind: Kind, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The second program would be without our library, and the job would hang."""
+    with pytest.raises(SystemExit):
+        compose(Launcher(Path("/p/srun"), kind), [], "./a : -n 1 ./b".split(), {"A": "b"})
+    assert "srun -n 1 mh run ./a : -n 1 mh run ./b" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "rest", "value"),
     [

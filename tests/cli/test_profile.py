@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from manyhands.profiling import record
 from manyhands.profiling.advice import advice, taken_over
 from manyhands.profiling.show import COLUMNS, console, show
 
-from .conftest import Build, Mh
+from .conftest import Build, Mh, environment
 
 Compiled = Callable[[Build], Path]
 MB = 1 << 20
@@ -178,6 +179,29 @@ def test_the_exit_code_is_the_programs(mh: Mh, library: Path, tmp_path: Path) ->
     assert result.returncode == 3
     assert "the run wrote no profile" in result.stderr
     assert not (tmp_path / "mh-profile.json").exists()
+
+
+def test_a_signal_ends_the_program_in_its_own_way(library: Path, tmp_path: Path) -> None:
+    """The launcher gets the signal, and the command waits for the end of the launcher."""
+    launcher = tmp_path / "mpiexec.hydra"
+    launcher.write_text(
+        "#!/bin/sh\ntrap 'sleep 0.3; echo saved; exit 5' TERM\necho started\n"
+        "while :; do sleep 0.05; done\n"
+    )
+    launcher.chmod(0o755)
+    words = ["profile", "--mpiexec", str(launcher), "-n", "1", "true"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "manyhands.main", *words],
+        env=environment(),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "started\n"
+        process.terminate()
+        assert process.stdout.read() == "saved\n"
+    assert process.returncode == 5
 
 
 def test_a_rank_is_told_how_to_profile(mh: Mh, library: Path) -> None:

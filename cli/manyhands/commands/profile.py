@@ -4,11 +4,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import typer
+from manyhands_unix import endings
 from typer.core import TyperCommand
 
 from manyhands import say, starting, words
@@ -49,8 +51,20 @@ def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) 
         chosen["MH_ENABLE"] = "0"
     command, _ = starting.command_of(line, mpiexec, chosen)
     file.unlink(missing_ok=True)
-    status = subprocess.run(command).returncode
+    status = _wait_for(command)
     return status if status >= 0 else 128 - status
+
+
+def _wait_for(command: list[str]) -> int:
+    """Runs the launcher to its end, which a signal to `mh` reaches by the launcher: the program may
+    have a clean end of its own, and the profile is then written.
+    """
+    with subprocess.Popen(command) as process:
+        # The terminal sends SIGINT to the launcher as well.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for number in endings.ENDINGS:
+            signal.signal(number, lambda given, _: process.send_signal(given))
+        return process.wait()
 
 
 def profile(

@@ -19,7 +19,7 @@ REFUSALS = (
     ("messages_without_slot", "messages that found the send table full"),
     ("messages_ended", "messages after rendezvous had ended on the node"),
     ("resends", "messages sent again, because a copy failed"),
-    ("windows_left", "windows that not all ranks of a node can reach"),
+    ("windows_left", "windows left to the MPI library: ranks out of reach, or MH_WINDOWS=none"),
 )
 LEFT = {  # the same reasons, as the events of a trace name them
     "exchanged": REFUSALS[0][1],
