@@ -22,8 +22,9 @@ Programs run without any setting. A setting is an environment variable of the ra
     MH_THRESHOLD=128K mh run -n 8 ./app
 
 or a line `MH_KEY = value` in the *tune file* of the host, where `mh tune` puts what it has
-measured. The environment goes before the tune file, the tune file before the default. `mh config`
-shows the values and where they come from, `mh config --all` also those for experts and tests.
+measured. The environment overrides the tune file, and the tune file overrides the default.
+`mh config` shows the values and where they come from, `mh config --all` also those for experts and
+tests.
 
 `MH_HEAP` is not in the table: the library of the heap reads it, from the environment alone
 ([heap.md](heap.md)).

@@ -182,7 +182,7 @@ std::vector<float> with_noise(const std::vector<float>& drawn, double noise, std
 }
 
 void print(const Request& request, int iteration, const SimulatedIterations& iterations,
-           const Outcome& outcome, double wall_s) {
+           const SimulatedRun& outcome, double wall_s) {
   const auto used = static_cast<std::size_t>(iterations.used());
   std::printf(
       "{\"kind\": \"iteration\", \"iteration\": %d, \"scheme\": \"%s\", \"used\": \"%s\", "
@@ -282,7 +282,7 @@ void run(const Request& request) {
     const auto start = std::chrono::steady_clock::now();
     const std::vector<float> seconds = durations.next();
     if (request.seeded && iteration == 1) iterations.only_seeded();
-    const Outcome outcome = iterations.next({seconds, children});
+    const SimulatedRun outcome = iterations.next({seconds, children});
     const std::chrono::duration<double> wall = std::chrono::steady_clock::now() - start;
     print(request, iteration, iterations, outcome, wall.count());
     if (outcome.run != iterations.expected())

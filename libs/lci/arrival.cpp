@@ -16,7 +16,7 @@ namespace {
 
 bool place_explicitly(EndpointState& /*endpoint*/, Packet& packet) {
   packet.place = packet.receive->buffer;
-  if (packet.header.kind == Wire::eager && packet.size != 0) {
+  if (packet.header.kind == PacketKind::eager && packet.size != 0) {
     const std::size_t fits = std::min(packet.size, packet.receive->capacity);
     if (fits != 0) std::memcpy(packet.place, packet.payload(), fits);
   }
@@ -32,7 +32,7 @@ bool place_by_allocator(EndpointState& endpoint, Packet& packet) {
   if (packet.place != nullptr) return true;
   packet.place = endpoint.allocate(packet.size);
   if (packet.place == nullptr) return false;
-  if (packet.header.kind == Wire::eager) {
+  if (packet.header.kind == PacketKind::eager) {
     std::memcpy(packet.place, packet.payload(), packet.size);
   }
   return true;
@@ -120,15 +120,15 @@ void EndpointState::free(std::byte* memory) const {
 // receive. Called by the thread in progress(). False: try again, because the packet's endpoint is
 // not open yet or the matching table is full.
 bool DeviceState::dispatch(Packet& packet) {
-  if (packet.header.kind == Wire::credit) {
+  if (packet.header.kind == PacketKind::credit) {
     handle_credit(packet);
     return true;
   }
-  if (packet.header.kind == Wire::rtr) {
+  if (packet.header.kind == PacketKind::rtr) {
     handle_rtr(packet);
     return true;
   }
-  if (packet.header.kind == Wire::hello) {
+  if (packet.header.kind == PacketKind::hello) {
     ++greetings;
     recycle(packet, packet.header.rank);
     return true;
@@ -137,11 +137,11 @@ bool DeviceState::dispatch(Packet& packet) {
   // the endpoint.
   packet.endpoint = endpoints[packet.header.endpoint].load(std::memory_order_acquire);
   if (packet.endpoint == nullptr) return false;
-  if (packet.header.kind == Wire::grant) {
+  if (packet.header.kind == PacketKind::grant) {
     handle_grant(packet);
     return true;
   }
-  if (packet.header.kind == Wire::rts) {
+  if (packet.header.kind == PacketKind::rts) {
     ReadyToSend rts;
     std::memcpy(&rts, packet.payload(), sizeof rts);
     packet.size = rts.size;
@@ -171,9 +171,9 @@ bool DeviceState::settle_again(DeviceState& device, Deferred& step) {
 
 bool DeviceState::settle(Packet& packet) {
   EndpointState& endpoint = *packet.endpoint;
-  const bool fits = packet.header.kind != Wire::rts || !is_gone(packet.header.rank);
+  const bool fits = packet.header.kind != PacketKind::rts || !is_gone(packet.header.rank);
   if (fits && !endpoint.place(endpoint, packet)) return false;
-  if (packet.header.kind == Wire::rts) return begin_transfer(packet);
+  if (packet.header.kind == PacketKind::rts) return begin_transfer(packet);
   const Buffers buffers = endpoint.config.buffers;
   const bool stays = buffers == Buffers::piggy_back;
   Event event = event_of(packet, buffers);

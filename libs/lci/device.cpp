@@ -207,8 +207,8 @@ std::size_t DeviceState::progress() {
 }
 
 void DeviceState::handle(const NetEvent& event) {
-  switch (event.what) {
-    case NetEvent::What::arrived: {
+  switch (event.kind) {
+    case NetEvent::Kind::arrived: {
       auto* packet = static_cast<Packet*>(event.context);
       packet->header = event.header;
       packet->size = event.size;
@@ -219,20 +219,20 @@ void DeviceState::handle(const NetEvent& event) {
       }
       return;
     }
-    case NetEvent::What::sent:
+    case NetEvent::Kind::sent:
       return packets.give(static_cast<Packet*>(event.context));
-    case NetEvent::What::put_done:
+    case NetEvent::Kind::put_done:
       return put_done(*static_cast<LargeMessage*>(event.context), Code::ok);
-    case NetEvent::What::put_arrived:
-      if (event.header.kind == Wire::granted) return handle_granted(event.header);
+    case NetEvent::Kind::put_arrived:
+      if (event.header.kind == PacketKind::granted) return handle_granted(event.header);
       return handle_put(event.header);
-    case NetEvent::What::failed:
+    case NetEvent::Kind::failed:
       return handle_failure(event);
-    case NetEvent::What::unposted:
+    case NetEvent::Kind::unposted:
       packets.give(static_cast<Packet*>(event.context));
       unposted[false].fetch_add(1, std::memory_order_release);
       return;
-    case NetEvent::What::gone:
+    case NetEvent::Kind::gone:
       return handle_gone(event.header.rank);
   }
 }
@@ -284,7 +284,7 @@ bool tell_credits(DeviceState& device, Deferred& step) {
   peer.telling.store(false, std::memory_order_seq_cst);
   const std::uint32_t owed = peer.owed.exchange(0, std::memory_order_seq_cst);
   const auto rank = static_cast<int>(&peer - device.peers.data());
-  const Header header{Wire::credit, 0, device.transport->rank(), owed};
+  const Header header{PacketKind::credit, 0, device.transport->rank(), owed};
   if (owed == 0 || device.is_gone(rank)) return true;
   const Code code = device.transport->inject(rank, header, {});
   if (code == Code::ok || code == Code::gone) return true;

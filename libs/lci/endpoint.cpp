@@ -28,7 +28,7 @@ Answer EndpointState::send(int rank, std::uint32_t tag, std::span<const std::byt
 Answer EndpointState::send_eager(int rank, std::uint32_t tag, std::span<const std::byte> data) {
   Peer& peer = device.peer(rank);
   if (!take_one(peer.credits)) return device.retry(Retry::credit);
-  const Header header{Wire::eager, id, device.transport->rank(), tag};
+  const Header header{PacketKind::eager, id, device.transport->rank(), tag};
   Code code = Code::ok;
   if (data.size() <= peer.inject_limit) {
     code = device.transport->inject(rank, header, data);
@@ -90,7 +90,7 @@ Answer EndpointState::send_large(int rank, std::uint32_t tag, std::span<const st
   if (done != nullptr) done->start();
   record->phase.store(waiting_for(rank, true), std::memory_order_seq_cst);
   const ReadyToSend rts{data.size(), static_cast<std::uint32_t>(record - device.records.data())};
-  const Header header{Wire::rts, id, device.transport->rank(), tag};
+  const Header header{PacketKind::rts, id, device.transport->rank(), tag};
   const Code code = device.is_gone(rank)
                         ? Code::gone
                         : device.transport->inject(rank, header, std::as_bytes(std::span(&rts, 1)));

@@ -246,7 +246,7 @@ class Fabric final : public Transport {
   static NetEvent event_of(const fi_cq_data_entry& entry) {
     auto* context = static_cast<NetContext*>(entry.op_context);
     const Header header = Header::unpack(entry.data);
-    using What = NetEvent::What;
+    using What = NetEvent::Kind;
     if ((entry.flags & FI_RECV) != 0) return {What::arrived, Code::ok, header, entry.len, context};
     if ((entry.flags & FI_REMOTE_WRITE) != 0) {
       return {What::put_arrived, Code::ok, header, entry.len, nullptr};
@@ -263,7 +263,7 @@ class Fabric final : public Transport {
       return false;  // a connection has failed; its operations report errors, too
     const bool posted = context->use == NetContext::Use::receive;
     const Code code = code_of(-error.err);
-    event = {posted ? NetEvent::What::unposted : NetEvent::What::failed,
+    event = {posted ? NetEvent::Kind::unposted : NetEvent::Kind::failed,
              code == Code::full ? Code::system : code,
              {},
              0,
@@ -281,7 +281,7 @@ class Fabric final : public Transport {
       reported_[i] = true;
       ++deaths_;
       remove_segment(addresses_[i].c_str());
-      event = {NetEvent::What::gone, Code::gone, {Wire::eager, 0, rank, 0}, 0, nullptr};
+      event = {NetEvent::Kind::gone, Code::gone, {PacketKind::eager, 0, rank, 0}, 0, nullptr};
       return true;
     }
     return false;

@@ -19,7 +19,7 @@
 namespace mh::lci::detail {
 namespace {
 
-// The payload of a Wire::grant packet: where the peer may put one message.
+// The payload of a PacketKind::grant packet: where the peer may put one message.
 struct Offer {
   std::uint64_t address;
   std::uint64_t key;
@@ -29,8 +29,8 @@ std::size_t whole_lines(std::size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-// Offers this rank's buffer to its peer in a Wire::grant packet. False: no credit, or the network
-// is full; progress() tries again.
+// Offers this rank's buffer to its peer in a PacketKind::grant packet. False: no credit, or the
+// network is full; progress() tries again.
 bool send_grant(DeviceState& device, Deferred& step) {
   const auto& grant = static_cast<Grant&>(step);
   const int rank = grant.event.rank;
@@ -38,7 +38,7 @@ bool send_grant(DeviceState& device, Deferred& step) {
   Peer& peer = device.peer(rank);
   if (!take_one(peer.credits)) return false;
   const Offer offer{grant.region.address, grant.region.key};
-  const Header header{Wire::grant, grant.event.endpoint->id, device.transport->rank(), 0};
+  const Header header{PacketKind::grant, grant.event.endpoint->id, device.transport->rank(), 0};
   const Code code = device.transport->inject(rank, header, std::as_bytes(std::span(&offer, 1)));
   if (code != Code::full) return true;
   device.give_credits(peer, 1);
@@ -113,7 +113,7 @@ Answer EndpointState::send_granted(int rank, std::uint32_t tag, std::span<const 
   record->put.moved = 0;
   const std::int32_t used =
       granted_place(device.transport->rank(), config.grant_bytes, data.size());
-  record->put.immediate = {Wire::granted, id, used, tag};
+  record->put.immediate = {PacketKind::granted, id, used, tag};
   record->phase.store(kPutting, std::memory_order_release);
   device.put_or_defer(*record);
   return Answer::posted();

@@ -93,11 +93,11 @@ bool complete_rank(JobConfig& config) {
 // root, with the user's id. It is the parent if the program gives the rank (`is_given`). Empty: the
 // ranks cannot meet; a message has said why.
 std::string default_root(const JobConfig& config, bool is_by_launcher, bool is_given) {
-  const auto spread = is_by_launcher ? detail::spread_of(config.size) : detail::Spread::one_host;
+  const auto hosts = is_by_launcher ? detail::spread_of(config.size) : detail::HostSpread::one_host;
   std::string offered =
-      spread == detail::Spread::one_host ? std::string() : detail::offered_launcher();
+      hosts == detail::HostSpread::one_host ? std::string() : detail::offered_launcher();
   if (!offered.empty()) return offered;
-  if (spread == detail::Spread::several_hosts) {
+  if (hosts == detail::HostSpread::several_hosts) {
     print_message(
         "lci: the ranks are on several hosts, and their launcher offers neither PMI nor PMIx: "
         "with Slurm use srun --mpi=pmi2, else set MH_LCI_ROOT to HOST:PORT of rank 0");

@@ -85,7 +85,7 @@ bool DeviceState::begin_transfer(Packet& packet) {
   const ReadyToReceive rtr{record->region.address, record->region.key, wanted, rts.sender_record,
                            static_cast<std::uint32_t>(record - records.data())};
   record->phase.store(waiting_for(rank, false), std::memory_order_seq_cst);
-  const Header header{Wire::rtr, packet.header.endpoint, transport->rank(), 0};
+  const Header header{PacketKind::rtr, packet.header.endpoint, transport->rank(), 0};
   const Code code = is_gone(rank)
                         ? Code::gone
                         : transport->inject(rank, header, std::as_bytes(std::span(&rtr, 1)));
@@ -121,7 +121,7 @@ void DeviceState::handle_rtr(Packet& packet) {
   record.put.address = rtr.address;
   record.put.key = rtr.key;
   record.put.moved = 0;
-  record.put.immediate = {Wire::put, 0, transport->rank(), rtr.receiver_record};
+  record.put.immediate = {PacketKind::put, 0, transport->rank(), rtr.receiver_record};
   put_or_defer(record);
 }
 

@@ -36,12 +36,12 @@ std::string offered_launcher() {
   return value_of("PMIX_NAMESPACE") != nullptr && has_pmix() ? "pmix" : "";
 }
 
-Spread spread_of(int size) {
+HostSpread spread_of(int size) {
   const int near = number_of({"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"});
-  if (near > 0) return near == size ? Spread::one_host : Spread::several_hosts;
+  if (near > 0) return near == size ? HostSpread::one_host : HostSpread::several_hosts;
   const int hosts = number_of({"SLURM_STEP_NUM_NODES", "FLUX_JOB_NNODES"});
-  if (hosts > 0) return hosts == 1 ? Spread::one_host : Spread::several_hosts;
-  return Spread::unknown;
+  if (hosts > 0) return hosts == 1 ? HostSpread::one_host : HostSpread::several_hosts;
+  return HostSpread::unknown;
 }
 
 std::string share_text(Launcher launcher, int rank, const std::string& text, Deadline deadline) {

@@ -27,10 +27,10 @@ Launcher launcher_named(std::string_view name);
 // there is none.
 std::string offered_launcher();
 
-enum class Spread { unknown, one_host, several_hosts };
+enum class HostSpread { unknown, one_host, several_hosts };
 // Tells from the launcher's environment variables whether the `size` ranks of the job are on one
 // host or on several.
-Spread spread_of(int size);
+HostSpread spread_of(int size);
 
 // Returns the id of the process that has started the ranks of this host. A wrapper that starts one
 // rank only is passed over. Call in a process that has its rank from its environment.

@@ -51,9 +51,9 @@ class Loopback final : public Transport {
       if (put.size > put.key) return Code::system;  // the key is the size of the region
       if (put.size != 0) std::memcpy(reinterpret_cast<void*>(put.address), put.data, put.size);
       port.events.push_back(
-          {NetEvent::What::put_arrived, Code::ok, put.immediate, put.size, nullptr});
+          {NetEvent::Kind::put_arrived, Code::ok, put.immediate, put.size, nullptr});
     }
-    tell(NetEvent::What::put_done, context);
+    tell(NetEvent::Kind::put_done, context);
     return Code::ok;
   }
 
@@ -87,14 +87,14 @@ class Loopback final : public Transport {
       const std::lock_guard guard(port.mutex);
       port.inbox.push_back({header, {data.begin(), data.end()}});
     }
-    if (context != nullptr) tell(NetEvent::What::sent, *context);
+    if (context != nullptr) tell(NetEvent::Kind::sent, *context);
     return Code::ok;
   }
 
-  void tell(NetEvent::What what, NetContext& context) {
+  void tell(NetEvent::Kind kind, NetContext& context) {
     LoopbackNetwork::Port& own = network_.port(rank_);
     const std::lock_guard guard(own.mutex);
-    own.events.push_back({what, Code::ok, {}, 0, &context});
+    own.events.push_back({kind, Code::ok, {}, 0, &context});
   }
 
   static void land(LoopbackNetwork::Port& port) {
@@ -104,7 +104,7 @@ class Loopback final : public Transport {
     port.posted.pop_front();
     const std::size_t size = std::min(flight.data.size(), posted.payload.size());
     if (size != 0) std::memcpy(posted.payload.data(), flight.data.data(), size);
-    port.events.push_back({NetEvent::What::arrived, Code::ok, flight.header, size, posted.context});
+    port.events.push_back({NetEvent::Kind::arrived, Code::ok, flight.header, size, posted.context});
   }
 
   LoopbackNetwork& network_;
@@ -117,10 +117,10 @@ std::unique_ptr<Transport> LoopbackNetwork::join(int rank) {
 
 void LoopbackNetwork::kill(int rank) {
   port(rank).dead.store(true);
-  const Header header{Wire::eager, 0, rank, 0};
+  const Header header{PacketKind::eager, 0, rank, 0};
   for (Port& other : ports_) {
     const std::lock_guard guard(other.mutex);
-    other.events.push_back({NetEvent::What::gone, Code::gone, header, 0, nullptr});
+    other.events.push_back({NetEvent::Kind::gone, Code::gone, header, 0, nullptr});
   }
 }
 

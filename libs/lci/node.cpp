@@ -106,7 +106,7 @@ class NodeTransport final : public Transport {
     // `rank` does not arrive. In a put to a granted buffer, `rank` holds the buffer's index and the
     // put's size instead (granted_place()). That number therefore travels as payload.
     const auto place = std::as_bytes(std::span(&put.immediate.rank, 1));
-    const bool granted = put.immediate.kind == Wire::granted;
+    const bool granted = put.immediate.kind == PacketKind::granted;
     const Code code = inject(rank, put.immediate, granted ? place : std::span<const std::byte>{});
     if (code == Code::ok) tell(context);
     return code;
@@ -166,8 +166,8 @@ class NodeTransport final : public Transport {
       NetContext& context = *taken_;
       taken_ = static_cast<NetContext*>(context.reserved[0]);
       const bool is_send = context.use == NetContext::Use::send;
-      const auto what = is_send ? NetEvent::What::sent : NetEvent::What::put_done;
-      events[count] = {what, Code::ok, {}, 0, &context};
+      const auto kind = is_send ? NetEvent::Kind::sent : NetEvent::Kind::put_done;
+      events[count] = {kind, Code::ok, {}, 0, &context};
     }
     return count;
   }
@@ -194,12 +194,12 @@ class NodeTransport final : public Transport {
       if (record.word == 0) break;
       Header header = Header::unpack(record.word);
       header.rank = source.rank;
-      const bool granted = header.kind == Wire::granted;
+      const bool granted = header.kind == PacketKind::granted;
       if (granted) std::memcpy(&header.rank, record.payload.data(), sizeof header.rank);
-      if (header.kind == Wire::chunk) {
+      if (header.kind == PacketKind::chunk) {
         land(record.payload);
-      } else if (header.kind == Wire::put || granted) {
-        events[count++] = {NetEvent::What::put_arrived, Code::ok, header, 0, nullptr};
+      } else if (header.kind == PacketKind::put || granted) {
+        events[count++] = {NetEvent::Kind::put_arrived, Code::ok, header, 0, nullptr};
       } else {
         if (posted_.empty()) break;
         events[count++] = arrive(header, record.payload);
@@ -214,7 +214,7 @@ class NodeTransport final : public Transport {
     posted_.pop_back();
     const std::size_t size = std::min(data.size(), posted.payload.size());
     if (size != 0) std::memcpy(posted.payload.data(), data.data(), size);
-    return {NetEvent::What::arrived, Code::ok, header, size, posted.context};
+    return {NetEvent::Kind::arrived, Code::ok, header, size, posted.context};
   }
 
   // Copies a part of a put that came through the ring to its destination, the address in front of
@@ -230,7 +230,7 @@ class NodeTransport final : public Transport {
     if (events.empty()) return 0;
     const std::size_t count = far_->poll(events);
     const bool is_ours =
-        count == 1 && events[0].what == NetEvent::What::gone && is_near(events[0].header.rank);
+        count == 1 && events[0].kind == NetEvent::Kind::gone && is_near(events[0].header.rank);
     return is_ours ? 0 : count;  // report_death() waits until the ring is empty
   }
 
@@ -246,7 +246,8 @@ class NodeTransport final : public Transport {
       }
       source.life = Source::Life::dead;
       ++deaths_;
-      event = {NetEvent::What::gone, Code::gone, {Wire::eager, 0, source.rank, 0}, 0, nullptr};
+      event = {
+          NetEvent::Kind::gone, Code::gone, {PacketKind::eager, 0, source.rank, 0}, 0, nullptr};
       return true;
     }
     return false;
@@ -267,7 +268,7 @@ class NodeTransport final : public Transport {
       const std::uint64_t address = put.address + put.moved;
       const std::size_t most = target.ring.most_payload() - sizeof address;
       const std::span chunk(put.data + put.moved, std::min(most, put.size - put.moved));
-      const Header header{Wire::chunk, 0, 0, 0};
+      const Header header{PacketKind::chunk, 0, 0, 0};
       if (!target.ring.send(header.pack(), std::as_bytes(std::span(&address, 1)), chunk)) {
         return Code::full;
       }

@@ -56,7 +56,7 @@ Code greet(detail::DeviceState& state, int rank) {
   detail::Packet* packet = state.packets.take();
   if (packet == nullptr) return Code::full;
   packet->header.rank = rank;
-  const detail::Header hello{detail::Wire::hello, 0, state.transport->rank(), 0};
+  const detail::Header hello{detail::PacketKind::hello, 0, state.transport->rank(), 0};
   const std::size_t size = std::min(state.peer(rank).inject_limit + 1, state.config.packet_bytes);
   std::memset(packet->payload(), 0, size);
   const Code code = state.transport->send(rank, hello, {packet->payload(), size}, *packet);

@@ -11,11 +11,11 @@
 //
 // Flow control. Each rank has `credits` credits for each peer, and the peer has posted a packet for
 // each credit. A message costs one credit. The peer returns the credit after it has consumed the
-// message and posted another packet, and returns half of all credits at a time (Wire::credit). RTRs
-// (answers to rendezvous requests), hellos (which open a connection) and credit messages cost no
-// credit. A peer posts further packets for these: as many as large messages may be under way to one
-// peer, plus kSpareReceives. Each message therefore finds a posted packet, and the transport's
-// buffers are bounded.
+// message and posted another packet, and returns half of all credits at a time
+// (PacketKind::credit). RTRs (answers to rendezvous requests), hellos (which open a connection) and
+// credit messages cost no credit. A peer posts further packets for these: as many as large messages
+// may be under way to one peer, plus kSpareReceives. Each message therefore finds a posted packet,
+// and the transport's buffers are bounded.
 //
 // The memory of a device is fixed when the device is opened. Later allocations are lines of the
 // matching table, up to a limit, and messages of endpoints with dynamic allocation.

@@ -47,7 +47,7 @@ struct Put {
 };
 
 struct NetEvent {
-  enum class What : std::uint8_t {
+  enum class Kind : std::uint8_t {
     arrived,      // context: the posted packet; header, size
     sent,         // context: the packet, free again
     put_done,     // context: the put, whose data are in the peer's memory or soon will be
@@ -56,7 +56,7 @@ struct NetEvent {
     unposted,     // context: a posted packet, free again, without a message
     gone,         // header.rank has died; once for each rank
   };
-  What what;
+  Kind kind;
   Code code;
   Header header;
   std::size_t size;

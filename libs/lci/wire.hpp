@@ -21,7 +21,7 @@
 
 namespace mh::lci::detail {
 
-enum class Wire : std::uint8_t {
+enum class PacketKind : std::uint8_t {
   eager,    // payload: the message
   rts,      // ready to send; payload: ReadyToSend
   rtr,      // ready to receive; payload: ReadyToReceive
@@ -37,7 +37,7 @@ inline constexpr int kMaxRanks = 1 << 20;
 inline constexpr int kMaxEndpoints = 256;
 
 struct Header {
-  Wire kind;
+  PacketKind kind;
   std::uint8_t endpoint;
   std::int32_t rank;  // the sender
   std::uint32_t tag;
@@ -47,7 +47,7 @@ struct Header {
            static_cast<std::uint64_t>(rank) << 32U | tag;
   }
   static constexpr Header unpack(std::uint64_t word) {
-    return {static_cast<Wire>(word >> 60U), static_cast<std::uint8_t>(word >> 52U),
+    return {static_cast<PacketKind>(word >> 60U), static_cast<std::uint8_t>(word >> 52U),
             static_cast<std::int32_t>(word >> 32U & 0xFFFFFU), static_cast<std::uint32_t>(word)};
   }
 };
@@ -74,7 +74,7 @@ constexpr std::int32_t granted_place(int rank, std::size_t grant, std::size_t si
 // Returns the key under which the matching table keeps a posted receive and the messages that match
 // it.
 constexpr std::uint64_t match_key(std::uint8_t endpoint, int rank, std::uint32_t tag) {
-  return Header{Wire::eager, endpoint, rank, tag}.pack();
+  return Header{PacketKind::eager, endpoint, rank, tag}.pack();
 }
 constexpr int rank_of_key(std::uint64_t key) { return Header::unpack(key).rank; }
 

@@ -2,7 +2,7 @@
 // The transport of a rank in a real job: shared memory within the node, messages between nodes.
 // The simulator runs the same transport over a network and a memory of its own.
 //
-//   steal, near   the thief copies from the victim's deque itself; the answer is there at once
+//   steal, near   the thief copies from the victim's deque itself; the answer is available at once
 //   steal, far    a request to two ranks of the victim's node, one of which answers; the thief
 //                 receives the tasks into its deque
 //   other kinds   messages, within the node too

@@ -44,7 +44,7 @@ class IdleWork {
   void offer(mh_offer tasks);
   void end_wait();
 
-  const mh_idle_work* link_;  // nullptr: libmanyhands.so is not there or does not help
+  const mh_idle_work* link_;  // nullptr: libmanyhands.so is not loaded or does not help
   mh_offer before_{};         // the offer that this one has replaced
   bool offers_ = false;
   bool helps_ = false;

@@ -2,7 +2,7 @@
 // The victims of a thief, one after the other (VictimChoice).
 //
 // Ranks of a NUMA node, and of a node, have consecutive numbers. After a successful steal the order
-// starts anew. The order is deterministic for a seed. Threads: the thief's.
+// restarts. The order is deterministic for a seed. Threads: the thief's.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace mh::ult::detail {
 TaskRecord* Worker::choose() {
   turns_.add();
   if (turns_.get() % kFairTurns == 0) {
-    if (core.has_parked()) parked_waits()->look(0);
+    if (core.has_parked()) parked_waits()->poll(0);
     if (TaskRecord* record = choose_in_turn()) return record;
   }
   if (TaskRecord* record = next_.load(std::memory_order_relaxed)) {

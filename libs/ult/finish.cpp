@@ -3,9 +3,9 @@
 //
 // A task without a group ends with one exchange of TaskRecord::joiner. The exchange gives the task
 // its joiner, and tells a later joiner that the task has ended. A child of a group decrements
-// Group::left; the last child wakes the parent. If the joiner or parent is blocked and off its
-// stack, the worker on which the task ended runs it at once. Otherwise the joiner or parent gets a
-// signal.
+// GroupCounter::left; the last child wakes the parent. If the joiner or parent is blocked and off
+// its stack, the worker on which the task ended runs it at once. Otherwise the joiner or parent
+// gets a signal.
 #include "ult/worker.hpp"
 
 namespace mh::ult::detail {
@@ -40,12 +40,12 @@ TaskRecord* Worker::finish(TaskRecord* record) {
 }
 
 TaskRecord* Worker::tell_group(TaskRecord* record) {
-  Group& group = *record->group;
+  GroupCounter& group = *record->group;
   note(group, record);
   TaskRecord* parent = group.parent;
   release(record, this);
-  // acq_rel: pairs with the accesses to `left` in wait(Group&). After the decrement the parent may
-  // have destroyed the group.
+  // acq_rel: pairs with the accesses to `left` in wait(GroupCounter&). After the decrement the
+  // parent may have destroyed the group.
   return group.left.fetch_sub(1, std::memory_order_acq_rel) == 1 ? wake(parent) : nullptr;
 }
 
@@ -91,7 +91,7 @@ TaskRecord* Worker::refuse(TaskRecord* record) {
 
 // Passes the refusal (no stack) or the exception of an ended child to its group. The group keeps
 // the first exception.
-void Worker::note(Group& group, TaskRecord* record) {
+void Worker::note(GroupCounter& group, TaskRecord* record) {
   if (record->refused != Code::ok) group.refused.store(true, std::memory_order_relaxed);
   if (record->thrown == nullptr) return;
   if (!group.has_thrown.exchange(true, std::memory_order_relaxed)) {
@@ -152,7 +152,7 @@ void Worker::join(TaskRecord* record) {
 // if it is a child of the group and has not begun. True: the caller should try again. False: no
 // task is fresh (not begun), the newest fresh task is no such child, or there is no room on the
 // stack.
-bool Worker::take_child(Group& group) {
+bool Worker::take_child(GroupCounter& group) {
   const std::uint32_t slot = fresh_.find_last();
   if (slot == kNoSlot) return false;
   TaskRecord* record = choose_own(fresh_, slot);
@@ -171,7 +171,7 @@ bool Worker::take_child(Group& group) {
   return true;
 }
 
-void wait(Group& group) noexcept {
+void wait(GroupCounter& group) noexcept {
   if (group.spawned == 0) return;
   Worker* worker = this_thread_worker();
   if (worker->core.config.inline_joins) {

@@ -18,9 +18,9 @@
 
 namespace mh::ult::detail {
 namespace {
-constexpr std::chrono::microseconds kStopPoll{50};  // between the looks of all_done()
-constexpr int kQuietLooks = 64;                     // polls; one to two microseconds together
-constexpr int kLooksPerSteal = 8;                   // quiet looks for each attempt to steal
+constexpr std::chrono::microseconds kStopPoll{50};  // between the polls of all_done()
+constexpr int kQuietPolls = 64;                     // polls; one to two microseconds together
+constexpr int kPollsPerSteal = 8;                   // quiet polls for each attempt to steal
 }  // namespace
 
 // Runs on the worker's thread, on that thread's own stack, when the worker has no task. Returns a
@@ -29,7 +29,7 @@ TaskRecord* Worker::next_or_sleep() {
   for (;;) {
     if (TaskRecord* record = choose()) return record;
     if (core.has_parked()) {
-      if (TaskRecord* record = look_at_parked()) return record;
+      if (TaskRecord* record = poll_parked()) return record;
       continue;
     }
     if (TaskRecord* record = spin_for_task()) return record;
@@ -45,19 +45,19 @@ TaskRecord* Worker::next_or_sleep() {
 // Returns nullptr if no task is parked any more, or if another worker polls; in the latter case
 // this worker has slept for a moment (doze()). If the polling worker begins a long task, another
 // worker polls in its place after a doze.
-TaskRecord* Worker::look_at_parked() {
+TaskRecord* Worker::poll_parked() {
   const mh_parked_waits& waits = *parked_waits();
   TaskRecord* record = nullptr;
-  bool looks = true;
-  while (looks && record == nullptr && core.has_parked()) {
-    looks = !is_one_too_many() && waits.look(core.awake()) != MH_LOOK_ELSEWHERE;
+  bool polls = true;
+  while (polls && record == nullptr && core.has_parked()) {
+    polls = !is_one_too_many() && waits.poll(core.awake()) != MH_POLL_ELSEWHERE;
     record = choose();
     if (record == nullptr && core.stealing) record = steal();
   }
   waits.end_idle();
   if (record != nullptr) {
     doze_ns_ = 0;
-  } else if (!looks) {
+  } else if (!polls) {
     doze();
   }
   return record;
@@ -75,10 +75,10 @@ bool Worker::is_one_too_many() {
 // Looks for a task for a short time without counting this worker among the seekers in `watch`. All
 // seekers write the cache line of `watch`, and these writes would delay a worker whose signal is
 // about to arrive.
-TaskRecord* Worker::look_quietly() {
-  const int looks = core.oversubscribed() || core.spin_ticks == 0 ? 1 : kQuietLooks;
-  for (int look = 0; look < looks; ++look) {
-    if (core.stealing && look % kLooksPerSteal == 0) {
+TaskRecord* Worker::poll_quietly() {
+  const int polls = core.oversubscribed() || core.spin_ticks == 0 ? 1 : kQuietPolls;
+  for (int i = 0; i < polls; ++i) {
+    if (core.stealing && i % kPollsPerSteal == 0) {
       if (TaskRecord* record = steal()) return record;
     }
     if (signals_.may_have()) {
@@ -93,7 +93,7 @@ TaskRecord* Worker::look_quietly() {
 // found. With stealing, the worker counts as a seeker meanwhile, so spawners need not wake another
 // worker.
 TaskRecord* Worker::spin_for_task() {
-  if (TaskRecord* record = look_quietly()) return record;
+  if (TaskRecord* record = poll_quietly()) return record;
   Watch<RealAtomics>& watch = core.watch;
   if (core.stealing) watch.seekers.fetch_add(1, std::memory_order_seq_cst);
   const std::uint64_t start = ticks();
@@ -284,7 +284,7 @@ TaskRecord* Worker::rob_set(Worker& victim, const OwnBits<RealAtomics>& set) {
 // True if the victim has chosen no task for kPatienceNs, and so is busy with one long task. The
 // first call that sees a new choice of the victim starts the time and returns false.
 bool Worker::is_busy(const Worker& victim) {
-  Seen& seen = seen_[victim.id];
+  CounterReading& seen = seen_[victim.id];
   const std::uint64_t turns = victim.turns_.get();
   const std::uint64_t now = ticks();
   if (seen.count != turns) {

@@ -95,7 +95,7 @@ struct alignas(kCacheLine) TaskRecord {
   std::atomic<Stack*> stack{nullptr};  // nullptr: not begun. relaxed: claiming the state orders it
   Exceptions exceptions;
   void** locals = nullptr;  // kLocalKeys values, allocated at the first use
-  Group* group = nullptr;
+  GroupCounter* group = nullptr;
 
   // Signallers and joiners read the fields from here to `thrown`. The spawner writes them, a
   // migration writes `location`, and the joiner writes `joiner` once. seq_cst on location: the
@@ -105,7 +105,7 @@ struct alignas(kCacheLine) TaskRecord {
   SchedulerCore* const core;  // fixed, because a late signaller may read it at any time
   const char* name = nullptr;
   Body body = nullptr;
-  std::exception_ptr thrown;  // published by the exchange of `joiner`, or through Group::left
+  std::exception_ptr thrown;  // published by the exchange of `joiner`, or by GroupCounter::left
 
   alignas(kCacheLine) std::byte storage[kStorage];
 };
@@ -175,7 +175,7 @@ struct Loot {
 // The last observation of a counter, and its time. A thief looks at the number of times that its
 // victim has chosen a task. While the number still changes, the thief leaves signalled tasks to the
 // victim. An idle worker looks at the number of task switches of all workers (tell_if_stuck()).
-struct Seen {
+struct CounterReading {
   std::uint64_t count = 0;
   std::uint64_t ticks = 0;
 };

@@ -274,7 +274,7 @@ Draft draft_anywhere(SchedulerCore* core, unsigned worker) noexcept {
 
 void discard(TaskRecord* record) noexcept { Worker::release(record, this_thread_worker()); }
 
-void publish(TaskRecord* record, Body body, const char* name, Group* group) noexcept {
+void publish(TaskRecord* record, Body body, const char* name, GroupCounter* group) noexcept {
   record->body = body;
   record->name = name;
   record->group = group;

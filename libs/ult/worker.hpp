@@ -39,7 +39,7 @@ class alignas(kCacheLine) Worker {
   void yield();
   void wait();
   void join(TaskRecord* record);
-  bool take_child(Group& group);
+  bool take_child(GroupCounter& group);
 
   // --- called by any thread ---
   TaskRecord* draft_shared();
@@ -86,8 +86,8 @@ class alignas(kCacheLine) Worker {
   // --- a worker without tasks: stealing and sleeping (idle.cpp) ---
   TaskRecord* next_or_sleep();
   TaskRecord* spin_for_task();
-  TaskRecord* look_quietly();
-  TaskRecord* look_at_parked();
+  TaskRecord* poll_quietly();
+  TaskRecord* poll_parked();
   bool is_one_too_many();
   TaskRecord* steal();
   TaskRecord* work_loot();
@@ -129,7 +129,7 @@ class alignas(kCacheLine) Worker {
   TaskRecord* wake(TaskRecord* waiter);
   [[nodiscard]] bool may_run(const TaskRecord* record) const;
   TaskRecord* refuse(TaskRecord* record);
-  static void note(Group& group, TaskRecord* record);
+  static void note(GroupCounter& group, TaskRecord* record);
   [[nodiscard]] bool has_room() const;
   Worker* run_inline(TaskRecord* record);
 
@@ -158,7 +158,7 @@ class alignas(kCacheLine) Worker {
   void* exceptions_ = nullptr;  // the thread's __cxa_get_globals()
   StackPool stacks_;
   Loot loot_;
-  std::vector<Seen> seen_;
+  std::vector<CounterReading> seen_;
   std::uint32_t free_count_ = 0;  // bits in free_own_
   // The slots at which the next searches of signals_, fresh_ and started_ begin.
   std::uint32_t signal_cursor_ = 0;
@@ -179,7 +179,7 @@ class alignas(kCacheLine) Worker {
   SharedBits<RealAtomics> signals_, free_shared_;
   // The number of task switches of all workers, and the time at which this worker last saw the
   // number change (tell_if_stuck()). Only this worker's thread uses `quiet_`.
-  Seen quiet_;
+  CounterReading quiet_;
 };
 
 // Returns the worker of the calling thread; nullptr: the thread is no worker. Must not be inlined:

@@ -24,7 +24,7 @@ struct Place {
   std::uint32_t rank;
   std::uint64_t address;
 };
-inline constexpr Place kOwnPlace{UINT32_MAX, 0};  // memory of this rank, wherever
+inline constexpr Place kOwnPlace{UINT32_MAX, 0};  // memory of this rank, at any address
 
 enum class Access : std::uint8_t { read, write };
 

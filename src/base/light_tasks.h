@@ -4,7 +4,7 @@
  * without it.
  *
  *   park     a light task that waits in an MPI call sleeps, and its worker runs other tasks
- *   look     a worker without a ready task tests the conditions of all parked tasks
+ *   poll     a worker without a ready task tests the conditions of all parked tasks
  *
  * The functions stay valid until the process ends. None of them throws. */
 #ifndef MH_BASE_LIGHT_TASKS_H
@@ -19,20 +19,20 @@ extern "C" {
 #define MH_LIGHT_TASKS_VERSION 1u /* changes with any structure or meaning in this file */
 #define MH_LIGHT_TASKS_NAME "__mh_light_tasks"
 
-enum mh_look {
-  MH_LOOK_NOTHING = 0,  /* no wait is over */
-  MH_LOOK_FOUND = 1,    /* a wait is over: its task is ready */
-  MH_LOOK_ELSEWHERE = 2 /* another worker looks now */
+enum mh_poll {
+  MH_POLL_NOTHING = 0,  /* no wait is over */
+  MH_POLL_FOUND = 1,    /* a wait is over: its task is ready */
+  MH_POLL_ELSEWHERE = 2 /* another worker polls now */
 };
 
 /* Functions of libmanyhands.so, for the workers of light tasks. */
 struct mh_parked_waits {
   /* Tests the conditions of all parked tasks and wakes those whose waits are over. Never blocks.
    * `idle_among`: the number of awake workers of the caller's scheduler, if the caller is on its
-   * own stack and has no ready task. A fruitless look then also does a step for other ranks, or
-   * backs off. After an answer other than MH_LOOK_ELSEWHERE, the idle worker stays the looker until
-   * it calls end_idle(). 0: the caller has other tasks to run, and the look may be skipped. */
-  enum mh_look (*look)(unsigned idle_among);
+   * own stack and has no ready task. A fruitless poll then also does a step for other ranks, or
+   * backs off. After an answer other than MH_POLL_ELSEWHERE, the idle worker stays the poller until
+   * it calls end_idle(). 0: the caller has other tasks to run, and the poll may be skipped. */
+  enum mh_poll (*poll)(unsigned idle_among);
   void (*end_idle)(void);
 };
 

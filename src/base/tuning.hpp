@@ -122,9 +122,9 @@ inline constexpr double kWorthInvitingNs = 150e3;
 // A rank is lent a core only if the work that it offers goes on for at least this long. The work
 // must be worth two hand-overs, and the time that its owner waits for the helper's last chunk.
 inline constexpr double kLeastLoanNs = 15e3;
-// The least, first and greatest length of the unit for which a core is lent, and the cost of a look
-// (lend/unit_length.hpp). A look ends a unit, so that the lender can test its own wait, and begins
-// the next unit. Measured.
+// The least, first and greatest length of the unit for which a core is lent, and the cost of a
+// check (lend/unit_length.hpp). A check ends a unit, so that the lender can test its own wait, and
+// begins the next unit. Measured.
 inline constexpr double kLeastUnitNs = 100e3;
 inline constexpr double kFirstUnitNs = 200e3;
 inline constexpr double kMostUnitNs = 800e3;

@@ -77,7 +77,7 @@ void Extents::erase(Page first) {
     unlink_age(first);
     kept_ -= tag.pages;
   }
-  tag.first = 0;  // the caller marks the pages anew
+  tag.first = 0;  // the caller marks the pages again
 }
 
 // Makes these pages a free extent, merged with its neighbours of the same state. The state is kept

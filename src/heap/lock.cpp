@@ -12,7 +12,7 @@ namespace mh::heap {
 // The word on which waiters sleep. The lock's word has 64 bits and a futex has 32, so it is the
 // half with the waiters' bit. The word holds the owner's pthread_self(), and those of two owners
 // may be equal in this half. A thread then sleeps although the owner has changed, and the next
-// leave() wakes it all the same.
+// leave() wakes that thread anyway.
 std::uint32_t* Lock::half() { return reinterpret_cast<std::uint32_t*>(&word_); }
 
 // Sleeps while another thread holds the lock, then takes the lock and returns true. A thread that

@@ -3,9 +3,9 @@
 //
 // The end of a unit, at which the lender looks for its message, costs the helper two hand-overs of
 // the core. A message that comes while the core is away is answered late, by half a unit on
-// average. If a message comes once in a time t of lending, and a look costs `look_cost`, the sum of
-// both costs is least for units of sqrt(2 t look_cost). A lender therefore counts how often its
-// wait was over at the end of a whole unit. Such ends are rare if ranks wait for the rank whose
+// average. If a message comes once in a time t of lending, and such a check costs `look_cost`, the
+// sum of both costs is least for units of sqrt(2 t look_cost). A lender therefore counts how often
+// its wait was over at the end of a whole unit. Such ends are rare if ranks wait for the rank whose
 // loop they help, since the unit then ends with the loop. They are frequent if messages come from
 // other ranks. Pure arithmetic on ticks. One object per lender; not thread-safe.
 #pragma once

@@ -6,7 +6,7 @@
 //   mapped   the heap of a peer, mapped by this process (heap/views.hpp): an address of the mapping
 //   kernel   process_vm_readv and process_vm_writev (view.hpp)
 //
-// The path is found anew for each view, in a few nanoseconds: one buffer of a message may lie in a
+// The path is chosen for each view, in a few nanoseconds: one buffer of a message may lie in a
 // heap and the other on a stack. If there is no path, the copy is refused, and the caller uses a
 // pipeline (p2p/pipeline.hpp) or the MPI library.
 //

@@ -498,7 +498,7 @@ def facts_in(p: Prototype) -> str:
         return f"facts_of({star}request)"
     data = data_of(p)
     if "MPI_Comm comm" not in p.parameters:
-        peers = "Peers{}" if "win" in p.names and data else "everyone()"
+        peers = "AwaitedRanks{}" if "win" in p.names and data else "everyone()"
         return f"facts({data[0]}, {data[1]}, {peers})" if data else "no_data(everyone())"
     other = next((name for name in ("dest", "source") if name in p.names), None)
     if other and "recvcounts" not in p.names:

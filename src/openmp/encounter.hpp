@@ -5,10 +5,10 @@
 // A region is *shared* if helpers on the cores of other ranks may join its loop. It is shared if
 // its directive is marked (marker.hpp), or if every call of the run time that it makes is permitted
 // (calls.hpp). The calls in question are those that the region made in its first, watched
-// execution, and those that its code can reach (reach.hpp). GCC has calls of its own for a region
-// that is one loop and nothing else; such a region is not watched. A shared region may still make
-// other calls, through a pointer or in another library. After such a call the region is no longer
-// shared, and the current execution is completed as OpenMP says. Thread-safe.
+// execution, and those that its code can reach (reachable_calls.hpp). GCC has calls of its own for
+// a region that is one loop and nothing else; such a region is not watched. A shared region may
+// still make other calls, through a pointer or in another library. After such a call the region is
+// no longer shared, and the current execution is completed as OpenMP says. Thread-safe.
 #pragma once
 
 #include <utility>

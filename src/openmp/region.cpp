@@ -183,7 +183,7 @@ void SharedRegion::review_loop(Participant& me) {
 
 // Lets cores of the rank that its own team leaves idle take part in a long loop, by the rank's
 // workers. `rest`: ticks that the loop still takes. A core on which another thread of the program
-// works is left alone (workers.hpp).
+// works is not used (workers.hpp).
 void SharedRegion::call_spare(float rest) {
   if (spare_ == nullptr || own_threads_ > spare_->count()) return;
   if (rest < in_ticks(tuning::kWorthCallingNs)) return;

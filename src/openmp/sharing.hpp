@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Switches on and off that helpers may join the OpenMP loops of this process. One thread at a time.
+// Switches the sharing of this process's OpenMP loops on and off. One thread at a time.
 #pragma once
 
 #include <cstdint>

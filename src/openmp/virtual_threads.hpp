@@ -14,9 +14,9 @@
 // threads once more: a new *phase*. Reductions of LLVM's run time combine at such a barrier.
 //
 // A region qualifies by the calls that it made while it was watched, and by the calls that its code
-// can reach (virtual_threads_within_reach() in reach.hpp). The calls do not show whether a thread
-// waits for a word in memory that another thread writes; if one does, StuckWatch runs the other
-// threads.
+// can reach (virtual_threads_within_reach() in reachable_calls.hpp). The calls do not show whether
+// a thread waits for a word in memory that another thread writes; if one does, StuckWatch runs the
+// other threads.
 //
 // Limits: kMost threads in a team, TeamFibres::kMost with barriers. A team that is not larger than
 // the rank's number of cores is left to the run time.

@@ -5,7 +5,8 @@
 // (ranks with open jobs) reads `open`, and then only the jobs whose bits are set. SlotBits is
 // private to the owner's process: it allocates slots and maintains the two hints for thieves,
 // `open` and the work boards. An owner posts on its own board first, and on as many others as its
-// chunks need helpers. Further ranks would look in vain, and take lines away from those that copy.
+// chunks need helpers. Further ranks would find no chunk, and take cache lines away from the
+// ranks that copy.
 // A lost or stale hint costs help, never correctness: the job decides whether a chunk is left, and
 // the owner finishes its job alone if no thief comes. SlotKeeper opens jobs in JobSlots.
 //

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // A thief: claims a chunk of a job and copies it, for its own rank or for another rank of the node.
 //
-// A *victim* is the rank whose job is helped. A call of help() tries a victim on this rank's NUMA
-// node and then, if the strategy allows, a victim on another NUMA node (CAB-MPI, III-C). The call
-// copies at most one chunk, so that the caller can test its own message after every chunk. Threads:
-// a single thread at a time. No function takes a lock, allocates after construction, or calls MPI.
+// A *victim* is a rank whose chunks a thief claims. A call of help() tries a victim on this rank's
+// NUMA node and then, if the strategy allows, a victim on another NUMA node (CAB-MPI, III-C). The
+// call copies at most one chunk, so that the caller can test its own message after every chunk.
+// Threads: a single thread at a time. No function takes a lock, allocates after construction, or
+// calls MPI.
 #pragma once
 
 #include <cstddef>

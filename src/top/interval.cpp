@@ -12,24 +12,24 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr int kLooks = 20;  // looks at the states in an interval
+constexpr int kSamples = 20;  // samples at the states in an interval
 constexpr milliseconds kLeastPause(10);
 
-void count(std::vector<Seen>& all, std::uint32_t rank) {
-  const auto known = std::ranges::find(all, rank, &Seen::rank);
+void count(std::vector<HelpPartner>& all, std::uint32_t rank) {
+  const auto known = std::ranges::find(all, rank, &HelpPartner::rank);
   if (known != all.end()) {
-    ++known->looks;
+    ++known->samples;
   } else {
-    all.push_back({.rank = rank, .looks = 1});
+    all.push_back({.rank = rank, .samples = 1});
   }
 }
 
-void add_look(Interval& interval, const std::vector<RankState>& states) {
-  ++interval.looks;
+void add_sample(Interval& interval, const std::vector<RankState>& states) {
+  ++interval.samples;
   for (std::size_t rank = 0; rank < states.size(); ++rank) {
     const RankState& seen = states[rank];
     RankInterval& sum = interval.ranks[rank];
-    ++sum.looks[static_cast<std::size_t>(seen.state)];
+    ++sum.samples[static_cast<std::size_t>(seen.state)];
     if (seen.helped != kNobody) count(sum.helps, seen.helped);
     for (const std::uint32_t helper : seen.helpers) count(sum.helped_by, helper);
     if (seen.state != State::waits) continue;
@@ -38,8 +38,8 @@ void add_look(Interval& interval, const std::vector<RankState>& states) {
   }
 }
 
-void sort_by_looks(std::vector<Seen>& all) {
-  std::ranges::stable_sort(all, std::ranges::greater(), &Seen::looks);
+void sort_by_samples(std::vector<HelpPartner>& all) {
+  std::ranges::stable_sort(all, std::ranges::greater(), &HelpPartner::samples);
 }
 
 std::uint64_t since(std::uint64_t after, std::uint64_t before) {
@@ -65,9 +65,9 @@ void finish(RankInterval& rank, std::uint64_t ticks_gone) {
   const RankNumbers& numbers = rank.numbers;
   rank.helping = part(numbers.help_ticks);
   rank.waiting = part(since(numbers.wait_ticks, numbers.help_ticks + numbers.own_copy_ticks));
-  rank.state = static_cast<State>(std::ranges::max_element(rank.looks) - rank.looks.begin());
-  sort_by_looks(rank.helps);
-  sort_by_looks(rank.helped_by);
+  rank.state = static_cast<State>(std::ranges::max_element(rank.samples) - rank.samples.begin());
+  sort_by_samples(rank.helps);
+  sort_by_samples(rank.helped_by);
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& 
                               milliseconds length) {
   const std::uint64_t file = descriptor.file();
   const bool own_pids = has_own_pids(view);
-  const milliseconds pause = std::max(length / kLooks, kLeastPause);
+  const milliseconds pause = std::max(length / kSamples, kLeastPause);
   Interval interval;
   interval.ranks.resize(view.ranks());
   const std::uint64_t begin = ticks();
@@ -89,7 +89,7 @@ std::optional<Interval> watch(const SegmentView& view, const ProcessDescriptor& 
   for (auto next = steady_clock::now(); next < deadline; next += pause) {
     std::this_thread::sleep_until(std::min(next + pause, deadline));
     if (file == 0 || !goes_on(view, descriptor, file)) return std::nullopt;
-    add_look(interval, read_states(view, own_pids));
+    add_sample(interval, read_states(view, own_pids));
   }
   const std::uint64_t end = ticks();
   const std::vector<RankNumbers> after = read_numbers(view, end);

@@ -2,9 +2,8 @@
 // The ranks of a node over an interval: the state in which each rank was most of the time, shares
 // of time, and rates.
 //
-// The states are read a few times in the interval, each time one *look*; the numbers are read at
-// its two ends. A state that lasts less than the time between two looks may be missed; numbers miss
-// nothing.
+// The states are *sampled* a few times in the interval; the numbers are read at its two ends. A
+// state that lasts less than the time between two samples may be missed; numbers miss nothing.
 #pragma once
 
 #include <array>
@@ -17,20 +16,20 @@
 
 namespace mh::top {
 
-// A rank of the node that helps another rank or is helped by it, and the number of looks at the
+// A rank of the node that helps another rank or is helped by it, and the number of samples at the
 // states that found it so.
-struct Seen {
+struct HelpPartner {
   std::uint32_t rank = 0;
-  std::uint32_t looks = 0;
+  std::uint32_t samples = 0;
 };
 
 struct RankInterval {
-  std::array<std::uint32_t, kStates> looks{};  // by state
-  State state = State::computes;               // the state of most looks
-  std::vector<Seen> helps;                     // ranks for which this rank copied, or lent its core
-  std::vector<Seen> helped_by;
-  WaitsAt at = WaitsAt::unknown;    // of the last look that found the rank waiting
-  std::vector<std::uint32_t> late;  // the ranks for which this rank waited at that look
+  std::array<std::uint32_t, kStates> samples{};  // by state
+  State state = State::computes;                 // the state of most samples
+  std::vector<HelpPartner> helps;  // ranks for which this rank copied, or lent its core
+  std::vector<HelpPartner> helped_by;
+  WaitsAt at = WaitsAt::unknown;    // of the last sample that found the rank waiting
+  std::vector<std::uint32_t> late;  // the ranks for which this rank waited at that sample
   double waiting = 0;               // parts of the interval, between 0 and 1
   double helping = 0;
   RankNumbers numbers;  // within the interval
@@ -38,7 +37,7 @@ struct RankInterval {
 
 struct Interval {
   double seconds = 0;
-  std::uint32_t looks = 0;
+  std::uint32_t samples = 0;
   std::vector<RankInterval> ranks;
   observe::Totals so_far;  // since the start of the job
 };

@@ -20,11 +20,11 @@ Json at_of(WaitsAt at) {
   return at == WaitsAt::barrier ? "barrier" : "collective";
 }
 
-Json shares_of(const RankInterval& rank, std::uint32_t looks) {
+Json shares_of(const RankInterval& rank, std::uint32_t samples) {
   Json shares = Json::object();
   for (std::size_t i = 0; i < kStates; ++i) {
-    if (rank.looks[i] != 0)
-      shares[std::string(kStateWords[i])] = static_cast<double>(rank.looks[i]) / looks;
+    if (rank.samples[i] != 0)
+      shares[std::string(kStateWords[i])] = static_cast<double>(rank.samples[i]) / samples;
   }
   return shares;
 }
@@ -34,9 +34,9 @@ std::uint32_t world_rank(const SegmentView& view, std::uint32_t rank) {
   return view.record(rank).world_rank;
 }
 
-Json world_ranks(const SegmentView& view, const std::vector<Seen>& all) {
+Json world_ranks(const SegmentView& view, const std::vector<HelpPartner>& all) {
   Json ranks = Json::array();
-  for (const Seen& one : all) ranks.push_back(world_rank(view, one.rank));
+  for (const HelpPartner& one : all) ranks.push_back(world_rank(view, one.rank));
   return ranks;
 }
 
@@ -61,7 +61,7 @@ Json json_of_rank(const SegmentView& view, const Interval& interval, std::uint32
   return {{"rank", world_rank(view, rank)},
           {"pid", view.record(rank).pid},
           {"state", kStateWords[static_cast<std::size_t>(of.state)]},
-          {"states", shares_of(of, interval.looks)},
+          {"states", shares_of(of, interval.samples)},
           {"at", at_of(of.at)},
           {"late", world_ranks(view, of.late)},
           {"helps", world_ranks(view, of.helps)},

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // Light tasks that wait in MPI calls (base/light_tasks.h): a task parks, and its worker runs other
-// tasks. A worker that has nothing better to do is the *looker*: it tests the conditions of all
+// tasks. A worker that has nothing better to do is the *poller*: it tests the conditions of all
 // parked tasks (threads/parking.hpp).
 //
-// Threads: tasks park on any worker, and may continue on another worker. A process has one looker
+// Threads: tasks park on any worker, and may continue on another worker. A process has one poller
 // at a time.
 #pragma once
 
@@ -35,24 +35,24 @@ inline bool is_in_task() {
 }
 
 // True if the calling task may park. False inside an OpenMP region, whose run time must not see
-// another task on its thread. False on the looker, the worker that tests the conditions of all
+// another task on its thread. False on the poller, the worker that tests the conditions of all
 // parked tasks.
 bool may_park();
 // Parks the calling task until done() has been true once: its worker runs other tasks meanwhile.
 // Precondition: may_park().
 void park(detail::Predicate done);
 
-// Makes the calling thread the looker, which tests the conditions of all parked tasks, until
-// end_look(). False: another thread is the looker. True as well if the caller was the looker
+// Makes the calling thread the poller, which tests the conditions of all parked tasks, until
+// end_polling(). False: another thread is the poller. True as well if the caller was the poller
 // already.
-bool begin_look();
-void end_look();
-// True if the calling thread is the looker (begin_look()), which tests the conditions of parked
+bool begin_polling();
+void end_polling();
+// True if the calling thread is the poller (begin_polling()), which tests the conditions of parked
 // tasks. Its own waits do not park.
-bool is_looking();
-// Called by the looker (begin_look()). Tests the conditions of all parked tasks, and wakes the
+bool is_polling();
+// Called by the poller (begin_polling()). Tests the conditions of all parked tasks, and wakes the
 // tasks whose waits are over. Returns the number of woken tasks.
-unsigned look();
+unsigned poll();
 
 }  // namespace parking
 }  // namespace mh::wait

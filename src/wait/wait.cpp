@@ -199,8 +199,8 @@ void until_as_guest(detail::Predicate done) {
 // --- Threads that wait together ---
 
 // The seat of a waiting thread, with the condition that the server tests for the thread.
-struct Waiter : threads::Seat<RealAtomics> {
-  explicit Waiter(detail::Predicate predicate) : done(predicate) {}
+struct SeatedWait : threads::Seat<RealAtomics> {
+  explicit SeatedWait(detail::Predicate predicate) : done(predicate) {}
   detail::Predicate done;
 };
 
@@ -226,7 +226,7 @@ void look_for_others() {
   const std::uint64_t now = ticks();
   g_waits.election.collect();
   bool is_fresh = g_waits.election.look(
-      [](threads::Seat<RealAtomics>& seat) { return static_cast<Waiter&>(seat).done(); });
+      [](threads::Seat<RealAtomics>& seat) { return static_cast<SeatedWait&>(seat).done(); });
   while (g_waits.election.has_ready()) {
     const auto next = g_waits.admission.next(now);
     if (next == threads::WaitAdmission::NextWait::none) return;
@@ -303,7 +303,7 @@ void until_shared_by_threads(detail::Predicate done) {
     if (counted.all_have_cores()) return detail::until_slow(done, OfferedTasks::none);
     if (comes_soon(done, begin)) return;
     come_back();
-    Waiter waiter(done);
+    SeatedWait waiter(done);
     if (!g_waits.election.enter(waiter) && ThreadElection::await(waiter) == threads::Seated::told) {
       t_is_out = true;
       return g_waits.actions->count_wait(ticks() - begin);
@@ -361,38 +361,38 @@ void until_in_task(detail::Predicate done) {
 
 // Tests the waits of parked light tasks for a worker that has other tasks to run. The looks of all
 // workers take at most a fifth of a core's time.
-mh_look look_between_tasks() {
+mh_poll poll_between_tasks() {
   // Time (ticks) of the next look of any worker. relaxed: the look may be a bit early or late.
-  static constinit std::atomic<std::uint64_t> next_look{0};
+  static constinit std::atomic<std::uint64_t> next_poll{0};
   const std::uint64_t begin = ticks();
-  if (parking::is_looking() || begin < next_look.load(std::memory_order_relaxed)) {
-    return MH_LOOK_NOTHING;
+  if (parking::is_polling() || begin < next_poll.load(std::memory_order_relaxed)) {
+    return MH_POLL_NOTHING;
   }
-  if (!parking::begin_look()) return MH_LOOK_ELSEWHERE;
-  const unsigned found = parking::look();
-  parking::end_look();
+  if (!parking::begin_polling()) return MH_POLL_ELSEWHERE;
+  const unsigned found = parking::poll();
+  parking::end_polling();
   const std::uint64_t end = ticks();
   const std::uint64_t pause =
       std::max(4 * (end - begin), ticks_from_ns(tuning::kLookBetweenTasksNs));
-  next_look.store(end + pause, std::memory_order_relaxed);
-  return found != 0 ? MH_LOOK_FOUND : MH_LOOK_NOTHING;
+  next_poll.store(end + pause, std::memory_order_relaxed);
+  return found != 0 ? MH_POLL_FOUND : MH_POLL_NOTHING;
 }
 
 // Tests the waits of parked light tasks for an idle worker, and helps other ranks. If its scheduler
 // has more workers than the rank has cores, the worker yields its core to another worker.
-mh_look look_in_idleness(unsigned workers) {
-  if (!parking::begin_look()) return MH_LOOK_ELSEWHERE;
-  if (parking::look() != 0) {
+mh_poll poll_in_idleness(unsigned workers) {
+  if (!parking::begin_polling()) return MH_POLL_ELSEWHERE;
+  if (parking::poll() != 0) {
     end_help();
-    return MH_LOOK_FOUND;
+    return MH_POLL_FOUND;
   }
-  if (help_once()) return MH_LOOK_NOTHING;
+  if (help_once()) return MH_POLL_NOTHING;
   if (t_own_loop_wait && workers <= g_waits.rules.cores) {
     t_own_loop_wait->back_off();
   } else {
     sched_yield();
   }
-  return MH_LOOK_NOTHING;
+  return MH_POLL_NOTHING;
 }
 
 }  // namespace
@@ -453,7 +453,7 @@ bool help_if_polling(Predicate poll) {
 
 void until_shared_slow(Predicate done) {
   const bool shares = g_waits.shares.load(std::memory_order_relaxed) && !t_has_help_lock &&
-                      !t_serves && !parking::is_looking();
+                      !t_serves && !parking::is_polling();
   const bool alone = !shares || t_offer.run != nullptr;
   if (!alone && parking::is_in_task() && parking::may_park()) return until_in_task(done);
   if (alone || g_waits.actions->is_guest()) return until_slow(done, OfferedTasks::may_run);
@@ -485,14 +485,14 @@ void end_help() {
 
 const mh_parked_waits& parked_waits() {
   static constexpr mh_parked_waits kWaits{
-      .look =
+      .poll =
           [](unsigned idle_among) {
-            return idle_among == 0 ? look_between_tasks() : look_in_idleness(idle_among);
+            return idle_among == 0 ? poll_between_tasks() : poll_in_idleness(idle_among);
           },
       .end_idle =
           [] {
             end_help();
-            parking::end_look();
+            parking::end_polling();
           }};
   return kWaits;
 }

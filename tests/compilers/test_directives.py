@@ -165,7 +165,7 @@ def test_lines_are_kept() -> None:
             assert place_of(rewritten, rewritten.rindex(words)) == ("a.c", line)
 
 
-def test_openmp_of_the_user_stays_only_if_he_asked_for_it() -> None:
+def test_omp_pragmas_of_the_user_stay_only_with_openmp() -> None:
     text = "#pragma ws atomic\nx++;\n#pragma omp parallel\n#pragma omp simd\nint last;"
     assert "omp parallel" not in c(text) and "omp simd" not in c(text)
     assert "omp parallel" in c(text, openmp=True) and "omp simd" in c(text, openmp=True)

@@ -130,7 +130,7 @@ int main(void) {
 """
 
 
-def test_openmp_of_the_user_is_active_only_if_he_asks_for_it(bench: Bench, family: Family) -> None:
+def test_openmp_of_the_user_is_active_only_with_fopenmp(bench: Bench, family: Family) -> None:
     bench.use(family)
     bench.write("own.c", OWN_OPENMP)
     bench("mhcc", "own.c")

@@ -124,7 +124,7 @@ def test_by_default_a_refused_call_ends_the_job(mpi: MpiBuild, helped: Arm) -> N
 
 
 @pytest.mark.under("mpich4")
-def test_alone_the_program_is_as_ever(mpi: MpiBuild) -> None:
+def test_without_manyhands_the_programs_run_unchanged(mpi: MpiBuild) -> None:
     for program in (marked(mpi), unmodified(mpi)):
         done = play(mpi, Arm("plain"), program, "none few exchange allreduce", {})
         done.expect("exchange alone", "allreduce rank 0 done 360 refused 0", "PASS")

@@ -117,7 +117,7 @@ def test_an_entry_that_cannot_be_meant_is_refused(
         ("Testall", "facts_of(count, array_of_requests)"),
         ("Barrier", "no_data(members(comm))"),
         ("Bcast", "facts(count, datatype, members(comm))"),
-        ("Put", "facts(origin_count, origin_datatype, Peers{})"),
+        ("Put", "facts(origin_count, origin_datatype, AwaitedRanks{})"),
         ("Win_fence", "no_data(everyone())"),
         ("Reduce_scatter", "mean_facts(recvcounts, datatype, comm)"),
         (

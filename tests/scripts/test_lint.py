@@ -35,6 +35,18 @@ def write(root: Path, name: str, text: str) -> None:
     (root / name).write_text(text)
 
 
+def test_a_type_name_is_used_once(lint: ModuleType, repository: Path) -> None:
+    write(repository, "src/base/a.hpp", "struct Way;\nclass Way final {\n  struct Part {};\n};\n")
+    write(repository, "libs/ult/b.hpp", "class Way;\nenum class Shape : int { round };\n")
+    write(repository, "tests/unit/c.cpp", "struct Way {};\nstruct Part {};\n")
+    assert lint.type_faults() == []
+    write(repository, "libs/ult/d.cpp", "struct alignas(64) Way : Base {\n};\nunion Shape {};\n")
+    assert lint.type_faults() == [
+        "libs/ult/d.cpp: libs/ult/b.hpp has a type Shape, too: rename one of them",
+        "src/base/a.hpp: libs/ult/d.cpp has a type Way, too: rename one of them",
+    ]
+
+
 @pytest.mark.parametrize(
     ("file", "includes", "fault"),
     [

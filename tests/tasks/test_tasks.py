@@ -65,7 +65,7 @@ def test_every_balancer_runs_every_task(mpi: MpiBuild, balancer: str) -> None:
         done.expect("stolen yes")
 
 
-def test_every_mpi_will_do(mpi: MpiBuild) -> None:
+def test_collections_run_under_every_mpi(mpi: MpiBuild) -> None:
     done = run(mpi, PLAIN, 2, [program(mpi), "every", "retain"], timeout_s=LIMIT_S)
     done.expect(expected(), "stolen yes")
 

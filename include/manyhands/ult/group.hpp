@@ -17,7 +17,7 @@ namespace detail {
 // decrements `left` at its end, and wait() adds the number of such children. So `left` comes back
 // to 0 once: by the addition in wait(), or by the decrement of the last child, which then wakes the
 // parent.
-struct Group {
+struct GroupCounter {
   std::atomic<std::int64_t> left{0};
   std::int64_t spawned = 0;             // parent only
   std::int64_t run_by_parent = 0;       // parent only, in wait()
@@ -26,7 +26,7 @@ struct Group {
   std::exception_ptr thrown;            // the writer's decrement of `left` publishes it
   std::atomic<bool> refused{false};     // a child never ran: no stack could be mapped
 };
-MH_ULT_API void wait(Group& group) noexcept;
+MH_ULT_API void wait(GroupCounter& group) noexcept;
 // begin_here() is called before, and end_here() after, a child that its parent runs itself in
 // spawn(), because no task slot was free.
 MH_ULT_API void begin_here() noexcept;
@@ -87,7 +87,7 @@ class Group {
     detail::end_here();
   }
 
-  detail::Group core_;
+  detail::GroupCounter core_;
 };
 
 }  // namespace mh::ult

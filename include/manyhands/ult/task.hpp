@@ -24,7 +24,7 @@ namespace mh::ult {
 namespace detail {
 
 struct TaskRecord;  // the scheduler's data of a task
-struct Group;
+struct GroupCounter;
 
 // A function that runs the callable stored in `storage` if `run` is true, then destroys the
 // callable.
@@ -47,7 +47,8 @@ MH_ULT_API Draft draft() noexcept;
 MH_ULT_API Draft draft_on(unsigned worker) noexcept;  // a worker of the caller's scheduler
 MH_ULT_API bool has_worker(unsigned worker) noexcept;
 MH_ULT_API void discard(TaskRecord* record) noexcept;
-MH_ULT_API void publish(TaskRecord* record, Body body, const char* name, Group* group) noexcept;
+MH_ULT_API void publish(TaskRecord* record, Body body, const char* name,
+                        GroupCounter* group) noexcept;
 
 struct Outcome {
   Status status;
@@ -76,7 +77,7 @@ void on_heap(void* storage, bool run) {
 // Stores `function` in the draft and publishes the task. Returns the task's record; nullptr: the
 // worker had no free slot.
 template <class F>
-TaskRecord* launch(Draft draft, F&& function, const char* name, Group* group) {
+TaskRecord* launch(Draft draft, F&& function, const char* name, GroupCounter* group) {
   using Callable = std::decay_t<F>;
   if (draft.record == nullptr) return nullptr;
   struct Guard {

@@ -28,18 +28,18 @@ SimulatedIterations::SimulatedIterations(const MachineModel& machine, const Rule
       used_(first_balancer(balancer)),
       seeds_(std::move(seeds)) {}
 
-Outcome SimulatedIterations::next(const Work& work) {
+SimulatedRun SimulatedIterations::next(const Work& work) {
   rules_.steal = may_steal(used_, measured_) && !std::exchange(is_seeded_, false);
   expected_ = work.children.empty() ? 0 : work.seconds.size();
   for (const auto& own : work.children.empty() ? seeds_ : Seeds{}) expected_ += own.size();
   Simulation simulation(machine_, rules_, work, seeds_);
-  Outcome outcome = simulation.run();
+  SimulatedRun outcome = simulation.run();
   last_ = used_;
   restore(simulation, outcome);
   return outcome;
 }
 
-void SimulatedIterations::restore(Simulation& simulation, const Outcome& outcome) {
+void SimulatedIterations::restore(Simulation& simulation, const SimulatedRun& outcome) {
   Seeds executed = simulation.take_executed();
   if (used_ == Balancer::steal) return;
   std::vector<std::vector<Timed<TaskId>>> timed(executed.size());
@@ -79,7 +79,7 @@ double SimulatedIterations::growth_of(const std::vector<Timed<TaskId>>& own) {
 }
 
 Balancer SimulatedIterations::choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
-                                     const Outcome& outcome) {
+                                     const SimulatedRun& outcome) {
   const auto ranks = static_cast<double>(executed.size());
   double growth_s = 0;
   for (const auto& own : executed) growth_s = std::max(growth_s, growth_of(own));

@@ -24,7 +24,7 @@ class SimulatedIterations {
 
   // Simulates process(), then restore(). `work`: the tasks and their durations, which may differ
   // from iteration to iteration.
-  Outcome next(const Work& work);
+  SimulatedRun next(const Work& work);
 
   [[nodiscard]] Balancer used() const { return last_; }                 // by the last iteration
   [[nodiscard]] double restore_s() const { return restore_s_; }         // after the last iteration
@@ -37,12 +37,12 @@ class SimulatedIterations {
   void only_seeded() { only_seeded_ = true; }
 
  private:
-  void restore(Simulation& simulation, const Outcome& outcome);
+  void restore(Simulation& simulation, const SimulatedRun& outcome);
   // Returns the change of the durations of the tasks that a rank has run, since they last ran.
   // CollectionCore::keep() in core.cpp computes the same for a real rank.
   [[nodiscard]] double growth_of(const std::vector<Timed<TaskId>>& own);
   [[nodiscard]] Balancer choose(const std::vector<std::vector<Timed<TaskId>>>& executed,
-                                const Outcome& outcome);
+                                const SimulatedRun& outcome);
 
   const MachineModel& machine_;
   Rules rules_;

@@ -8,7 +8,7 @@
 namespace mh::tasks::sim {
 namespace {
 
-constexpr std::uint64_t kParts = 200;  // of the ideal time, in Outcome::utilization
+constexpr std::uint64_t kParts = 200;  // of the ideal time, in SimulatedRun::utilization
 constexpr std::uint64_t kFewestSlots = 64;
 constexpr std::uint64_t kGrowingSlots = 16'384;  // Config::max_tasks, where tasks add tasks
 constexpr std::uint64_t kLookNs = 5'000;         // as in core.cpp
@@ -146,7 +146,7 @@ void Simulation::make_ranks(const Seeds& seeds, std::uint64_t capacity) {
   }
 }
 
-Outcome Simulation::run() {
+SimulatedRun Simulation::run() {
   for (SimDeque& deque : deques_) deque.release();
   for (std::uint32_t rank = 0; rank < ranks_.size(); ++rank) advance(rank);
   while (!queue_.empty()) {
@@ -348,11 +348,11 @@ std::uint64_t Simulation::barrier_ns() const {
   return rounds * (machine_.latency_ns + 2 * machine_.overhead_ns);
 }
 
-Outcome Simulation::outcome() {
-  Outcome outcome{.ideal_s = ideal_s_,
-                  .last_task_s = static_cast<double>(last_task_) * 1e-9,
-                  .end_s = static_cast<double>(end_ + barrier_ns()) * 1e-9,
-                  .in_tasks_s = static_cast<double>(in_tasks_) * 1e-9};
+SimulatedRun Simulation::outcome() {
+  SimulatedRun outcome{.ideal_s = ideal_s_,
+                       .last_task_s = static_cast<double>(last_task_) * 1e-9,
+                       .end_s = static_cast<double>(end_ + barrier_ns()) * 1e-9,
+                       .in_tasks_s = static_cast<double>(in_tasks_) * 1e-9};
   const std::size_t count = ranks_.size();
   outcome.attempts = spread(count, [&](std::size_t i) { return ranks_[i].machine.attempts(); });
   outcome.successes = spread(count, [&](std::size_t i) { return ranks_[i].machine.successes(); });

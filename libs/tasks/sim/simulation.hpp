@@ -96,7 +96,7 @@ struct Spread {
   double deviation = 0;
 };
 
-struct Outcome {
+struct SimulatedRun {
   double ideal_s = 0;                                // work over ranks
   double last_task_s = 0;                            // when the last task ended
   double end_s = 0;                                  // when the last rank left process()
@@ -126,7 +126,7 @@ class Simulation {
   Simulation(const Simulation&) = delete;
   Simulation& operator=(const Simulation&) = delete;
 
-  Outcome run();
+  SimulatedRun run();
   // Call after run(). Returns, for each rank, the seeds that it ran, in the order of execution;
   // restore() would bring them back.
   Seeds take_executed();
@@ -187,7 +187,7 @@ class Simulation {
     return rank / rules_.places.per_node;
   }
   [[nodiscard]] std::uint64_t barrier_ns() const;
-  [[nodiscard]] Outcome outcome();
+  [[nodiscard]] SimulatedRun outcome();
 
   const MachineModel& machine_;
   const Rules& rules_;

@@ -245,7 +245,7 @@ std::vector<float> contraction(const MachineModel& machine) {
 }  // namespace
 
 std::vector<float> durations_of(const Problem& problem, const MachineModel& machine) {
-  if (problem.kind == Kind::contraction) return contraction(machine);
+  if (problem.kind == WorkloadKind::contraction) return contraction(machine);
   std::vector<float> durations;
   durations.reserve(problem.tasks);
   for_each_task(problem, false, [&](float cost) {

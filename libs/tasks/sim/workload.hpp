@@ -35,7 +35,7 @@ namespace mh::tasks::sim {
 using TaskId = std::uint32_t;
 using Seeds = std::vector<std::vector<TaskId>>;  // by rank
 
-enum class Kind : std::uint8_t { hartree_fock, contraction };
+enum class WorkloadKind : std::uint8_t { hartree_fock, contraction };
 
 struct Problem {
   std::string_view name;
@@ -43,7 +43,7 @@ struct Problem {
   std::uint32_t blocks = 0;  // of shells; three shells an atom
   std::uint32_t tasks = 0;   // not null
   double work_s = 0;         // core-seconds in all, on a core of 8.4 Gflop/s
-  Kind kind = Kind::hartree_fock;
+  WorkloadKind kind = WorkloadKind::hartree_fock;
 };
 
 // The core-seconds of the Hartree-Fock problems. Blocks of shells are as large in hf-be512 as in
@@ -55,7 +55,7 @@ inline constexpr Problem kProblems[] = {
     {"hf-be256", 256, 96, 213'000, kWorkBe256},
     {"hf-be512", 512, 192, 862'000, kWorkBe512},
     {"hf-be512-20", 512, 384, 9'100'000, kWorkBe512},
-    {.name = "tce", .kind = Kind::contraction},
+    {.name = "tce", .kind = WorkloadKind::contraction},
 };
 
 // Returns the durations of the tasks that are not null (have something to compute), in seconds.

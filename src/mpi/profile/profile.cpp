@@ -48,7 +48,7 @@ constexpr std::size_t kMostPeers = 64;
 
 // The members of a communicator, given by their ranks on this node.
 struct CommMembers {
-  std::vector<std::int32_t> node_rank_of;  // by rank; Peers::kNone for this rank and other nodes
+  std::vector<std::int32_t> node_rank_of;  // by rank; kNone: this rank, other nodes
   const RankList* all;
 };
 
@@ -109,10 +109,10 @@ Presence& presence_of(std::uint32_t node_rank) { return services.area(node_rank)
 
 // The peers as a list of ranks on the node, at most kMostPeers. The list of a single peer lies in
 // `one`, which the caller provides.
-std::span<const std::uint32_t> ranks_of(const Peers& peers, std::uint32_t& one) {
+std::span<const std::uint32_t> ranks_of(const AwaitedRanks& peers, std::uint32_t& one) {
   if (peers.several != nullptr)
     return std::span(*peers.several).first(std::min(kMostPeers, peers.several->size()));
-  if (peers.one == Peers::kNone) return {};
+  if (peers.one == AwaitedRanks::kNone) return {};
   one = static_cast<std::uint32_t>(peers.one);
   return {&one, 1};
 }
@@ -125,8 +125,8 @@ const RankList* kept_list(RankList ranks) {
   return &*g_profile.lists.insert(std::move(ranks)).first;
 }
 
-// The rank on the node of each member of the group; Peers::kNone for this rank and for ranks of
-// other nodes.
+// The rank on the node of each member of the group; AwaitedRanks::kNone for this rank and for ranks
+// of other nodes.
 std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
   MPI_Group node_group = MPI_GROUP_NULL;
   int size = 0;
@@ -134,11 +134,11 @@ std::vector<std::int32_t> node_ranks_of(MPI_Group group) {
   real.Group_size(group, &size);
   std::vector<int> members(static_cast<std::size_t>(size));
   std::iota(members.begin(), members.end(), 0);
-  std::vector<std::int32_t> on_node(members.size(), Peers::kNone);
+  std::vector<std::int32_t> on_node(members.size(), AwaitedRanks::kNone);
   real.Group_translate_ranks(group, size, members.data(), node_group, on_node.data());
   real.Group_free(&node_group);
   for (std::int32_t& rank : on_node) {
-    if (rank < 0 || rank == static_cast<std::int32_t>(config.me)) rank = Peers::kNone;
+    if (rank < 0 || rank == static_cast<std::int32_t>(config.me)) rank = AwaitedRanks::kNone;
   }
   return on_node;
 }
@@ -160,7 +160,7 @@ const CommMembers& look_up_members(MPI_Comm comm) {
   real.Group_free(&group);
   RankList ranks;
   for (const std::int32_t rank : found->node_rank_of) {
-    if (rank != Peers::kNone) ranks.push_back(static_cast<std::uint32_t>(rank));
+    if (rank != AwaitedRanks::kNone) ranks.push_back(static_cast<std::uint32_t>(rank));
   }
   std::ranges::sort(ranks);
   const std::lock_guard<std::mutex> hold(g_profile.mutex);
@@ -255,10 +255,10 @@ bool was_outside(PeerLook& look, const Presence& peer, std::uint64_t now) {
 }
 
 // A peer for which a poll that ends at tick `now` has waited, because the peer was outside MPI;
-// Peers::kNone if there is none.
-std::int32_t late_peer(ProfiledThread& state, const Peers& peers, std::uint64_t now) {
+// AwaitedRanks::kNone if there is none.
+std::int32_t late_peer(ProfiledThread& state, const AwaitedRanks& peers, std::uint64_t now) {
   std::uint32_t one = 0;
-  std::int32_t late = Peers::kNone;
+  std::int32_t late = AwaitedRanks::kNone;
   for (const std::uint32_t rank : ranks_of(peers, one)) {
     if (was_outside(state.looks[rank], presence_of(rank), now))
       late = static_cast<std::int32_t>(rank);
@@ -270,7 +270,7 @@ std::int32_t late_peer(ProfiledThread& state, const Peers& peers, std::uint64_t 
 
 // ---- The facts of a call: its data and its peers -----------------------------------------------
 
-CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers) {
+CallFacts facts(MPI_Count count, MPI_Datatype type, const AwaitedRanks& peers) {
   if (count <= 0 || type == MPI_DATATYPE_NULL) return no_data(peers);
   const datatypes::Info info = datatypes::info(type);
   return {.data = {.bytes = static_cast<std::uint64_t>(count) * info.size,
@@ -285,7 +285,7 @@ CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
   return mean_of(counts, type, comm);
 }
 
-Peers peer(int rank, MPI_Comm comm) {
+AwaitedRanks peer(int rank, MPI_Comm comm) {
   if (!has_peers() || comm == MPI_COMM_NULL || rank == MPI_PROC_NULL) return {};
   const CommMembers& members = members_of(comm);
   if (rank < 0 || static_cast<std::size_t>(rank) >= members.node_rank_of.size())
@@ -293,12 +293,12 @@ Peers peer(int rank, MPI_Comm comm) {
   return {.one = members.node_rank_of[static_cast<std::size_t>(rank)]};
 }
 
-Peers members(MPI_Comm comm) {
+AwaitedRanks members(MPI_Comm comm) {
   if (!has_peers() || comm == MPI_COMM_NULL) return {};
   return {.several = members_of(comm).all};
 }
 
-Peers everyone() { return members(config.node_comm); }
+AwaitedRanks everyone() { return members(config.node_comm); }
 
 void forget_comm(MPI_Comm comm) {
   if (comm == MPI_COMM_NULL) return;
@@ -411,11 +411,11 @@ TimedPoll::~TimedPoll() {
   sums.calls += polls;
   sums.ticks += all;
   const std::int32_t late = late_peer(state, facts_.peers, end);
-  if (late == Peers::kNone)
+  if (late == AwaitedRanks::kNone)
     sums.transfer_ticks += all;
   else
     state.profile.late_ticks(static_cast<std::size_t>(late)) += all;
-  trace_polls({end - all, end, late == Peers::kNone ? all : 0}, polls, late);
+  trace_polls({end - all, end, late == AwaitedRanks::kNone ? all : 0}, polls, late);
   const bool is_short = static_cast<double>(own) < kShortPollNs * ticks_per_ns();
   const bool skips = is_short && state.polls_timed >= kPollsTimedFirst;
   if (!skips) ++state.polls_timed;

@@ -31,7 +31,7 @@ namespace mh::mpi::profile {
 using RankList = std::vector<std::uint32_t>;
 
 // The ranks of this node that a call may wait for, apart from this rank.
-struct Peers {
+struct AwaitedRanks {
   const RankList* several = nullptr;  // lives as long as the process
   std::int32_t one = kNone;           // if `several` is null
   static constexpr std::int32_t kNone = -1;
@@ -41,13 +41,13 @@ struct Peers {
 // may wait.
 struct CallFacts {
   observe::CallData data;
-  Peers peers;
+  AwaitedRanks peers;
 };
 
 // ---- Facts of a call, for the generated functions of profiled_calls.cpp -------------------------
 
-CallFacts facts(MPI_Count count, MPI_Datatype type, const Peers& peers);
-inline CallFacts no_data(const Peers& peers) { return {.data = {}, .peers = peers}; }
+CallFacts facts(MPI_Count count, MPI_Datatype type, const AwaitedRanks& peers);
+inline CallFacts no_data(const AwaitedRanks& peers) { return {.data = {}, .peers = peers}; }
 // The facts of a call that has a count for each member of `comm`, such as MPI_Allgatherv. Its data
 // is taken to be a single block, with the mean of these counts as its count.
 CallFacts mean_facts(const int counts[], MPI_Datatype type, MPI_Comm comm);
@@ -55,10 +55,10 @@ CallFacts mean_facts(const MPI_Count counts[], MPI_Datatype type, MPI_Comm comm)
 // The peers of a call on `comm`. peer() returns the member with this rank alone, or all members if
 // `rank` is a wildcard; members() returns all members. Members on other nodes are left out. `comm`
 // may be an intercommunicator.
-Peers peer(int rank, MPI_Comm comm);
-Peers members(MPI_Comm comm);
+AwaitedRanks peer(int rank, MPI_Comm comm);
+AwaitedRanks members(MPI_Comm comm);
 // All ranks of the node, apart from this rank, as peers.
-Peers everyone();
+AwaitedRanks everyone();
 // The facts that note_request() has stored for the request. If there are none, the data is unknown
 // and every rank of the node counts as a peer.
 CallFacts facts_of(MPI_Request request);

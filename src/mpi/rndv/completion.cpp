@@ -32,10 +32,10 @@ void correct(MPI_Status* status, const ReceiveRequest& request) {
   if (request.delivery) set_bytes(status, request.delivery->bytes);
 }
 
-// True if a look for an RTS header in the buffer of a started receive is worth its cost. If only
-// the MPI library can read the datatype, a look costs a message from this rank to itself, so only
-// the rare `patient` looks are then worth it. MPI_Test cannot replace the look, because another
-// thread may have completed the request in the library, which frees the handle.
+// True if searching the buffer of a started receive for an RTS header is worth its cost. If only
+// the MPI library can read the datatype, a search costs a message from this rank to itself, so only
+// the rare `patient` searches are then worth it. MPI_Test cannot replace the search, because
+// another thread may have completed the request in the library, which frees the handle.
 bool may_look_into(const ReceiveRequest& request, bool patient) {
   return request.buffer.contiguous || patient || layouts::of(request.buffer.type) != nullptr;
 }

@@ -22,7 +22,7 @@ struct Stage {
   Extents extents;
 };
 
-TEST(Extents, nothing_is_to_be_had_of_an_empty_heap) {
+TEST(Extents, an_empty_heap_gives_no_pages) {
   Extents extents;
   EXPECT_FALSE(extents.take(1, 1));
   EXPECT_FALSE(extents.leave(1));

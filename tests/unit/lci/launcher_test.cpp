@@ -126,16 +126,16 @@ TEST(Launcher, is_not_written_to_where_it_is_a_file) {
 TEST(Launcher, tells_where_the_ranks_are) {
   for (const char* name : {"MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE"}) {
     ::setenv(name, "4", 1);
-    EXPECT_EQ(spread_of(4), Spread::one_host);
-    EXPECT_EQ(spread_of(8), Spread::several_hosts);
+    EXPECT_EQ(spread_of(4), HostSpread::one_host);
+    EXPECT_EQ(spread_of(8), HostSpread::several_hosts);
     ::unsetenv(name);
   }
   ::setenv("SLURM_STEP_NUM_NODES", "2", 1);
-  EXPECT_EQ(spread_of(4), Spread::several_hosts);
+  EXPECT_EQ(spread_of(4), HostSpread::several_hosts);
   ::setenv("SLURM_STEP_NUM_NODES", "1", 1);
-  EXPECT_EQ(spread_of(4), Spread::one_host);
+  EXPECT_EQ(spread_of(4), HostSpread::one_host);
   ::unsetenv("SLURM_STEP_NUM_NODES");
-  EXPECT_EQ(spread_of(4), Spread::unknown);
+  EXPECT_EQ(spread_of(4), HostSpread::unknown);
 }
 
 // Returns what rank 1 prints that does not find rank 0 at `root`.

@@ -437,7 +437,7 @@ class Offers : public testing::Test {
   Lender lender_{stage_.node(1), 0, VictimPolicy::most_work, all};
 };
 
-TEST_F(Offers, of_work_that_is_nearly_done_and_of_nobody_are_left_alone) {
+TEST_F(Offers, of_nearly_finished_or_absent_work_are_not_taken) {
   EXPECT_EQ(lender_.lend(), LendResult::nothing);
   Loop loop(1'000'000);
   ASSERT_TRUE(pool_.expose(WorkKind::loops, loop, 9'999).ok());

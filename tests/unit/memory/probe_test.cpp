@@ -86,7 +86,7 @@ TEST(CommonAncestor, of_a_process_and_its_descendant_is_the_process) {
   EXPECT_EQ(common_ancestor(with_me), ::getpid());
 }
 
-TEST(CommonAncestor, of_one_is_itself_and_of_nobody_is_unknown) {
+TEST(CommonAncestor, of_one_process_is_itself_and_of_none_is_unknown) {
   const std::array<pid_t, 1> me = {::getpid()};
   EXPECT_EQ(common_ancestor(me), ::getpid());
   EXPECT_EQ(common_ancestor({}), 0);

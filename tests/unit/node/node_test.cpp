@@ -259,7 +259,7 @@ TEST(Alive, a_process_is_not_dead_because_this_process_has_no_descriptor_left) {
   EXPECT_EQ(child.wait(), 0);
 }
 
-TEST(Alive, of_another_namespace_nothing_is_known) {
+TEST(Alive, a_rank_of_another_pid_namespace_counts_as_alive) {
   Fixture f(2);
   EXPECT_TRUE(f.nodes[0].has_one_pid_namespace());
   f.nodes[0].record(1).pid_namespace += 1;

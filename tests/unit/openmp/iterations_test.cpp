@@ -152,7 +152,7 @@ TEST(Iterations, so_many_helpers_and_no_more) {
   EXPECT_TRUE(all.is_settled());
 }
 
-TEST(Iterations, a_helper_that_looked_before_the_last_claim_does_not_come_in) {
+TEST(Iterations, a_helper_cannot_join_after_the_last_claim) {
   Iterations all;
   all.open(2, 1, true);
   const std::uint64_t seen = Access::look(all);
@@ -162,7 +162,7 @@ TEST(Iterations, a_helper_that_looked_before_the_last_claim_does_not_come_in) {
   EXPECT_TRUE(all.is_settled());
 }
 
-TEST(Iterations, one_that_looked_at_the_loop_before_joins_this_one) {
+TEST(Iterations, a_helper_that_read_the_previous_loop_may_join_this_loop) {
   Iterations all;
   all.open(2, 0, true);
   const std::uint64_t seen = Access::look(all);

@@ -141,7 +141,7 @@ TEST_F(PipelineEngineTest, any_layout_arrives_in_any_other_and_nothing_else_is_w
   sender.join();
 }
 
-TEST_F(PipelineEngineTest, a_third_message_waits_for_a_belt) {
+TEST_F(PipelineEngineTest, a_third_message_waits_for_a_pipeline) {
   std::vector<unsigned char> data(100'000);
   const End end{.base = layout::address_of(data.data())};
   std::vector<std::uint32_t> slots;
@@ -268,7 +268,7 @@ class PairTest : public InvitationTest {
   PairTest() : InvitationTest(2) {}
 };
 
-TEST_F(PairTest, a_pair_has_its_own_two_hands) {
+TEST_F(PairTest, a_node_of_two_ranks_invites_no_third_rank) {
   begin(out_.size());
   EXPECT_FALSE(invites(0));
   EXPECT_FALSE(invites(1));

@@ -137,7 +137,7 @@ TEST_F(PipelineTest, no_place_is_used_twice_before_the_cells_are_used_up) {
   for (std::size_t i = 0; i < places.size(); ++i) EXPECT_EQ(places[i], i % 12 * kChunk) << i;
 }
 
-TEST_F(PipelineTest, cells_of_any_size_stay_within_the_belt) {
+TEST_F(PipelineTest, cells_of_any_size_stay_within_the_pipeline) {
   for (std::uint64_t room = 8; room < 200; room += 7) {
     for (std::uint32_t chunk = 1; chunk <= room; chunk += 7) {
       for (const std::uint64_t bytes :

@@ -171,7 +171,7 @@ TEST(Slots, all_in_use_is_said_and_a_closed_one_is_used_again) {
   EXPECT_EQ(f.keeper.open(kWork), some);
 }
 
-TEST(Slots, a_slot_with_a_chunk_in_dead_hands_is_hidden_and_used_again) {
+TEST(Slots, a_slot_whose_chunks_dead_thieves_hold_is_hidden_and_reused) {
   Fixture f;
   Job* job = f.keeper.open(kWork);
   Chunk chunk{};

@@ -90,7 +90,7 @@ TEST_F(InWait, a_task_that_waits_has_others_run) {
   EXPECT_EQ(made_->statistics().in_waits, 3U);
 }
 
-TEST_F(InWait, those_that_run_meanwhile_have_none_run_in_their_own_waits) {
+TEST_F(InWait, tasks_in_a_wait_run_no_tasks_in_their_own_waits) {
   add(3);
   numbers_.act = [](Context&, std::uint64_t) { test::look_around(); };
   EXPECT_TRUE(made_->process().ok());

@@ -116,7 +116,7 @@ TEST(Simulation, runs_every_task_once_whoever_serves_and_whomever_thieves_ask) {
          {VictimChoice::random, VictimChoice::hierarchical, VictimChoice::nearest}) {
       const Setting s = setting(100, server, choice);
       Simulation simulation(s.machine, s.rules, {durations()}, in_blocks(count, 100));
-      const Outcome outcome = simulation.run();
+      const SimulatedRun outcome = simulation.run();
       EXPECT_EQ(outcome.run, count);
       EXPECT_EQ(sorted(simulation.take_executed()), sorted(in_blocks(count, 100)));
       EXPECT_GT(outcome.end_s, outcome.last_task_s);
@@ -140,8 +140,8 @@ TEST(Simulation, repeats_exactly) {
   const Seeds seeds = in_blocks(static_cast<std::uint32_t>(durations().size()), 50);
   Simulation one(s.machine, s.rules, {durations()}, seeds);
   Simulation two(s.machine, s.rules, {durations()}, seeds);
-  const Outcome first = one.run();
-  const Outcome second = two.run();
+  const SimulatedRun first = one.run();
+  const SimulatedRun second = two.run();
   EXPECT_EQ(first.events, second.events);
   EXPECT_EQ(first.end_s, second.end_s);
   EXPECT_EQ(one.take_executed(), two.take_executed());
@@ -153,7 +153,7 @@ TEST(Simulation, without_steals_it_takes_what_the_fullest_rank_has) {
   s.machine.take_ns = 0;
   Simulation simulation(s.machine, s.rules, {durations()},
                         Seeds{{0, 1, 2}, {}, {3}, {}, {}, {}, {}, {}, {}, {}});
-  const Outcome outcome = simulation.run();
+  const SimulatedRun outcome = simulation.run();
   const double first = static_cast<double>(durations()[0]) + static_cast<double>(durations()[1]) +
                        static_cast<double>(durations()[2]);
   EXPECT_NEAR(outcome.last_task_s, std::max(first, static_cast<double>(durations()[3])), 1e-6);
@@ -165,8 +165,8 @@ TEST(SimulatedIterations, tasks_that_are_retained_need_few_steals) {
   const Setting s = setting(200, true);
   const auto count = static_cast<std::uint32_t>(durations().size());
   SimulatedIterations iterations(s.machine, s.rules, {}, Balancer::retain, in_blocks(count, 200));
-  const Outcome before = iterations.next({durations()});
-  const Outcome after = iterations.next({durations()});
+  const SimulatedRun before = iterations.next({durations()});
+  const SimulatedRun after = iterations.next({durations()});
   EXPECT_LT(after.successes.mean, before.successes.mean);
   EXPECT_LT(after.end_s, before.end_s);
 }
@@ -179,7 +179,7 @@ TEST(Simulation, an_idle_rank_answers_for_a_busy_neighbour) {
   s.rules.places = {4, 2, 2};
   const std::vector<float> seconds{0.1F, 0.1F, 0.1F, 0.1F, 1.0F};
   Simulation simulation(s.machine, s.rules, {seconds}, Seeds{{0, 1, 2, 3, 4}, {}, {}, {}});
-  const Outcome outcome = simulation.run();
+  const SimulatedRun outcome = simulation.run();
   EXPECT_NEAR(outcome.last_task_s, 1.0, 0.01);
   const Seeds executed = simulation.take_executed();
   EXPECT_EQ(executed[0].size(), 1U);
@@ -204,7 +204,7 @@ TEST(Simulation, tasks_add_tasks) {
   const std::vector<float> seconds(7, 0.1F);
   const std::vector<TaskId> children{1, 3, 5, 7, 7, 7, 7, 7};
   Simulation simulation(s.machine, s.rules, {seconds, children}, Seeds{{0}, {}, {}, {}});
-  const Outcome outcome = simulation.run();
+  const SimulatedRun outcome = simulation.run();
   EXPECT_EQ(outcome.run, 7U);
   EXPECT_NEAR(outcome.last_task_s, 0.3, 0.01);
   EXPECT_EQ(sorted(simulation.take_executed()), std::vector<TaskId>{0});
@@ -225,7 +225,7 @@ TEST(SimulatedIterations, a_seeded_iteration_steals_nothing_and_the_balancer_fol
   iterations.only_seeded();
   EXPECT_GT(iterations.next({durations()}).attempts.mean, 0);
   EXPECT_EQ(iterations.balanced().moved, 0U);
-  const Outcome seeded = iterations.next({durations()});
+  const SimulatedRun seeded = iterations.next({durations()});
   EXPECT_EQ(seeded.attempts.mean, 0);
   EXPECT_GT(iterations.balanced().moved, 0U);
   EXPECT_GT(iterations.next({durations()}).efficiency(), seeded.efficiency());

@@ -65,7 +65,7 @@ struct World {
       if (!parking.enter()) continue;
       require(!looking, "two threads look");
       looking = true;
-      found += parking.look(
+      found += parking.poll(
           [this](ParkedSeat<Model>& seat) {
             const std::size_t task = static_cast<Seat&>(seat).task;
             if (messages[task].load(std::memory_order_acquire) == 0) return false;

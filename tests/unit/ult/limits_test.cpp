@@ -435,7 +435,7 @@ TEST(UltIdle, without_stealing_a_task_stays_where_it_is_put) {
   }));
 }
 
-TEST(UltEnd, tasks_that_nobody_wakes_are_given_up_with_a_word) {
+TEST(UltEnd, tasks_that_nobody_wakes_are_reported_at_the_end) {
   testing::internal::CaptureStderr();
   {
     Scheduler scheduler = started(with(2));

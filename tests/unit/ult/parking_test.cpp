@@ -16,10 +16,10 @@ namespace mh::ult {
 namespace {
 
 // Workers call this function to look for waits that have ended. Each test sets its own function.
-std::function<mh_look(unsigned)> g_look;
+std::function<mh_poll(unsigned)> g_poll;
 std::atomic<int> g_ended_idle{0};
 
-constexpr mh_parked_waits kWaits{.look = [](unsigned workers) { return g_look(workers); },
+constexpr mh_parked_waits kWaits{.poll = [](unsigned workers) { return g_poll(workers); },
                                  .end_idle = [] { g_ended_idle.fetch_add(1); }};
 
 const mh_light_tasks& library() {
@@ -57,7 +57,7 @@ TEST(UltParking, another_version_is_refused) {
 TEST(UltParking, an_ordinary_thread_runs_no_task) { EXPECT_EQ(library().current(), nullptr); }
 
 TEST(UltParking, the_worker_of_a_parked_task_runs_other_tasks) {
-  g_look = [](unsigned) { return MH_LOOK_NOTHING; };
+  g_poll = [](unsigned) { return MH_POLL_NOTHING; };
   Scheduler scheduler = started(1);
   std::vector<int> order;
   const Status ran = scheduler.run([&] {
@@ -84,13 +84,13 @@ TEST(UltParking, a_worker_without_tasks_looks_until_it_has_one) {
   Message message;
   int looks = 0;
   g_ended_idle = 0;
-  g_look = [&](unsigned workers) {
-    if (workers == 0) return MH_LOOK_NOTHING;  // an occasional look of a busy worker
+  g_poll = [&](unsigned workers) {
+    if (workers == 0) return MH_POLL_NOTHING;  // an occasional look of a busy worker
     EXPECT_EQ(workers, 1U);
     EXPECT_EQ(library().current(), nullptr) << "the worker is on its own stack";
-    if (++looks < 5) return MH_LOOK_NOTHING;
+    if (++looks < 5) return MH_POLL_NOTHING;
     message.come();
-    return MH_LOOK_FOUND;
+    return MH_POLL_FOUND;
   };
   Scheduler scheduler = started(1);
   int ended_before = -1;
@@ -104,10 +104,10 @@ TEST(UltParking, a_worker_without_tasks_looks_until_it_has_one) {
 
 TEST(UltParking, a_worker_with_other_tasks_looks_now_and_then) {
   Message message;
-  g_look = [&](unsigned workers) {
+  g_poll = [&](unsigned workers) {
     EXPECT_EQ(workers, 0U);
     message.come();
-    return MH_LOOK_FOUND;
+    return MH_POLL_FOUND;
   };
   Scheduler scheduler = started(1);
   EXPECT_TRUE(scheduler.run([&] {
@@ -124,12 +124,12 @@ TEST(UltParking, another_worker_looks_when_the_looking_one_has_a_long_task) {
   std::atomic<bool> elsewhere{true};
   std::atomic<bool> dozed{false};
   Message message;
-  g_look = [&](unsigned workers) {
-    if (workers == 0) return MH_LOOK_NOTHING;
+  g_poll = [&](unsigned workers) {
+    if (workers == 0) return MH_POLL_NOTHING;
     dozed = dozed || elsewhere;
-    if (elsewhere) return MH_LOOK_ELSEWHERE;
+    if (elsewhere) return MH_POLL_ELSEWHERE;
     message.come();
-    return MH_LOOK_FOUND;
+    return MH_POLL_FOUND;
   };
   Scheduler scheduler = started(2);
   EXPECT_TRUE(scheduler.run([&] {
@@ -154,9 +154,9 @@ TEST(UltParking, a_worker_beyond_the_share_does_not_look_beside_a_running_one) {
   std::atomic<int> seen{0};
   std::atomic<int> looks_beside{0};  // looks between which tasks of the other worker have run
   Message message;
-  g_look = [&](unsigned workers) {
+  g_poll = [&](unsigned workers) {
     if (workers != 0 && seen.exchange(yields) != yields) ++looks_beside;
-    return MH_LOOK_NOTHING;
+    return MH_POLL_NOTHING;
   };
   {
     Scheduler scheduler = started(2, false);  // each task stays on its worker
@@ -183,10 +183,10 @@ TEST(UltParking, a_scheduler_ends_after_its_parked_tasks) {
   Message messages[kTasks];
   std::atomic<int> over{0};
   std::atomic<int> looks{0};
-  g_look = [&](unsigned) {
-    if (++looks % 4 != 0 || looks / 4 > kTasks) return MH_LOOK_NOTHING;
+  g_poll = [&](unsigned) {
+    if (++looks % 4 != 0 || looks / 4 > kTasks) return MH_POLL_NOTHING;
     messages[looks / 4 - 1].come();
-    return MH_LOOK_FOUND;
+    return MH_POLL_FOUND;
   };
   {
     Scheduler scheduler = started(1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-3-Clause
-// Light tasks park in until_shared(), and look(), called by another thread, ends their waits. A
+// Light tasks park in until_shared(), and poll(), called by another thread, ends their waits. A
 // thread plays each task, and the test's own thread plays the workers.
 #include "wait/parking.hpp"
 
@@ -124,7 +124,7 @@ class ParkedTasks : public testing::Test {
     set_task_library(nullptr, nullptr);
     install_actions(nullptr, {});
   }
-  static mh_look look(unsigned workers = 1) { return parked_waits().look(workers); }
+  static mh_poll poll(unsigned workers = 1) { return parked_waits().poll(workers); }
   static void end_idle() { parked_waits().end_idle(); }
   Nothing work_;
 };
@@ -133,17 +133,17 @@ TEST_F(ParkedTasks, a_look_ends_the_wait_whose_message_has_come) {
   Task first;
   Task second;
   ASSERT_TRUE(first.is_parked() && second.is_parked());
-  EXPECT_EQ(look(), MH_LOOK_NOTHING);
+  EXPECT_EQ(poll(), MH_POLL_NOTHING);
   EXPECT_EQ(first.asked_by_others, 1);
   EXPECT_EQ(second.asked_by_others, 1);
   second.flag = true;
-  EXPECT_EQ(look(), MH_LOOK_FOUND);
+  EXPECT_EQ(poll(), MH_POLL_FOUND);
   second.join();
   EXPECT_TRUE(second.over && second.asked_by_itself == 1);
   EXPECT_TRUE(first.is_parked());
   EXPECT_EQ(g_woken, 1);
   first.flag = true;
-  EXPECT_EQ(look(), MH_LOOK_FOUND);
+  EXPECT_EQ(poll(), MH_POLL_FOUND);
   end_idle();
 }
 
@@ -162,65 +162,65 @@ TEST_F(ParkedTasks, a_task_that_wakes_for_another_reason_parks_again) {
   see([] { return g_parked == 2; });
   EXPECT_TRUE(task.is_parked());
   task.flag = true;
-  EXPECT_EQ(look(), MH_LOOK_FOUND);
+  EXPECT_EQ(poll(), MH_POLL_FOUND);
   end_idle();
 }
 
 TEST_F(ParkedTasks, a_fruitless_look_helps_other_ranks) {
   Task task;
-  EXPECT_EQ(look(), MH_LOOK_NOTHING);  // a wait begins to help after its first look
+  EXPECT_EQ(poll(), MH_POLL_NOTHING);  // a wait begins to help after its first look
   see([this] {
-    look();
+    poll();
     return work_.helped > 0;
   });
   EXPECT_TRUE(work_.idle);
   task.flag = true;
-  EXPECT_EQ(look(), MH_LOOK_FOUND);
+  EXPECT_EQ(poll(), MH_POLL_FOUND);
   EXPECT_FALSE(work_.idle);
   end_idle();
 }
 
 TEST_F(ParkedTasks, one_worker_looks_until_it_has_a_task) {
   Task task;
-  EXPECT_EQ(look(), MH_LOOK_NOTHING);
+  EXPECT_EQ(poll(), MH_POLL_NOTHING);
   const auto of_another = [](unsigned workers) {
-    mh_look seen = MH_LOOK_FOUND;
+    mh_poll seen = MH_POLL_FOUND;
     std::thread([&] {
-      seen = look(workers);
+      seen = poll(workers);
       end_idle();
     }).join();
     return seen;
   };
-  EXPECT_EQ(of_another(2), MH_LOOK_ELSEWHERE);
-  EXPECT_EQ(of_another(0), MH_LOOK_ELSEWHERE);
+  EXPECT_EQ(of_another(2), MH_POLL_ELSEWHERE);
+  EXPECT_EQ(of_another(0), MH_POLL_ELSEWHERE);
   end_idle();
-  EXPECT_EQ(of_another(2), MH_LOOK_NOTHING);
+  EXPECT_EQ(of_another(2), MH_POLL_NOTHING);
   task.flag = true;
-  EXPECT_EQ(of_another(2), MH_LOOK_FOUND);
+  EXPECT_EQ(of_another(2), MH_POLL_FOUND);
 }
 
 TEST_F(ParkedTasks, a_worker_with_other_tasks_looks_now_and_then) {
   Task task;
   see([&] {
-    look(0);
+    poll(0);
     return task.asked_by_others == 2;
   });
   EXPECT_EQ(work_.helped, 0);
   task.flag = true;
-  see([] { return look(0) == MH_LOOK_FOUND; });
+  see([] { return poll(0) == MH_POLL_FOUND; });
 }
 
 TEST_F(ParkedTasks, a_wait_within_a_look_does_not_park) {
   Task task;
-  ASSERT_TRUE(parking::begin_look());
+  ASSERT_TRUE(parking::begin_polling());
   t_task = reinterpret_cast<FakeTask*>(this);
   int asked = 0;
   until_shared([&] { return ++asked == 20; });
   t_task = nullptr;
-  parking::end_look();
+  parking::end_polling();
   EXPECT_EQ(g_parked, 1);
   task.flag = true;
-  EXPECT_EQ(look(), MH_LOOK_FOUND);
+  EXPECT_EQ(poll(), MH_POLL_FOUND);
   end_idle();
 }
 

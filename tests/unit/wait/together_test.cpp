@@ -110,7 +110,7 @@ class Together : public testing::Test {
   Nothing work_;
 };
 
-TEST_F(Together, with_more_threads_than_cores_one_looks_for_the_others) {
+TEST_F(Together, with_more_threads_than_cores_one_polls_for_the_others) {
   start(on_cores(1));
   const auto first = server();
   const auto second = seated();
@@ -121,7 +121,7 @@ TEST_F(Together, with_more_threads_than_cores_one_looks_for_the_others) {
   EXPECT_FALSE(first->over);
 }
 
-TEST_F(Together, a_server_whose_wait_is_over_hands_on) {
+TEST_F(Together, a_server_whose_wait_is_over_passes_the_role_on) {
   start(on_cores(1));
   const auto first = server();
   std::vector<std::unique_ptr<Sleeper>> others;
@@ -141,7 +141,7 @@ TEST_F(Together, others_get_their_messages_while_the_server_waits_on) {
   EXPECT_FALSE(first->over);
 }
 
-TEST_F(Together, where_each_thread_has_a_core_each_looks_for_itself) {
+TEST_F(Together, where_each_thread_has_a_core_each_polls_for_itself) {
   start(on_cores(8));
   const auto first = server();
   const auto second = server();
@@ -149,7 +149,7 @@ TEST_F(Together, where_each_thread_has_a_core_each_looks_for_itself) {
   EXPECT_EQ(second->asked_by_others, 0);
 }
 
-TEST_F(Together, where_threads_do_not_wait_together_each_looks_for_itself) {
+TEST_F(Together, where_threads_do_not_wait_together_each_polls_for_itself) {
   start(on_cores(0));
   const auto first = server();
   const auto second = server();
@@ -157,7 +157,7 @@ TEST_F(Together, where_threads_do_not_wait_together_each_looks_for_itself) {
   EXPECT_EQ(second->asked_by_others, 0);
 }
 
-TEST_F(Together, from_then_on_none_sits_down_and_who_sits_is_told) {
+TEST_F(Together, after_share_no_waits_no_thread_sits_and_seated_threads_are_woken) {
   start(on_cores(1));
   const auto first = server();
   const auto second = seated();
@@ -168,7 +168,7 @@ TEST_F(Together, from_then_on_none_sits_down_and_who_sits_is_told) {
   second->end();
 }
 
-TEST_F(Together, a_guest_looks_for_itself) {
+TEST_F(Together, a_guest_polls_for_itself) {
   start(on_cores(1));
   const auto first = server();
   work_.guest = true;

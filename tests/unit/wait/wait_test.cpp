@@ -455,7 +455,7 @@ TEST_F(Wait, a_rank_that_runs_a_task_is_not_idle_and_does_not_wait) {
   EXPECT_LE(work_.waited, ticks() - begin - taken);
 }
 
-TEST_F(Wait, a_thread_that_offers_tasks_looks_for_itself_where_waits_are_shared) {
+TEST_F(Wait, a_thread_that_offers_tasks_polls_for_itself_where_waits_are_shared) {
   start({.least_spin = 0, .most_spin = 0, .oversubscribed = false, .cores = 1});
   std::atomic<bool> over{false};
   std::thread server([&] { until_shared([&] { return over.load(); }); });
