@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 
 #include "base/result.hpp"
 #include "memory/view.hpp"

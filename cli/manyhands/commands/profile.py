@@ -56,15 +56,26 @@ def _run(line: words.CommandLine, mpiexec: str | None, plain: bool, file: Path) 
 
 
 def _wait_for(command: list[str]) -> int:
-    """Runs the launcher to its end, which a signal to `mh` reaches by the launcher: the program may
-    have a clean end of its own, and the profile is then written.
+    """Runs the launcher to its end. Signals to `mh` go to the launcher, so that the program can end
+    cleanly and write the profile.
     """
-    with subprocess.Popen(command) as process:
-        # The terminal sends SIGINT to the launcher as well.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for number in endings.ENDINGS:
-            signal.signal(number, lambda given, _: process.send_signal(given))
-        return process.wait()
+    launched: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []  # signals that came before the launcher
+
+    def pass_on(number: int, _frame: object) -> None:
+        if launched:
+            launched[0].send_signal(number)
+        else:
+            early.append(number)
+
+    for number in endings.ENDINGS:
+        signal.signal(number, pass_on)
+    # The terminal sends SIGINT to the launcher as well. SIG_IGN would be the launcher's, too.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    launched.append(subprocess.Popen(command))
+    for number in early:
+        launched[0].send_signal(number)
+    return launched[0].wait()
 
 
 def profile(
