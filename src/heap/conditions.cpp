@@ -97,8 +97,9 @@ ControlGroup group_at(const char* folder, const char* group, bool second_version
   const char* used = second_version ? "memory.current" : "memory.usage_in_bytes";
   const char* files = second_version ? "\ninactive_file " : "\ntotal_inactive_file ";
   const std::uint64_t bytes = number_in(folder, group, limit);
+  if (bytes == UINT64_MAX) return {};
   const std::uint64_t now = number_in(folder, group, used);
-  if (bytes == UINT64_MAX || now == UINT64_MAX) return {};
+  if (now == UINT64_MAX) return {};
   const std::uint64_t unused = number_in(folder, group, "memory.stat", files);
   return {bytes, unused == UINT64_MAX ? now : now - std::min(now, unused)};
 }

@@ -75,6 +75,19 @@ bool stops_at(const std::string& reason) {
 
 // ---- The ranks of the node ----------------------------------------------------------------------
 
+// True if a buffer of the program may be in the memory of an accelerator: a runtime is loaded, or
+// the MPI library takes such buffers and the program may load a runtime later.
+bool may_get_device_buffers() {
+  if (memory::device_runtime_loaded()) return true;
+  if (!memory::has_accelerator()) return false;
+  for (const char* name : {"MPIX_Query_cuda_support", "MPIX_Query_hip_support",
+                           "MPIX_Query_rocm_support", "MPIX_Query_ze_support"}) {
+    const auto query = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, name));
+    if (query != nullptr && query() != 0) return true;
+  }
+  return false;
+}
+
 // The first data that the ranks of a node exchange. With these data, the other ranks try to read
 // this rank's memory.
 struct PeerInfo {
@@ -82,6 +95,7 @@ struct PeerInfo {
   std::uint64_t address;
   std::uint64_t value;
   std::int32_t pid;
+  bool device_buffers;
 };
 static_assert(std::is_trivially_copyable_v<PeerInfo>);
 
@@ -90,7 +104,8 @@ std::vector<PeerInfo> exchange_peer_infos() {
   const PeerInfo mine{.surroundings = memory::read_access_facts(),
                       .address = reinterpret_cast<std::uint64_t>(&g_node.probe_word),
                       .value = g_node.probe_word,
-                      .pid = getpid()};
+                      .pid = getpid(),
+                      .device_buffers = may_get_device_buffers()};
   return agreement::gather(mine, config.ranks, config.node_comm);
 }
 
@@ -197,27 +212,12 @@ std::string look_for_objections() {
   return memory::device_runtime_loaded() ? "an accelerator runtime is loaded" : "";
 }
 
-// True if a buffer of the program may be in the memory of an accelerator: a runtime is loaded, or
-// the MPI library takes such buffers and the program may load a runtime later.
-bool may_get_device_buffers() {
-  if (memory::device_runtime_loaded()) return true;
-  if (!memory::has_accelerator()) return false;
-  for (const char* name : {"MPIX_Query_cuda_support", "MPIX_Query_hip_support",
-                           "MPIX_Query_rocm_support", "MPIX_Query_ze_support"}) {
-    const auto query = reinterpret_cast<int (*)()>(::dlsym(RTLD_DEFAULT, name));
-    if (query != nullptr && query() != 0) return true;
-  }
-  return false;
-}
-
-// Returns the reason why the ranks of the node do not join; empty if there is none. Waits for ranks
-// of the node do not see that a rank has failed or that the program has revoked the communicator
-// (ULFM in Open MPI).
-std::string look_for_fault_tolerance() {
+// True if the MPI job goes on after a rank has failed (ULFM in Open MPI). Waits for ranks of the
+// node see neither a failed rank nor a revoked communicator.
+bool tolerates_failures() {
   const char* const text = std::getenv("OMPI_MCA_mpi_ft_enable");
   const std::string_view value = text == nullptr ? "" : text;
-  const bool is_on = !value.empty() && value != "0" && value != "false" && value != "no";
-  return is_on ? "the MPI library tolerates failures of ranks" : "";
+  return !value.empty() && value != "0" && value != "false" && value != "no";
 }
 
 // Returns the reason why the kernel is not to copy between the ranks, or cannot; empty if it does.
@@ -288,11 +288,11 @@ MPI_Comm ranks_of_host() {
 // the node is built for a profile even if MH_ENABLE=0 forbids all help.
 void build_steps() {
   const char* const disabled = settings().enable ? "" : "MH_ENABLE=0";
-  if (stops_at(look_for_fault_tolerance())) return;
   if (stops_at(!profile::is_wanted() && *disabled != 0 ? disabled
                : config.ranks == 1                     ? "one rank on the node"
                : config.ranks > node::kMaxRanks        ? "more ranks on the node than supported"
-                                                       : "")) {
+               : tolerates_failures() ? "the MPI library tolerates failures of ranks"
+                                      : "")) {
     return;
   }
   const std::vector<PeerInfo> infos = exchange_peer_infos();
@@ -306,7 +306,7 @@ void build_steps() {
   apply_settings();
   services.memory.emplace(config.me, config.ranks, memory::Reach::KernelCopies::no);
   // Rounds and windows load and store the program's buffers.
-  detail::config.rounds = agreed_reason(may_get_device_buffers() ? "devices" : "").empty();
+  detail::config.rounds = std::ranges::none_of(infos, &PeerInfo::device_buffers);
   switches.active = true;
   if (stops_at(look_for_objections())) return;
   detail::config.helps_messages = true;
